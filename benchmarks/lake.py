@@ -24,7 +24,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.engine import open_catalog
+        from pgrepl.catalog.opening import open_catalog
         from pgrepl.lake import spark
 
         self.folder = folder

@@ -43,7 +43,7 @@ class Both:
 
     def __init__(self, folder: Path) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.engine import open_catalog
+        from pgrepl.catalog.opening import open_catalog
 
         self.pair = PostgresPair()
         self.pair.pub.execute("SET synchronous_commit = on")  # what is not on the disk yet is not sent

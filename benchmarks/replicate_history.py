@@ -34,7 +34,7 @@ def play(session: Any, name: str, rows: int, steps: Iterable[Step]) -> None:
     file_of, position_of, row_id_of = (np.zeros(rows, np.int64) for _ in range(3))
     for file in data_files(session, table):
         footer = footers.footer(file.path)
-        with footers.Reader(footer) as reader:
+        with footers.DataFileReader(footer) as reader:
             ids = reader.read(footer.row_groups, [footer.by_id[table.column(1).column_id]])[0].to_numpy()
         positions = np.arange(len(ids))
         file_of[ids], position_of[ids] = file.data_file_id, positions

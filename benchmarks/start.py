@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.clock import fastest, process
 
-LIMIT = 1.6
+LIMIT = 0.8
 
 
 def measure() -> Iterator[tuple[str, str, str, str, bool]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.session import Hooks, Identity, Session
+from pgrepl.catalog.session import Hooks, Session, SessionIdentity
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
@@ -28,7 +28,7 @@ def open_session(
     settings: Mapping[str, str] | None = None,
 ) -> Session:
     """Connect, as a client does: FATAL errors as PostgreSQL's. `settings` are the start-up packet's."""
-    session = Session(HOOKS, catalog, Identity(), on_report=on_report)
+    session = Session(HOOKS, catalog, SessionIdentity(), on_report=on_report)
     session.admit(database, user, settings or {})
     return session
 
@@ -74,9 +74,9 @@ def _families() -> Iterator[Family]:
 
     yield functions.implements
 
-    from pgrepl.replication import messages
+    from pgrepl.replication import emit_message
 
-    yield messages.implements
+    yield emit_message.implements
 
     from pgrepl.replication.decoding import functions as decoding
 

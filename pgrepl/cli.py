@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -56,7 +57,7 @@ _OPTIONS: dict[str, tuple[str | None, str | None]] = {
     "version": ("V", None),
 }
 _OTHER_NAMES = {"set": "--variable"}
-_NO_CONNECTION = 2
+_FAILURE, _NO_CONNECTION = 1, 2
 _HELP = {"-?": "options", "--help": "options"}
 
 
@@ -100,8 +101,17 @@ def _option(name: str, short: str | None, takes: str | None) -> click.Option:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program's entry point."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     _collect_seldom()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    from pgrepl.shell import config_file
+
+    try:
+        config_file.apply(arguments, os.environ)
+    except config_file.BadConfigFile as problem:
+        sys.stderr.write(f"pgrepl: error: {problem}\n")
+        sys.exit(_FAILURE)
+    _leave_pandas_out(arguments)
+    sys.exit(run(arguments))
 
 
 def _collect_seldom() -> None:
@@ -109,6 +119,20 @@ def _collect_seldom() -> None:
     once more at the exit."""
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
+
+
+class _WithoutPandas:
+    """Where pandas is installed pyarrow imports it at its first array, which takes as long as many answers."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is left out", name=name)
+
+
+def _leave_pandas_out(arguments: Sequence[str]) -> None:
+    """Only Spark Connect has a use for it."""
+    if not os.environ.get("PGREPL_REMOTE") and not any(word.startswith("--r") for word in arguments):
+        sys.meta_path.insert(0, _WithoutPandas())
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,7 +7,8 @@
 | spark | by jobs of Spark's |
 
 `pgrepl.engine` names one for everything; `auto` goes by what is left to look at once files are skipped. Up to
-`pgrepl.local_rows` rows stay here. In replication a job of Spark's is worth it later: one by one, a message costs some
+`pgrepl.local_rows` rows stay here. A copy between lakes goes by columns, from `pgrepl.spark_rows` rows on as tasks of
+Spark's, which do the same. Else in replication a job of Spark's is worth it later: one by one, a message costs some
 60 microseconds and a copied row 30; a job costs a second or two, the first ones several, and the start of a session
 some more. Before that, batches go by columns.
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.files import Extent
 
+COLD_WRITES = 5  # times `pgrepl.local_rows` that a statement looks at and writes here before Spark has started
 WARM, COLD = 3, 10  # times `pgrepl.local_rows` that a job is for, once Spark has been started, and when it has not
+WHOLE_COLUMNS = 1000  # times `pgrepl.local_rows` that this process takes where it looks at whole columns only
+WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
 
@@ -52,6 +56,10 @@ class Choice:
     @property
     def on_spark(self) -> bool:
         return self.engine is Engine.SPARK
+
+    def __str__(self) -> str:
+        """As EXPLAIN and a dry run show it."""
+        return f"{self.engine.value} ({self.reason})"
 
 
 class Declined(Exception):
@@ -88,34 +96,55 @@ def choose(
     *,
     unfit: str = "",
     best_here: Callable[[], str] = str,
+    by_columns: Callable[[], bool] | None = None,
+    cold: int = 1,
     limit: int | None = None,
     if_large: bool = False,
 ) -> Choice:
     """For a statement, or a part of one that is done by itself.
 
     `unfit`: why there is nothing in it for Spark, whoever wants it there; `best_here`: why it is done here though it
-    is large, unless the user wants Spark. `limit` stands for `pgrepl.local_rows`. `if_large`: few rows stay here
-    though the user wants Spark.
+    is large, unless the user wants Spark; `by_columns`: whether whole columns can do it; `cold`: so many times the
+    limit are done here sooner than Spark has started. `limit` stands for `pgrepl.local_rows`. `if_large`: few rows
+    stay here though the user wants Spark.
     """
     wanted = _setting(session)
-    if unfit or wanted == Engine.LOCAL.value:
+    if unfit or (wanted == Engine.LOCAL.value and by_columns is None):
         return Choice(Engine.LOCAL, unfit or _by_setting(wanted))
     cost = extent()
     if wanted == Engine.SPARK.value and not if_large:
         return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes)
     limit = local_rows(session) if limit is None else limit
     large = cost.rows > limit
+    fits = large and (wanted == Engine.LOCAL.value or cost.rows <= limit * WHOLE_COLUMNS)
+    if by_columns is not None and fits and by_columns():
+        return Choice(Engine.COLUMNS, _by_rows(cost.rows, limit), cost.rows, cost.bytes)
+    if wanted == Engine.LOCAL.value:
+        return Choice(Engine.LOCAL, _by_setting(wanted), cost.rows, cost.bytes)
+    if large and cost.rows <= limit * cold and not is_warm():
+        return Choice(Engine.LOCAL, f"{cost.rows} rows, and Spark has not started", cost.rows, cost.bytes)
     here = best_here() if large else ""
     engine = Engine.SPARK if large and not here else Engine.LOCAL
     return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
+
+
+def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
+    """Whether to find out how many rows are left of so many before Spark is asked: by whole columns that is quick."""
+    limit = local_rows(session)
+    return is_auto(session) and limit * (1 if is_warm() else cold) < rows <= limit * WHOLE_COLUMNS
+
+
+def is_warm() -> bool:
+    """Whether a job can begin at once."""
+    return jobs.started() and not jobs.is_starting()
 
 
 def _by_setting(wanted: str) -> str:
     return f'pgrepl.engine is "{wanted}"'
 
 
-def _by_rows(rows: int, limit: int) -> str:
-    return f"{rows} rows, {'more than' if rows > limit else 'not more than'} {limit}"
+def _by_rows(count: int, limit: int, what: str = "rows") -> str:
+    return f"{count} {what}, {'more than' if count > limit else 'not more than'} {limit}"
 
 
 # --- copies and batches of changes ----------------------------------------------------------------------------------
@@ -131,7 +160,7 @@ def least_changes(session: Session) -> int | None:
 
 def choose_batch(session: Session, rows: int) -> Choice:
     """Row by row or by columns."""
-    return _from(session, least_changes(session), rows, Engine.COLUMNS)
+    return _from(session, least_changes(session), rows, Engine.COLUMNS, "changes")
 
 
 def choose_direct(size: int) -> Choice:
@@ -141,25 +170,40 @@ def choose_direct(size: int) -> Choice:
     return Choice(Engine.COLUMNS if large else Engine.LOCAL, reason, size // BYTES_IN_ROW, size)
 
 
+def choose_kernels(session: Session, rows: int) -> Choice:
+    """For a copy of about so many rows of a lake by kernels over Arrow: row by row where they are few, by columns in
+    this process, or by tasks of Spark's from `pgrepl.spark_rows` rows on."""
+    wanted = _setting(session)
+    least = WORTH_A_KERNEL if wanted == Engine.LOCAL.value or is_auto(session) else 1
+    if rows < least:
+        return Choice(Engine.LOCAL, _by_rows(rows, least - 1), rows)
+    if not is_auto(session):
+        return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), rows)
+    limit = int(session.settings.value("pgrepl.spark_rows"))
+    return Choice(Engine.SPARK if rows > limit else Engine.COLUMNS, _by_rows(rows, limit), rows)
+
+
 def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
     """For an initial copy of about so many rows, before it begins."""
+    if not direct:
+        return choose_kernels(session, rows)
     found = choose_direct(rows * BYTES_IN_ROW)
-    return found if direct and found.engine is Engine.COLUMNS else choose_job(session, rows)
+    return found if found.engine is Engine.COLUMNS else choose_job(session, rows)
 
 
 def choose_job(session: Session, rows: int) -> Choice:
     """Whether it is worth a job of Spark's."""
     least = least_changes(session)
     if least is not None and is_auto(session):
-        least *= WARM if jobs.started() else COLD
+        least = (least - 1) * (WARM if jobs.started() else COLD) + 1
     return _from(session, least, rows, Engine.SPARK)
 
 
-def _from(session: Session, least: int | None, rows: int, engine: Engine) -> Choice:
-    if least is None or (engine is Engine.SPARK and not is_auto(session)):
+def _from(session: Session, least: int | None, rows: int, engine: Engine, what: str = "rows") -> Choice:
+    if least is None or not is_auto(session):
         reason = _by_setting(_setting(session))
     else:
-        reason = _by_rows(rows, least - 1)
+        reason = _by_rows(rows, least - 1, what)
     return Choice(engine if least is not None and rows >= least else Engine.LOCAL, reason, rows)
 
 

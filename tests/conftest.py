@@ -30,6 +30,13 @@ zoneinfo.reset_tzpath()
 # A process that pytest-xdist has started ignores Ctrl-C; here it is what it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A JVM that lives for minutes computes twice as long if it optimizes its code to the last.
+SMALL_SPARK = (
+    "spark.driver.memory=2g",
+    "spark.sql.shuffle.partitions=2",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
+)
+
 # Where several processes share the tests, the longest files come first, so that none is left when all others are done.
 _DURATIONS = Path(__file__).with_name("durations.txt")
 _seconds: Counter[str] = Counter()
@@ -75,8 +82,7 @@ def spark() -> Iterator[SparkSession]:
 
     given = read_options(os.environ)
     if given.master is None and given.remote is None:
-        small = ("spark.driver.memory=2g", "spark.sql.shuffle.partitions=2")
-        given = read_options(os.environ, master="local[2]", conf=small)
+        given = read_options(os.environ, master="local[2]", conf=SMALL_SPARK)
     lake_spark.configure(given)
     yield lake_spark.session()
     lake_spark.stop()

@@ -56,10 +56,10 @@ def _continues(command: str) -> bool:
     return command.endswith("\\") or command.count('"') % 2 == 1
 
 
-def play(text: str, folder: Path) -> list[tuple[Step, str]]:
-    """Each step with what it really printed."""
+def play(text: str, folder: Path, programs: Path) -> list[tuple[Step, str]]:
+    """Each step with what it really printed; programs of that folder come first."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), environment["PATH"]])
     environment["HOME"] = str(folder)
     results = []
     for step in steps(text):

@@ -20,7 +20,7 @@ from pgrepl.catalog.tables import pg_database, pg_namespace
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 Owned: TypeAlias = "pg_namespace | pg_database"  # what has an owner and a list, beside relations
 
@@ -40,7 +40,7 @@ def mask_of(*names: str) -> int:
     return mask
 
 
-class Kind(Enum):
+class ObjectKind(Enum):
     """What a privilege is about; the value is the word of messages."""
 
     TABLE = "table"
@@ -54,20 +54,20 @@ class Kind(Enum):
 
 
 ALL_RIGHTS = {
-    Kind.TABLE: mask_of("INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN"),
-    Kind.COLUMN: mask_of("INSERT", "SELECT", "UPDATE", "REFERENCES"),
-    Kind.SEQUENCE: mask_of("USAGE", "SELECT", "UPDATE"),
-    Kind.DATABASE: mask_of("CREATE", "TEMPORARY", "CONNECT"),
-    Kind.SCHEMA: mask_of("USAGE", "CREATE"),
-    Kind.FUNCTION: BIT["EXECUTE"],
-    Kind.TYPE: BIT["USAGE"],
-    Kind.LANGUAGE: BIT["USAGE"],
+    ObjectKind.TABLE: mask_of("INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN"),
+    ObjectKind.COLUMN: mask_of("INSERT", "SELECT", "UPDATE", "REFERENCES"),
+    ObjectKind.SEQUENCE: mask_of("USAGE", "SELECT", "UPDATE"),
+    ObjectKind.DATABASE: mask_of("CREATE", "TEMPORARY", "CONNECT"),
+    ObjectKind.SCHEMA: mask_of("USAGE", "CREATE"),
+    ObjectKind.FUNCTION: BIT["EXECUTE"],
+    ObjectKind.TYPE: BIT["USAGE"],
+    ObjectKind.LANGUAGE: BIT["USAGE"],
 }
 _WORLD = {
-    Kind.DATABASE: mask_of("TEMPORARY", "CONNECT"),
-    Kind.FUNCTION: BIT["EXECUTE"],
-    Kind.TYPE: BIT["USAGE"],
-    Kind.LANGUAGE: BIT["USAGE"],
+    ObjectKind.DATABASE: mask_of("TEMPORARY", "CONNECT"),
+    ObjectKind.FUNCTION: BIT["EXECUTE"],
+    ObjectKind.TYPE: BIT["USAGE"],
+    ObjectKind.LANGUAGE: BIT["USAGE"],
 }
 
 
@@ -115,18 +115,18 @@ def store_acl(acl: Iterable[AclItem]) -> list[str]:
     return [f"{i.grantee or ''}={letters(i.privileges, i.options)}/{i.grantor}" for i in acl]
 
 
-def acl_text(session: Context, stored: Sequence[str] | None) -> list[str] | None:
+def acl_text(session: CatalogSession, stored: Sequence[str] | None) -> list[str] | None:
     """The items as aclitemout prints them."""
     acl = parse_acl(stored)
     return None if acl is None else [item_text(session, item) for item in acl]
 
 
-def item_text(session: Context, item: AclItem) -> str:
+def item_text(session: CatalogSession, item: AclItem) -> str:
     grantee = "" if item.grantee == PUBLIC else _role_text(session, item.grantee)
     return f"{grantee}={letters(item.privileges, item.options)}/{_role_text(session, item.grantor)}"
 
 
-def _role_text(session: Context, oid: int) -> str:
+def _role_text(session: CatalogSession, oid: int) -> str:
     row = role_row(session, oid)
     if row is None:
         return str(oid)
@@ -136,13 +136,13 @@ def _role_text(session: Context, oid: int) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def default_acl(kind: Kind, owner: int) -> Acl:
+def default_acl(kind: ObjectKind, owner: int) -> Acl:
     """As acldefault."""
     out = []
     world = _WORLD.get(kind, 0)
     if world:
         out.append(AclItem(PUBLIC, owner, world))
-    if kind is not Kind.COLUMN:
+    if kind is not ObjectKind.COLUMN:
         out.append(AclItem(owner, owner, ALL_RIGHTS[kind]))
     return tuple(out)
 
@@ -150,7 +150,7 @@ def default_acl(kind: Kind, owner: int) -> Acl:
 # --- decisions ----------------------------------------------------------------------------------------------------
 
 
-def aclmask(session: Context, acl: Acl, role: int, owner: int, mask: int) -> int:
+def aclmask(session: CatalogSession, acl: Acl, role: int, owner: int, mask: int) -> int:
     """Which of the privileges in `mask` the role has by this list (aclmask)."""
     options = mask >> 16
     found = 0
@@ -166,19 +166,21 @@ def aclmask(session: Context, acl: Acl, role: int, owner: int, mask: int) -> int
     return found
 
 
-def has_privilege(session: Context, kind: Kind, row: Owned, privilege: str, role: int | None = None) -> bool:
+def has_privilege(
+    session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, role: int | None = None
+) -> bool:
     """Has the role (the current one) this privilege on a schema or database, given by its row?"""
     bit = BIT[privilege]
     return object_mask(session, kind, row, session.role if role is None else role, bit) == bit
 
 
-def object_mask(session: Context, kind: Kind, row: Owned, role: int, mask: int) -> int:
+def object_mask(session: CatalogSession, kind: ObjectKind, row: Owned, role: int, mask: int) -> int:
     """As object_aclmask and pg_namespace_aclmask, for schemas and databases."""
     if is_superuser(session, role):
         return mask
     owner, stored = owner_and_acl(row)
     found = aclmask(session, parse_acl(stored) or _default_or_empty(kind, owner, stored), role, owner, mask)
-    if kind is Kind.SCHEMA and mask & BIT["USAGE"] and not found & BIT["USAGE"]:
+    if kind is ObjectKind.SCHEMA and mask & BIT["USAGE"] and not found & BIT["USAGE"]:
         if has_privs_of_role(session, role, ROLE_READ_ALL_DATA) or has_privs_of_role(
             session, role, ROLE_WRITE_ALL_DATA
         ):
@@ -192,16 +194,16 @@ def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
     return row.datdba, row.datacl
 
 
-def _default_or_empty(kind: Kind, owner: int, stored: Sequence[str] | None) -> Acl:
+def _default_or_empty(kind: ObjectKind, owner: int, stored: Sequence[str] | None) -> Acl:
     return default_acl(kind, owner) if stored is None else ()
 
 
-class Column(Protocol):
+class AclColumn(Protocol):
     @property
     def acl(self) -> Sequence[str] | None: ...
 
 
-class Relation(Protocol):
+class AclRelation(Protocol):
     """What privileges on a relation (relation.py) depend on."""
 
     @property
@@ -219,11 +221,11 @@ class Relation(Protocol):
     @property
     def acl(self) -> Sequence[str] | None: ...
 
-    def attribute_by_number(self, num: int) -> Column | None: ...
+    def attribute_by_number(self, num: int) -> AclColumn | None: ...
 
 
-def relation_acl(relation: Relation) -> Acl:
-    kind = Kind.SEQUENCE if relation.kind == "S" else Kind.TABLE
+def relation_acl(relation: AclRelation) -> Acl:
+    kind = ObjectKind.SEQUENCE if relation.kind == "S" else ObjectKind.TABLE
     acl = parse_acl(relation.acl)
     return default_acl(kind, relation.owner) if acl is None else acl
 
@@ -232,7 +234,7 @@ _CHANGES = mask_of("INSERT", "UPDATE", "DELETE", "TRUNCATE", "USAGE")
 _DML = mask_of("INSERT", "UPDATE", "DELETE")
 
 
-def relation_mask(session: Context, relation: Relation, role: int, mask: int) -> int:
+def relation_mask(session: CatalogSession, relation: AclRelation, role: int, mask: int) -> int:
     """Which of the privileges the role has on the whole relation (pg_class_aclmask_ext)."""
     if is_superuser(session, role):
         return mask
@@ -250,13 +252,15 @@ def relation_mask(session: Context, relation: Relation, role: int, mask: int) ->
     return found
 
 
-def has_table_privilege(session: Context, relation: Relation, privilege: str, role: int | None = None) -> bool:
+def has_table_privilege(
+    session: CatalogSession, relation: AclRelation, privilege: str, role: int | None = None
+) -> bool:
     bit = BIT[privilege]
     return relation_mask(session, relation, session.role if role is None else role, bit) == bit
 
 
 def has_column_privilege(
-    session: Context, relation: Relation, attnum: int, privilege: str, role: int | None = None
+    session: CatalogSession, relation: AclRelation, attnum: int, privilege: str, role: int | None = None
 ) -> bool:
     """By the column's own list, or by the relation's."""
     who = session.role if role is None else role
@@ -272,13 +276,13 @@ def has_column_privilege(
 
 
 def check_privilege(
-    session: Context, kind: Kind, row: Owned, privilege: str, name: str, *, location: int | None = None
+    session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, name: str, *, location: int | None = None
 ) -> None:
     if not has_privilege(session, kind, row, privilege):
         raise PgError("42501", f"permission denied for {kind.value} {name}", location=location)
 
 
-def check_table_privilege(session: Context, relation: Relation, privilege: str) -> None:
+def check_table_privilege(session: CatalogSession, relation: AclRelation, privilege: str) -> None:
     if not has_table_privilege(session, relation, privilege):
         raise permission_denied(relation)
 
@@ -298,20 +302,20 @@ def relation_word(kind: str) -> str:
     return _RELATION_WORDS.get(kind, "table")
 
 
-def permission_denied(relation: Relation) -> PgError:
+def permission_denied(relation: AclRelation) -> PgError:
     return PgError("42501", f"permission denied for {relation_word(relation.kind)} {relation.name}")
 
 
-def is_owner(session: Context, owner: int, role: int | None = None) -> bool:
+def is_owner(session: CatalogSession, owner: int, role: int | None = None) -> bool:
     """As object_ownercheck: a member of the owning role counts as the owner."""
     return has_privs_of_role(session, session.role if role is None else role, owner)
 
 
-def check_owner(session: Context, word: str, name: str, owner: int) -> None:
+def check_owner(session: CatalogSession, word: str, name: str, owner: int) -> None:
     """`must be owner of publication p`; `word` as in messages."""
     if not is_owner(session, owner):
         raise PgError("42501", f"must be owner of {word} {name}")
 
 
-def check_relation_owner(session: Context, relation: Relation) -> None:
+def check_relation_owner(session: CatalogSession, relation: AclRelation) -> None:
     check_owner(session, relation_word(relation.kind), relation.name, relation.owner)

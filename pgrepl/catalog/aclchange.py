@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import Acl, AclItem, Kind, aclmask, default_acl, parse_acl, store_acl
+from pgrepl.catalog.acl import Acl, AclItem, ObjectKind, aclmask, default_acl, parse_acl, store_acl
 from pgrepl.catalog.roles import PUBLIC, inherited_in_order, is_superuser
 from pgrepl.errors import PgError
 
@@ -129,7 +129,7 @@ def with_new_owner(stored: Sequence[str] | None, old: int, new: int) -> list[str
     return store_acl(merged.values())
 
 
-def effective_acl(kind: Kind, owner: int, stored: Sequence[str] | None) -> Acl:
+def effective_acl(kind: ObjectKind, owner: int, stored: Sequence[str] | None) -> Acl:
     """The list that counts: the stored one, or the default."""
     acl = parse_acl(stored)
     return default_acl(kind, owner) if acl is None else acl

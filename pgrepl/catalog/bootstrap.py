@@ -7,6 +7,7 @@ import secrets
 import time
 import uuid
 from datetime import datetime, timezone
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
@@ -23,11 +24,10 @@ from pgrepl.catalog.classes import (
     TOAST_NAMESPACE,
 )
 from pgrepl.catalog.connection import FORMAT_VERSION, PG_SCHEMA
+from pgrepl.catalog.statement import Statement
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from sqlalchemy import MetaData
-
     from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
 
@@ -66,21 +66,20 @@ _SCHEMAS = {
 
 def create(link: CatalogConnection, data_path: str) -> None:
     """Make all tables and fill them."""
-    connection = link.sqlalchemy
     link.begin(write=True)
-    every_table().create_all(connection, checkfirst=False)
-    for table, values in _contents(data_path):
-        connection.execute(table.__table__.core().insert(), values)
+    _make(link, data_path)
     sums.sum_up(link, declarative.every)
     link.commit()
 
 
-def every_table() -> MetaData:
-    """All of them with their indexes, to make them."""
-    if not any(table.indexes for table in declarative.metadata.tables.values()):
-        for table in declarative.every:
-            table.add_indexes()
-    return declarative.metadata
+def _make(link: CatalogConnection, data_path: str) -> None:
+    from pgrepl.catalog import ddl
+
+    ddl.create(link)
+    for row_class, values in _contents(data_path):
+        for names, rows in groupby(values, tuple):
+            statement = Statement("insert", row_class.__table__, names, (), is_sqlite=link.is_sqlite)
+            link.execute_many(statement.sql, [statement.bind(row) for row in rows])
 
 
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
@@ -100,10 +99,7 @@ def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
         )
     data_path = require_data_path(link, data_path)
     link.execute(f"CREATE SCHEMA {PG_SCHEMA}")
-    connection = link.sqlalchemy
-    every_table().create_all(connection, checkfirst=False)
-    for table, values in _contents(data_path):
-        connection.execute(table.__table__.core().insert(), values)
+    _make(link, data_path)
     # DuckDB would keep each type of inlined rows in another way here than in a file
     link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('data_inlining_row_limit', '0')")
     link.commit()

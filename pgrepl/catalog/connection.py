@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from pgrepl.catalog import disk, driver_errors, read_only
@@ -26,9 +26,6 @@ from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.read_only import Obstacle
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, Dialect, Engine
 
 FORMAT_VERSION = 6
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
@@ -55,10 +52,8 @@ class CatalogConnection:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.sqlalchemy: Connection = catalog.engine.connect()
-        driver: Any = self.sqlalchemy.connection.driver_connection
-        self._driver = driver
-        self._cursor: Any = self._driver.cursor()
+        self.driver: Any = catalog.open_driver()
+        self._cursor: Any = self.driver.cursor()
         self.is_sqlite = catalog.is_sqlite
         self.file = _identity(catalog.path)
         self._gives_up = False
@@ -137,7 +132,7 @@ class CatalogConnection:
         self._gives_up = True
         if self._waits:
             with suppress(*self.catalog.driver_error):
-                self._driver.cancel_safe(timeout=_GIVING_UP)
+                self.driver.cancel_safe(timeout=_GIVING_UP)
 
     def patience(self, lock_timeout: float) -> float:
         """How long a lock is waited for by who may have been told to give up."""
@@ -184,8 +179,8 @@ class CatalogConnection:
     @property
     def in_transaction(self) -> bool:
         if self.is_sqlite:
-            return bool(self._driver.in_transaction)
-        return int(self._driver.info.transaction_status) != 0
+            return bool(self.driver.in_transaction)
+        return int(self.driver.info.transaction_status) != 0
 
     def version(self) -> int:
         """A number that differs when another connection has committed since. In PostgreSQL it grows with each of our
@@ -199,7 +194,7 @@ class CatalogConnection:
 
     def close(self) -> None:
         self._cursor.close()
-        self.sqlalchemy.close()
+        self.driver.close()
 
     def _is_busy(self, problem: Exception) -> bool:
         return self.is_sqlite and driver_errors.is_busy(problem)
@@ -221,14 +216,16 @@ class CatalogConnection:
 class Catalog:
     """An opened catalog: where it is and how to connect to it."""
 
-    def __init__(self, name: str, engine: Engine, path: Path | None) -> None:
+    def __init__(
+        self, name: str, path: Path | None, open_driver: Callable[[], Any], error: type[Exception] = sqlite3.Error
+    ) -> None:
+        """`open_driver` gives a connection of the driver, outside of any transaction; `error` is what it raises."""
         self.name = name  # as the user wrote it, without a password
         self.path = path  # of the SQLite file
-        self.engine = engine
-        self.is_sqlite = engine.dialect.name == "sqlite"
-        module: Any = engine.dialect.loaded_dbapi
+        self.open_driver = open_driver
+        self.is_sqlite = path is not None
         # a damaged name in SQLite's message about it is no text
-        self.driver_error: tuple[type[Exception], ...] = (module.Error, UnicodeDecodeError)
+        self.driver_error: tuple[type[Exception], ...] = (error, UnicodeDecodeError)
         self.statements: dict[Any, Any] = {}  # compiled once, by store.py
         self.identity = ""  # the file, or which database of which server
         self.system_identifier = 0
@@ -237,10 +234,6 @@ class Catalog:
         self.at_close: Callable[[], None] = lambda: None
         self._spare: CatalogConnection | None = None
         self._folder_synced = False
-
-    @property
-    def dialect(self) -> Dialect:
-        return self.engine.dialect
 
     def connect(self) -> CatalogConnection:
         spare, self._spare = self._spare, None
@@ -291,7 +284,6 @@ class Catalog:
         if self._spare is not None:
             self._spare.close()
             self._spare = None
-        self.engine.dispose()
         self.at_close()
 
     @property
@@ -376,6 +368,4 @@ def fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:
 
 
 def _is_database_error(problem: Exception) -> bool:
-    from sqlalchemy.exc import DBAPIError
-
-    return isinstance(problem, (DBAPIError, sqlite3.Error, UnicodeDecodeError)) or hasattr(problem, "sqlstate")
+    return isinstance(problem, (sqlite3.Error, UnicodeDecodeError)) or hasattr(problem, "sqlstate")

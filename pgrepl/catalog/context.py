@@ -114,7 +114,7 @@ class TransactionState(Protocol):
     def pause(self) -> None: ...
 
 
-class Context(Protocol):
+class CatalogSession(Protocol):
     """A session, as far as the catalog's own modules need one."""
 
     pid: int

@@ -41,8 +41,8 @@ def current_database(session: Session) -> tables.pg_database:
 
 def check_may_create(session: Session, role: int | None = None) -> None:
     """The role (the current one) needs CREATE on the database to make a schema, publication or subscription in it."""
-    from pgrepl.catalog.acl import Kind, has_privilege
+    from pgrepl.catalog.acl import ObjectKind, has_privilege
 
     database = current_database(session)
-    if not has_privilege(session, Kind.DATABASE, database, "CREATE", role):
+    if not has_privilege(session, ObjectKind.DATABASE, database, "CREATE", role):
         raise PgError("42501", f"permission denied for database {database.datname}")

@@ -30,7 +30,6 @@ _TEXTS = {
 
 def result_code(problem: BaseException) -> int:
     """SQLite's primary result code; 0 of what SQLite has not said."""
-    problem = original(problem)
     if not isinstance(problem, sqlite3.Error):
         return 0
     code: int | None = getattr(problem, "sqlite_errorcode", None)
@@ -42,7 +41,7 @@ def result_code(problem: BaseException) -> int:
 
 def sqlstate(problem: BaseException) -> str | None:
     """What a PostgreSQL server has said."""
-    found: str | None = getattr(original(problem), "sqlstate", None)
+    found: str | None = getattr(problem, "sqlstate", None)
     return found
 
 
@@ -63,12 +62,5 @@ def is_not_text(problem: BaseException) -> bool:
 
 
 def first_line(problem: BaseException) -> str:
-    problem = original(problem)
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else type(problem).__name__
-
-
-def original(problem: BaseException) -> BaseException:
-    """The driver's exception, which SQLAlchemy wraps."""
-    found = getattr(problem, "orig", None)
-    return found if isinstance(found, BaseException) else problem

@@ -43,7 +43,7 @@ _DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  #
 _PATIENCE = 30.0  # seconds for the moment that somebody else writes here
 
 
-class Wanted(NamedTuple):
+class LockRequest(NamedTuple):
     """One lock that a session asks for. `item` is a row id or the hash of a key."""
 
     kind: LockKind
@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
 class Waiter(NamedTuple):
     ticket: int
     holder: int
-    wanted: Wanted
+    wanted: LockRequest
     since: float
 
 
@@ -300,7 +300,9 @@ class LockTable:
 
     # --- locks ------------------------------------------------------------------------------------------------------
 
-    def take(self, holder: int, wanted: Sequence[Wanted], level: int, ticket: int | None = None) -> Wanted | None:
+    def take(
+        self, holder: int, wanted: Sequence[LockRequest], level: int, ticket: int | None = None
+    ) -> LockRequest | None:
         """Take the locks one after the other. The first that cannot be had is returned, those before it are held;
         None: all are. With a `ticket` those who wait behind it have to let it pass."""
         link = self.open()
@@ -322,7 +324,7 @@ class LockTable:
         return None if blocked is None else wanted[blocked]
 
     def _first_blocked(
-        self, link: sqlite3.Connection, holder: int, wanted: Sequence[Wanted], ticket: int | None
+        self, link: sqlite3.Connection, holder: int, wanted: Sequence[LockRequest], ticket: int | None
     ) -> int | None:
         contested: dict[tuple[LockKind, int], bool] = {}
         for number, each in enumerate(wanted):
@@ -339,7 +341,7 @@ class LockTable:
                 return number
         return None
 
-    def _is_blocked(self, link: sqlite3.Connection, holder: int, wanted: Wanted, ticket: int | None) -> bool:
+    def _is_blocked(self, link: sqlite3.Connection, holder: int, wanted: LockRequest, ticket: int | None) -> bool:
         if self._in_the_way(link, holder, wanted):
             return True
         # who waits longer and could have it now goes first; who holds a lock on it already need not queue
@@ -353,14 +355,14 @@ class LockTable:
             and queue_conflict(wanted, waiter.wanted)
         )
 
-    def _held_modes(self, link: sqlite3.Connection, holder: int, wanted: Wanted) -> list[int]:
+    def _held_modes(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
         found = link.execute(
             "SELECT mode FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder = ?",
             (wanted.kind.value, wanted.object, wanted.item, holder),
         )
         return [row[0] for row in found]
 
-    def _in_the_way(self, link: sqlite3.Connection, holder: int, wanted: Wanted) -> list[int]:
+    def _in_the_way(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
         """Who holds what cannot be held beside this."""
         modes = conflicts(wanted.kind, wanted.mode)
         found = link.execute(
@@ -370,16 +372,16 @@ class LockTable:
         )
         return [row[0] for row in found]
 
-    def in_the_way(self, holder: int, wanted: Wanted) -> list[int]:
+    def in_the_way(self, holder: int, wanted: LockRequest) -> list[int]:
         return self._in_the_way(self.open(), holder, wanted)
 
-    def held(self, holder: int | None = None) -> list[tuple[int, Wanted]]:
+    def held(self, holder: int | None = None) -> list[tuple[int, LockRequest]]:
         """All locks, or those of one holder."""
         only = "" if holder is None else " WHERE holder = ?"
         found = self.open().execute(
             f"SELECT holder, kind, object, item, mode FROM lock{only}", () if holder is None else (holder,)
         )
-        return [(row[0], Wanted(LockKind(row[1]), *row[2:])) for row in found]
+        return [(row[0], LockRequest(LockKind(row[1]), *row[2:])) for row in found]
 
     def give_back(self, holder: int, level: int) -> None:
         """A savepoint is rolled back: what was taken behind it goes."""
@@ -404,7 +406,7 @@ class LockTable:
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    def wait(self, holder: int, wanted: Wanted) -> int:
+    def wait(self, holder: int, wanted: LockRequest) -> int:
         """Queue for a lock; the ticket."""
         cursor = self.open().execute(
             "INSERT INTO waiting (holder, kind, object, item, mode, since) VALUES (?, ?, ?, ?, ?, ?)",
@@ -418,15 +420,15 @@ class LockTable:
 
     def waiters(self) -> list[Waiter]:
         found = self.open().execute("SELECT ticket, holder, kind, object, item, mode, since FROM waiting ORDER BY 1")
-        return [Waiter(row[0], row[1], Wanted(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
+        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
 
-    def _waiting_for(self, link: sqlite3.Connection, wanted: Wanted) -> list[Waiter]:
+    def _waiting_for(self, link: sqlite3.Connection, wanted: LockRequest) -> list[Waiter]:
         found = link.execute(
             "SELECT ticket, holder, kind, object, item, mode, since FROM waiting"
             " WHERE kind = ? AND object = ? AND item = ? ORDER BY ticket",
             (wanted.kind.value, wanted.object, wanted.item),
         ).fetchall()
-        return [Waiter(row[0], row[1], Wanted(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
+        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
 
     def blockers(self, waiter: Waiter) -> list[tuple[int, bool]]:
         """Whom it waits for: those who hold the lock, and (True) those who came before it."""
@@ -445,7 +447,7 @@ class LockTable:
         return [*((each, False) for each in hard), *((each, True) for each in dict.fromkeys(soft))]
 
 
-def queue_conflict(one: Wanted, other: Wanted) -> bool:
+def queue_conflict(one: LockRequest, other: LockRequest) -> bool:
     """Whether one has to wait until the other has had its turn."""
     if one.kind is LockKind.ROW:
         return TUPLE_MODES[other.mode] in conflicts(LockKind.RELATION, TUPLE_MODES[one.mode])

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
 from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, LockKind, RelationMode, conflicts
-from pgrepl.catalog.lock_table import Holder, LockTable, Waiter, Wanted
+from pgrepl.catalog.lock_table import Holder, LockRequest, LockTable, Waiter
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
 _LOOK_FOR_DEAD = 0.3
@@ -43,7 +43,7 @@ def _has_file(catalog: Catalog) -> bool:
 class Locks:
     """A session's. Nothing is opened before the first lock is asked for."""
 
-    def __init__(self, session: Context) -> None:
+    def __init__(self, session: CatalogSession) -> None:
         self._session = session
         catalog = session.catalog
         self._table = LockTable(catalog.path) if _has_file(catalog) and catalog.path else None
@@ -105,18 +105,22 @@ class Locks:
         locked = self.table.locked_by_others(self._id, LockKind.ROW, oid)
         return next((row_id for row_id in row_ids if row_id in locked), None)
 
-    def first_key(self, oid: int, keys: Iterable[Wanted]) -> Wanted | None:
+    def first_key(self, oid: int, keys: Iterable[LockRequest]) -> LockRequest | None:
         """The first of a table's keys that somebody else holds."""
         held = self.table.locked_by_others(self._id, LockKind.KEY, oid)
         return next((each for each in keys if each.item in held), None) if held else None
 
     def take(
-        self, wanted: Sequence[Wanted], *, context: Callable[[Wanted], str] | None = None, blocked: Wait = Wait.BLOCK
-    ) -> tuple[list[Wanted], bool]:
+        self,
+        wanted: Sequence[LockRequest],
+        *,
+        context: Callable[[LockRequest], str] | None = None,
+        blocked: Wait = Wait.BLOCK,
+    ) -> tuple[list[LockRequest], bool]:
         """Take the locks one after the other, waiting where need be; those that were skipped, and whether anything
-        was waited for. With Wait.ERROR the caller is told by `Busy`."""
+        was waited for. With Wait.ERROR the caller is told by `LockNotAvailable`."""
         holder = self._entered()
-        skipped: list[Wanted] = []
+        skipped: list[LockRequest] = []
         waited = False
         left = list(wanted)
         while left:
@@ -125,7 +129,7 @@ class Locks:
                 break
             at = left.index(first)
             if blocked is Wait.ERROR and self._is_held(first):
-                raise Busy(first)
+                raise LockNotAvailable(first)
             if blocked is Wait.SKIP and self._is_held(first):
                 skipped.append(first)
             else:
@@ -137,7 +141,7 @@ class Locks:
                 self._relations.setdefault((each.object, each.mode), self._level)
         return skipped, waited
 
-    def wait_for(self, wanted: Wanted) -> bool:
+    def wait_for(self, wanted: LockRequest) -> bool:
         """Wait until nobody has the lock, without taking it; was there anybody?"""
         holder = self._entered()
         if not self.table.in_the_way(holder.id, wanted):
@@ -145,11 +149,11 @@ class Locks:
         self.wait_until(wanted, lambda ticket: not self.table.in_the_way(holder.id, wanted))
         return True
 
-    def is_taken(self, wanted: Wanted, ticket: int) -> bool:
+    def is_taken(self, wanted: LockRequest, ticket: int) -> bool:
         """Take what was waited for, if it is to be had now."""
         return self.table.take(self._entered().id, [wanted], self._level, ticket) is None
 
-    def _is_held(self, wanted: Wanted) -> bool:
+    def _is_held(self, wanted: LockRequest) -> bool:
         """Whether it is still in the way once the dead are buried."""
         holder = self._entered()
         self.table.bury_the_dead(holder.id)
@@ -161,7 +165,7 @@ class Locks:
 
     def relation(self, oid: int, mode: RelationMode, *, wait: bool = True) -> bool:
         """Lock a table; False: it is locked by somebody else and not to be waited for."""
-        wanted = Wanted(LockKind.RELATION, oid, 0, int(mode))
+        wanted = LockRequest(LockKind.RELATION, oid, 0, int(mode))
         if wait:
             self.take([wanted])
             return True
@@ -170,7 +174,7 @@ class Locks:
     def hold_catalog(self) -> None:
         """The transaction keeps the catalog's write lock until it ends: others that need it know whom they wait for."""
         if self._table is not None:
-            self.table.take(self._entered().id, [Wanted(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
+            self.table.take(self._entered().id, [LockRequest(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
 
     def is_catalog_held(self) -> bool:
         """Does somebody hold it for longer than a moment?"""
@@ -178,7 +182,7 @@ class Locks:
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    def _wait(self, wanted: Wanted, context: Callable[[Wanted], str] | None) -> None:
+    def _wait(self, wanted: LockRequest, context: Callable[[LockRequest], str] | None) -> None:
         try:
             self.wait_until(wanted, lambda ticket: self.is_taken(wanted, ticket))
         except PgError as error:
@@ -188,7 +192,7 @@ class Locks:
                 error.report = replace(error.report, context=context(wanted))
             raise
 
-    def wait_until(self, wanted: Wanted, done: Callable[[int], bool]) -> None:
+    def wait_until(self, wanted: LockRequest, done: Callable[[int], bool]) -> None:
         """Wait in the queue until `done`."""
         session, table = self._session, self.table
         session.transaction.pause()
@@ -282,14 +286,14 @@ class Locks:
                 processes.retire(self._token)
 
 
-class Busy(Exception):
+class LockNotAvailable(Exception):
     """A lock is not to be had at once."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LockRequest) -> None:
         self.wanted = wanted
 
 
-def shown(wanted: Wanted, holders: dict[int, Holder], blocker: int, database: int) -> tuple[str, str]:
+def shown(wanted: LockRequest, holders: dict[int, Holder], blocker: int, database: int) -> tuple[str, str]:
     """A lock that is waited for, as PostgreSQL has it: rows and keys by the transaction that holds them
     (DescribeLockTag)."""
     if wanted.kind is LockKind.RELATION:
@@ -320,4 +324,4 @@ def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
     return follow(holder, [], {holder})
 
 
-__all__ = ["PAGE", "TUPLE_MODES", "Busy", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]
+__all__ = ["PAGE", "TUPLE_MODES", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import configuration, tables
+from pgrepl.catalog import system_settings, tables
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.types.encoding import is_utf8
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 
-def admit(session: Context, user: str, database: str) -> tuple[tables.pg_authid, tables.pg_database]:
+def admit(session: CatalogSession, user: str, database: str) -> tuple[tables.pg_authid, tables.pg_database]:
     """The rows of the role and the database, or a FATAL error."""
     role = admit_user(session, user)
     return role, admit_to_database(session, role, database)
 
 
-def admit_user(session: Context, user: str) -> tables.pg_authid:
+def admit_user(session: CatalogSession, user: str) -> tables.pg_authid:
     """The role, if it may log in (InitializeSessionUserId)."""
     role = one(session, tables.pg_authid, rolname=user) if is_utf8(user) else None
     if role is None:
@@ -32,7 +32,7 @@ def admit_user(session: Context, user: str) -> tables.pg_authid:
     return role
 
 
-def admit_to_database(session: Context, role: tables.pg_authid, database: str) -> tables.pg_database:
+def admit_to_database(session: CatalogSession, role: tables.pg_authid, database: str) -> tables.pg_database:
     """The database, if the role may connect to it (CheckMyDatabase)."""
     row = one(session, tables.pg_database, datname=database) if is_utf8(database) else None
     if row is None:
@@ -40,9 +40,9 @@ def admit_to_database(session: Context, role: tables.pg_authid, database: str) -
     if not row.datallowconn:
         raise _fatal("55000", f'database "{database}" is not currently accepting connections')
     if not role.rolsuper:
-        from pgrepl.catalog.acl import Kind, has_privilege
+        from pgrepl.catalog.acl import ObjectKind, has_privilege
 
-        if not has_privilege(session, Kind.DATABASE, row, "CONNECT", role.oid):
+        if not has_privilege(session, ObjectKind.DATABASE, row, "CONNECT", role.oid):
             raise _fatal(
                 "42501", f'permission denied for database "{database}"', detail="User does not have CONNECT privilege."
             )
@@ -52,13 +52,13 @@ def admit_to_database(session: Context, role: tables.pg_authid, database: str) -
 
 
 def apply_settings(
-    session: configuration.Starting, role: tables.pg_authid, database: tables.pg_database, startup: Mapping[str, str]
+    session: system_settings.Starting, role: tables.pg_authid, database: tables.pg_database, startup: Mapping[str, str]
 ) -> None:
     """Later ones win: ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's
     own."""
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
-    configuration.start(session)
+    system_settings.start(session)
     apply_stored_settings(session, role.oid, database.oid)
     for name, value in startup.items():
         if not is_utf8(value):
@@ -66,7 +66,7 @@ def apply_settings(
         settings.set_default(name, value, complain=True)
 
 
-def apply_stored_settings(session: configuration.Starting, role: int, database: int) -> None:
+def apply_stored_settings(session: system_settings.Starting, role: int, database: int) -> None:
     """Those of ALTER ROLE and ALTER DATABASE (process_settings)."""
     for setdatabase, setrole, source in (
         (0, 0, "global"),

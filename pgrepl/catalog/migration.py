@@ -6,8 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.catalog import declarative, ducklake, sums
-from pgrepl.catalog.bootstrap import every_table
+from pgrepl.catalog import ddl, declarative, ducklake, sums
 from pgrepl.catalog.connection import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        every_table().create_all(link.sqlalchemy)  # 3 to 6: who is at work, copies, checksums, prepared
+        ddl.create(link)  # 3 to 6: who is at work, copies, checksums, prepared
         _remember_publishers(link)
         link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")  # format 6
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
@@ -51,7 +50,7 @@ def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
         ("pgrepl_instance", "lake_schema_version"),
     ):
         link.execute(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT")
-    every_table().create_all(link.sqlalchemy)
+    ddl.create(link)
     link.execute(
         "INSERT INTO ducklake_schema (schema_id, schema_uuid, begin_snapshot, schema_name, path, path_is_relative)"
         " VALUES (0, ?, 0, 'main', 'main/', ?)",

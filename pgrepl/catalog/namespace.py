@@ -10,20 +10,20 @@ from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 
-def schemas(session: Context) -> list[tables.pg_namespace]:
+def schemas(session: CatalogSession) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""
     found = rows(session, tables.pg_namespace, datid=session.database.oid)
     return sorted(found, key=lambda row: str(row.nspname))
 
 
-def schema_or_none(session: Context, name: str) -> tables.pg_namespace | None:
+def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, nspname=name)
 
 
-def schema_by_name(session: Context, name: str, location: int | None = None) -> tables.pg_namespace:
+def schema_by_name(session: CatalogSession, name: str, location: int | None = None) -> tables.pg_namespace:
     """As get_namespace_oid: no privilege is asked for."""
     row = schema_or_none(session, name)
     if row is None:
@@ -31,11 +31,11 @@ def schema_by_name(session: Context, name: str, location: int | None = None) -> 
     return row
 
 
-def schema_row(session: Context, oid: int) -> tables.pg_namespace | None:
+def schema_row(session: CatalogSession, oid: int) -> tables.pg_namespace | None:
     return one(session, tables.pg_namespace, datid=session.database.oid, oid=oid)
 
 
-def schema_name(session: Context, oid: int) -> str:
+def schema_name(session: CatalogSession, oid: int) -> str:
     row = schema_row(session, oid)
     if row is None:
         raise PgError("3F000", f"schema with OID {oid} does not exist")
@@ -45,7 +45,7 @@ def schema_name(session: Context, oid: int) -> str:
 TEMPORARY = "pg_temp"  # what each session calls its own
 
 
-def temporary_schema(session: Context) -> int:
+def temporary_schema(session: CatalogSession) -> int:
     """The session's schema for temporary relations; 0: it has none yet, or what made it was rolled back."""
     oid = session.temporary_schema
     return oid if oid and schema_row(session, oid) is not None else 0
@@ -56,9 +56,11 @@ def is_temporary(name: str) -> bool:
     return name.startswith(("pg_temp_", "pg_toast_temp_"))
 
 
-def explicit_schema(session: Context, name: str, *, missing_ok: bool = False, location: int | None = None) -> int:
+def explicit_schema(
+    session: CatalogSession, name: str, *, missing_ok: bool = False, location: int | None = None
+) -> int:
     """A schema someone named: it must exist, the role needs USAGE (LookupExplicitNamespace). 0: missing, and fine."""
-    from pgrepl.catalog.acl import Kind, check_privilege
+    from pgrepl.catalog.acl import ObjectKind, check_privilege
 
     if name == TEMPORARY and (own := temporary_schema(session)):
         return own
@@ -68,23 +70,23 @@ def explicit_schema(session: Context, name: str, *, missing_ok: bool = False, lo
             return 0
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
     if row.oid != session.temporary_schema:
-        check_privilege(session, Kind.SCHEMA, row, "USAGE", name)
+        check_privilege(session, ObjectKind.SCHEMA, row, "USAGE", name)
     return int(row.oid)
 
 
-def _listed(session: Context) -> list[str]:
+def _listed(session: CatalogSession) -> list[str]:
     from pgrepl.catalog.identifiers import split_identifiers
 
     return split_identifiers(session.settings.get("search_path")) or []
 
 
-def _named_schemas(session: Context) -> list[int]:
+def _named_schemas(session: CatalogSession) -> list[int]:
     """The schemas of search_path that exist and may be used, pg_catalog only if it is written there."""
     key = ("search_path", session.settings.get("search_path"), session.role)
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    from pgrepl.catalog.acl import Kind, has_privilege
+    from pgrepl.catalog.acl import ObjectKind, has_privilege
     from pgrepl.catalog.roles import role_display
 
     found: list[int] = []
@@ -97,13 +99,13 @@ def _named_schemas(session: Context) -> list[int]:
         row = schema_or_none(session, name)
         if row is None or row.oid in found:
             continue
-        if has_privilege(session, Kind.SCHEMA, row, "USAGE", session.role):
+        if has_privilege(session, ObjectKind.SCHEMA, row, "USAGE", session.role):
             found.append(int(row.oid))
     session.derived[key] = found
     return found
 
 
-def search_path(session: Context) -> list[int]:
+def search_path(session: CatalogSession) -> list[int]:
     """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed, and before it the
     temporary relations unless they are."""
     named = _named_schemas(session)
@@ -112,13 +114,13 @@ def search_path(session: Context) -> list[int]:
     return [own, *path] if own and own not in path else path
 
 
-def current_schemas(session: Context, implicit: bool) -> list[str]:
+def current_schemas(session: CatalogSession, implicit: bool) -> list[str]:
     """current_schemas(bool)."""
     oids = search_path(session) if implicit else _named_schemas(session)
     return [schema_name(session, oid) for oid in oids]
 
 
-def creation_schema(session: Context, *, location: int | None = None) -> int:
+def creation_schema(session: CatalogSession, *, location: int | None = None) -> int:
     """Where an unqualified new object goes: the first schema of search_path that exists."""
     named = _named_schemas(session)
     if not named:
@@ -126,14 +128,14 @@ def creation_schema(session: Context, *, location: int | None = None) -> int:
     return named[0]
 
 
-def creates_temporary(session: Context) -> bool:
+def creates_temporary(session: CatalogSession) -> bool:
     """Is pg_temp the first schema of search_path, so that new relations are temporary?"""
     return _listed(session)[:1] == [TEMPORARY]
 
 
-def schema_for_creation(session: Context, schema: str | None, location: int | None = None) -> int:
+def schema_for_creation(session: CatalogSession, schema: str | None, location: int | None = None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
-    from pgrepl.catalog.acl import Kind, check_privilege
+    from pgrepl.catalog.acl import ObjectKind, check_privilege
 
     if schema is None:
         oid = creation_schema(session, location=location)
@@ -142,5 +144,5 @@ def schema_for_creation(session: Context, schema: str | None, location: int | No
     row = schema_row(session, oid)
     assert row is not None
     if oid != session.temporary_schema:
-        check_privilege(session, Kind.SCHEMA, row, "CREATE", row.nspname, location=location)
+        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname, location=location)
     return oid

@@ -24,7 +24,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import lake, recovery
-from pgrepl.catalog.context import Block, Context
+from pgrepl.catalog.context import Block, CatalogSession
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.context import Origin, TransactionState
 
 
-class Defining(Context, Protocol):
+class Defining(CatalogSession, Protocol):
     """A session whose definitions other readers of the lake are to see, and theirs it."""
 
     @property
@@ -423,7 +423,7 @@ def _json(extra: dict[str, Any]) -> str | None:
     return json.dumps(extra)
 
 
-def current_lsn(session: Context) -> int:
+def current_lsn(session: CatalogSession) -> int:
     """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
     transaction = session.transaction
     numbering = transaction.numbering

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
     from pgrepl.types.record import RowType
 
 
 class ObjectNames:
     """The lookup of a session's TextStyle (`pgrepl.types.style.Lookup`)."""
 
-    def __init__(self, session: Context) -> None:
+    def __init__(self, session: CatalogSession) -> None:
         self._session = session
 
     def oid_of(self, typoid: int, text: str) -> int:

@@ -19,9 +19,9 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
-Check = Callable[["Context", str, Value], tuple[Value, Any]]
+Check = Callable[["CatalogSession", str, Value], tuple[Value, Any]]
 
 _STYLES = {"iso": "ISO", "sql": "SQL", "german": "German"}
 _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
@@ -43,7 +43,7 @@ def _date_word(word: str) -> tuple[str | None, str | None] | None:
     return None
 
 
-def check_datestyle(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_datestyle(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """`ISO, MDY`: a style, an order, or both; what is not said stays."""
     text = str(value)
     words = split_identifiers(text)
@@ -77,7 +77,7 @@ def check_datestyle(session: Context, name: str, value: Value) -> tuple[Value, A
     return f"{style or base[0]}, {order or implied or base[1]}", None
 
 
-def check_role(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_role(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """SET ROLE: the role must exist and the session user be able to become it (check_role)."""
     from pgrepl.catalog.roles import member_can_set_role
 
@@ -92,7 +92,7 @@ def check_role(session: Context, name: str, value: Value) -> tuple[Value, Any]:
     return text, int(row.oid)
 
 
-def check_session_authorization(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_session_authorization(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """Only a session that began as superuser may become another user (check_session_authorization)."""
     from pgrepl.catalog.roles import is_superuser
 
@@ -105,7 +105,7 @@ def check_session_authorization(session: Context, name: str, value: Value) -> tu
     return text, int(row.oid)
 
 
-def check_timezone(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_timezone(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """A zone's name, hours from UTC, or INTERVAL '…'; kept as SHOW prints it (check_timezone)."""
     from pgrepl.types.timezone import find_zone
 
@@ -157,7 +157,7 @@ def _offset_zone(seconds: int) -> str:
     return f"<+{size}>-{size}" if seconds > 0 else f"<-{size}>+{size}"
 
 
-def check_search_path(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_search_path(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     if split_identifiers(str(value)) is None:
         raise invalid_value(name, str(value), detail="List syntax is invalid.")
     return value, None
@@ -194,7 +194,7 @@ def encoding_name(name: str) -> str | None:
     return next((e for e in _ENCODINGS if _encoding_key(e) == key), None)
 
 
-def check_client_encoding(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_client_encoding(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     text = str(value)
     found = encoding_name(text)
     if found is None or not text:
@@ -206,13 +206,13 @@ def check_client_encoding(session: Context, name: str, value: Value) -> tuple[Va
     return (text if text == "UNICODE" else found), None
 
 
-def check_name(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_name(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """application_name: cut to an identifier's length, without anything but printable ASCII."""
     raw = truncate(str(value), session.report).encode()
     return "".join(chr(b) if 32 <= b <= 126 else f"\\x{b:02x}" for b in raw), None
 
 
-def check_locale(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_locale(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     import locale
 
     text = str(value)
@@ -230,7 +230,7 @@ def _words(name: str, text: str) -> list[str]:
 
 
 def _words_check(*allowed: str) -> Check:
-    def check(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+    def check(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
         for word in _words(name, text := str(value)):
             if word.lower() not in allowed:
                 raise invalid_value(name, text, detail=f'Unrecognized key word: "{word}".')
@@ -239,14 +239,14 @@ def _words_check(*allowed: str) -> Check:
     return check
 
 
-def check_tablespace(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_tablespace(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     text = str(value)
     if text and text not in ("pg_default", "pg_global"):
         raise invalid_value(name, text, detail=f'Tablespace "{text}" does not exist.')
     return value, None
 
 
-def check_temp_tablespaces(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_temp_tablespaces(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     words = split_identifiers(str(value))
     if words is None:
         raise invalid_value(name, str(value), detail="List syntax is invalid.")
@@ -256,7 +256,7 @@ def check_temp_tablespaces(session: Context, name: str, value: Value) -> tuple[V
     return value, None
 
 
-def check_access_method(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_access_method(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     text = str(value)
     if not text:
         raise invalid_value(name, text, detail=f'"{name}" cannot be empty.')
@@ -265,7 +265,7 @@ def check_access_method(session: Context, name: str, value: Value) -> tuple[Valu
     return value, None
 
 
-def check_text_search(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_text_search(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     text = str(value)
     if text.removeprefix("pg_catalog.") not in _TEXT_SEARCH:
         raise invalid_value(name, text)
@@ -280,13 +280,13 @@ _TEXT_SEARCH = frozenset(
 )
 
 
-def check_default_with_oids(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_default_with_oids(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     if value:
         raise PgError("0A000", "tables declared WITH OIDS are not supported")
     return value, None
 
 
-def check_transaction_read_only(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_transaction_read_only(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """A read-only transaction does not become read-write once it has begun to work."""
     transaction = session.transaction
     if not value and session.settings.value(name) and transaction.in_statement:
@@ -299,7 +299,7 @@ def check_transaction_read_only(session: Context, name: str, value: Value) -> tu
     return value, None
 
 
-def check_transaction_isolation(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_transaction_isolation(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     transaction = session.transaction
     if value != session.settings.value(name) and transaction.in_statement:
         if transaction.snapshot_taken:
@@ -309,7 +309,7 @@ def check_transaction_isolation(session: Context, name: str, value: Value) -> tu
     return value, None
 
 
-def check_transaction_deferrable(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_transaction_deferrable(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     transaction = session.transaction
     if transaction.savepoints:
         raise PgError("25001", "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction")
@@ -318,7 +318,7 @@ def check_transaction_deferrable(session: Context, name: str, value: Value) -> t
     return value, None
 
 
-def check_max_stack_depth(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_max_stack_depth(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """No more than the platform allows, less a margin (check_max_stack_depth)."""
     import resource
 
@@ -357,7 +357,7 @@ def foretold(key: str, text: str, problem: PgError) -> str | None:
     return f'{what} "{text}" does not exist'
 
 
-def check_standby_slots(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+def check_standby_slots(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """Names that slots may have (check_synchronized_standby_slots)."""
     for word in _words(name, text := str(value)):
         try:
@@ -371,7 +371,7 @@ def check_standby_slots(session: Context, name: str, value: Value) -> tuple[Valu
 def _only(wanted: bool) -> Check:
     """Of a setting whose other value would change what statements do, and does not here."""
 
-    def check(session: Context, name: str, value: Value) -> tuple[Value, Any]:
+    def check(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
         if value is not wanted:
             raise unsupported(f"{name} = {'off' if wanted else 'on'}")
         return value, None

@@ -58,24 +58,24 @@ def is_full(path: Path) -> bool:
 
 
 @frozen
-class Reader:
+class ReadOnlyAccess:
     """How to connect to a catalog in order to read it, and what to do when all is done."""
 
     connect: Callable[[], sqlite3.Connection]
     close: Callable[[], None]
 
 
-def reader(path: Path) -> Reader:
+def reader(path: Path) -> ReadOnlyAccess:
     """sqlite3.Error or OSError if it cannot be read either."""
     live = f"file:{quote(str(path))}?mode=ro"
     try:
         with closing(_connected(live)) as tried:
             tried.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        return Reader(lambda: _connected(live), lambda: None)
+        return ReadOnlyAccess(lambda: _connected(live), lambda: None)
     except sqlite3.OperationalError:
         log = Path(f"{path.resolve()}-wal")
         if not log.exists() or not log.stat().st_size:
-            return Reader(lambda: _connected(f"{live}&immutable=1"), lambda: None)
+            return ReadOnlyAccess(lambda: _connected(f"{live}&immutable=1"), lambda: None)
     folder = tempfile.mkdtemp(prefix="pgrepl-catalog-")
     copy = os.path.join(folder, "catalog.db")
     try:
@@ -85,8 +85,10 @@ def reader(path: Path) -> Reader:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     os.chmod(copy, 0o600)
-    return Reader(lambda: _connected(f"file:{quote(copy)}"), lambda: shutil.rmtree(folder, ignore_errors=True))
+    return ReadOnlyAccess(lambda: _connected(f"file:{quote(copy)}"), lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def _connected(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=0.2, cached_statements=512)
+    return sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=0.2, cached_statements=512
+    )

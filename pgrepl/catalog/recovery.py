@@ -13,7 +13,7 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
 
@@ -23,13 +23,13 @@ def is_standby(link: CatalogConnection) -> bool:
     return bool(link.execute("SELECT 1 FROM pgrepl_setting WHERE name = ?", (STANDBY,)))
 
 
-def in_recovery(session: Context) -> bool:
+def in_recovery(session: CatalogSession) -> bool:
     """As RecoveryInProgress."""
     session.transaction.require_read()
     return session.transaction.in_recovery
 
 
-def refuse_in_recovery(session: Context, what: str) -> None:
+def refuse_in_recovery(session: CatalogSession, what: str) -> None:
     """As PreventCommandDuringRecovery."""
     if in_recovery(session):
         raise PgError("25006", f"cannot execute {what} during recovery")

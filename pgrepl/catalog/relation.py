@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
     from pgrepl.catalog.system import SystemColumn, SystemRelation
     from pgrepl.sql.nodes.expr import RangeVar
 
@@ -105,14 +105,16 @@ class Relation:
 # --- by OID -------------------------------------------------------------------------------------------------------
 
 
-def relation(session: Context, oid: int) -> Relation:
+def relation(session: CatalogSession, oid: int) -> Relation:
     found = relation_or_none(session, oid)
     if found is None:
         raise PgError("XX000", f"could not open relation with OID {oid}")
     return found
 
 
-def relations_named(session: Context, name: str | None = None, namespace: int | None = None) -> list[tables.pg_class]:
+def relations_named(
+    session: CatalogSession, name: str | None = None, namespace: int | None = None
+) -> list[tables.pg_class]:
     """The rows of pg_class of this database: all, or those of a name, of a schema."""
     wanted: dict[str, object] = {"datid": session.database.oid}
     if name is not None:
@@ -122,7 +124,7 @@ def relations_named(session: Context, name: str | None = None, namespace: int | 
     return rows(session, tables.pg_class, **wanted)
 
 
-def relation_or_none(session: Context, oid: int) -> Relation | None:
+def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
     """None if there is no such relation in this database."""
     session.transaction.require_read()
     key = ("relation", oid)
@@ -141,7 +143,7 @@ def relation_or_none(session: Context, oid: int) -> Relation | None:
     return found
 
 
-def _made(session: Context, row: tables.pg_class) -> Relation:
+def _made(session: CatalogSession, row: tables.pg_class) -> Relation:
     columns = rows(session, tables.pg_attribute, attrelid=row.oid)
     columns.sort(key=lambda a: a.attnum)
     return Relation(
@@ -192,7 +194,7 @@ def _attribute(row: tables.pg_attribute) -> Attribute:
     )
 
 
-def _system(session: Context, oid: int) -> Relation | None:
+def _system(session: CatalogSession, oid: int) -> Relation | None:
     found = session.system_relations().by_oid(oid)
     return None if found is None else _from_system(found)
 
@@ -248,7 +250,7 @@ def range_var(parts: Sequence[str]) -> RangeVar:
 # --- by name ------------------------------------------------------------------------------------------------------
 
 
-def oid_in_schema(session: Context, namespace: int, name: str) -> int | None:
+def oid_in_schema(session: CatalogSession, namespace: int, name: str) -> int | None:
     """As get_relname_relid."""
     if may_be_system(namespace, name):
         schema = "pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema"
@@ -260,14 +262,14 @@ def oid_in_schema(session: Context, namespace: int, name: str) -> int | None:
 
 
 @overload
-def find_relation(session: Context, name: RangeVar, missing_ok: Literal[False] = False) -> Relation: ...
+def find_relation(session: CatalogSession, name: RangeVar, missing_ok: Literal[False] = False) -> Relation: ...
 
 
 @overload
-def find_relation(session: Context, name: RangeVar, missing_ok: bool) -> Relation | None: ...
+def find_relation(session: CatalogSession, name: RangeVar, missing_ok: bool) -> Relation | None: ...
 
 
-def find_relation(session: Context, name: RangeVar, missing_ok: bool = False) -> Relation | None:
+def find_relation(session: CatalogSession, name: RangeVar, missing_ok: bool = False) -> Relation | None:
     """The relation of that name, along the search path or in its schema (RangeVarGetRelid)."""
     oid = find_relation_oid(session, name, missing_ok)
     if oid is None:
@@ -278,14 +280,14 @@ def find_relation(session: Context, name: RangeVar, missing_ok: bool = False) ->
     return found
 
 
-def find_relation_oid(session: Context, name: RangeVar, missing_ok: bool = False) -> int | None:
+def find_relation_oid(session: CatalogSession, name: RangeVar, missing_ok: bool = False) -> int | None:
     try:
         return _find_oid(session, name, missing_ok)
     except PgError as problem:
         raise problem.at(name.location) from None
 
 
-def _find_oid(session: Context, name: RangeVar, missing_ok: bool) -> int | None:
+def _find_oid(session: CatalogSession, name: RangeVar, missing_ok: bool) -> int | None:
     if name.catalog is not None and name.catalog != session.database.name:
         raise PgError(
             "0A000", f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"'
@@ -308,7 +310,7 @@ def _find_oid(session: Context, name: RangeVar, missing_ok: bool) -> int | None:
     raise PgError("42P01", f'relation "{name.name}" does not exist')
 
 
-def relation_is_visible(session: Context, found: Relation) -> bool:
+def relation_is_visible(session: CatalogSession, found: Relation) -> bool:
     """Would its bare name find it? (RelationIsVisible)"""
     for namespace in search_path(session):
         if namespace == found.namespace:
@@ -318,7 +320,7 @@ def relation_is_visible(session: Context, found: Relation) -> bool:
     return False
 
 
-def display_name(session: Context, found: Relation) -> str:
+def display_name(session: CatalogSession, found: Relation) -> str:
     """The quoted name, with its schema if the bare name would not find it (regclassout, getRelationDescription)."""
     from pgrepl.sql.quote import quote_identifier, quote_qualified
 

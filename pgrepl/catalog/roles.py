@@ -10,42 +10,42 @@ from pgrepl.catalog.store import one, rows
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
     from pgrepl.sql.nodes.utility import RoleSpec
 
 Role: TypeAlias = tables.pg_authid
 PUBLIC = 0  # the grantee that is everybody
 
 
-def roles(session: Context) -> list[tables.pg_authid]:
+def roles(session: CatalogSession) -> list[tables.pg_authid]:
     return sorted(rows(session, tables.pg_authid), key=lambda row: str(row.rolname))
 
 
-def memberships(session: Context) -> list[tables.pg_auth_members]:
+def memberships(session: CatalogSession) -> list[tables.pg_auth_members]:
     return rows(session, tables.pg_auth_members)
 
 
-def settings_of_roles(session: Context) -> list[tables.pg_db_role_setting]:
+def settings_of_roles(session: CatalogSession) -> list[tables.pg_db_role_setting]:
     """Settings of roles, of databases, and of roles in databases."""
     return rows(session, tables.pg_db_role_setting)
 
 
-def role_by_name(session: Context, name: str) -> tables.pg_authid:
+def role_by_name(session: CatalogSession, name: str) -> tables.pg_authid:
     row = role_or_none(session, name)
     if row is None:
         raise PgError("42704", f'role "{name}" does not exist')
     return row
 
 
-def role_or_none(session: Context, name: str) -> tables.pg_authid | None:
+def role_or_none(session: CatalogSession, name: str) -> tables.pg_authid | None:
     return one(session, tables.pg_authid, rolname=name)
 
 
-def role_row(session: Context, oid: int) -> tables.pg_authid | None:
+def role_row(session: CatalogSession, oid: int) -> tables.pg_authid | None:
     return one(session, tables.pg_authid, oid=oid)
 
 
-def role_name(session: Context, oid: int) -> str:
+def role_name(session: CatalogSession, oid: int) -> str:
     """As GetUserNameFromId."""
     row = role_row(session, oid)
     if row is None:
@@ -53,13 +53,13 @@ def role_name(session: Context, oid: int) -> str:
     return str(row.rolname)
 
 
-def role_display(session: Context, oid: int) -> str:
+def role_display(session: CatalogSession, oid: int) -> str:
     """As pg_get_userbyid."""
     row = role_row(session, oid)
     return str(row.rolname) if row is not None else f"unknown (OID={oid})"
 
 
-def resolve_role(session: Context, spec: RoleSpec, *, public_ok: bool = False) -> int:
+def resolve_role(session: CatalogSession, spec: RoleSpec, *, public_ok: bool = False) -> int:
     """The OID of a role specification (get_rolespec_oid); PUBLIC is 0 where it may stand."""
     if spec.word in ("current_role", "current_user"):
         return session.role
@@ -73,18 +73,20 @@ def resolve_role(session: Context, spec: RoleSpec, *, public_ok: bool = False) -
     return int(role_by_name(session, spec.name).oid)
 
 
-def is_superuser(session: Context, role: int | None = None) -> bool:
+def is_superuser(session: CatalogSession, role: int | None = None) -> bool:
     row = role_row(session, session.role if role is None else role)
     return row is not None and bool(row.rolsuper)
 
 
-def has_attribute(session: Context, role: int, column: str) -> bool:
+def has_attribute(session: CatalogSession, role: int, column: str) -> bool:
     """An attribute such as rolcreaterole; a superuser has them all."""
     row = role_row(session, role)
     return row is not None and bool(row.rolsuper or getattr(row, column))
 
 
-def _walk(session: Context, role: int, option: str | None, admin_of: int | None = None) -> tuple[list[int], int | None]:
+def _walk(
+    session: CatalogSession, role: int, option: str | None, admin_of: int | None = None
+) -> tuple[list[int], int | None]:
     """All roles `role` is in, itself first, over memberships that carry the option (roles_is_member_of).
 
     With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
@@ -105,7 +107,7 @@ def _walk(session: Context, role: int, option: str | None, admin_of: int | None 
     return found, admin
 
 
-def _reachable(session: Context, role: int, option: str | None) -> frozenset[int]:
+def _reachable(session: CatalogSession, role: int, option: str | None) -> frozenset[int]:
     key = ("roles", role, option)
     known: frozenset[int] | None = session.derived.get(key)
     if known is None:
@@ -113,38 +115,38 @@ def _reachable(session: Context, role: int, option: str | None) -> frozenset[int
     return known
 
 
-def inherited_roles(session: Context, role: int) -> frozenset[int]:
+def inherited_roles(session: CatalogSession, role: int) -> frozenset[int]:
     """The roles whose privileges `role` has without SET ROLE."""
     return _reachable(session, role, "inherit_option")
 
 
-def inherited_in_order(session: Context, role: int) -> list[int]:
+def inherited_in_order(session: CatalogSession, role: int) -> list[int]:
     """The same, the role itself first, then by distance."""
     return _walk(session, role, "inherit_option")[0]
 
 
-def has_privs_of_role(session: Context, member: int, role: int) -> bool:
+def has_privs_of_role(session: CatalogSession, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in inherited_roles(session, member)
 
 
-def member_can_set_role(session: Context, member: int, role: int) -> bool:
+def member_can_set_role(session: CatalogSession, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in _reachable(session, member, "set_option")
 
 
-def check_can_set_role(session: Context, member: int, role: int) -> None:
+def check_can_set_role(session: CatalogSession, member: int, role: int) -> None:
     if not member_can_set_role(session, member, role):
         raise PgError("42501", f'must be able to SET ROLE "{role_name(session, role)}"')
 
 
-def is_member_of_role(session: Context, member: int, role: int) -> bool:
+def is_member_of_role(session: CatalogSession, member: int, role: int) -> bool:
     return member == role or is_superuser(session, member) or role in _reachable(session, member, None)
 
 
-def is_member_of_role_nosuper(session: Context, member: int, role: int) -> bool:
+def is_member_of_role_nosuper(session: CatalogSession, member: int, role: int) -> bool:
     return member == role or role in _reachable(session, member, None)
 
 
-def is_admin_of_role(session: Context, member: int, role: int) -> bool:
+def is_admin_of_role(session: CatalogSession, member: int, role: int) -> bool:
     """May `member` grant `role` to others? Inherited ADMIN OPTION counts (is_admin_of_role)."""
     if is_superuser(session, member):
         return True
@@ -153,12 +155,12 @@ def is_admin_of_role(session: Context, member: int, role: int) -> bool:
     return _walk(session, member, None, role)[1] is not None
 
 
-def has_admin_privs_of_role(session: Context, member: int, role: int) -> bool:
+def has_admin_privs_of_role(session: CatalogSession, member: int, role: int) -> bool:
     """The same without SET ROLE: only inherited ADMIN OPTION counts."""
     return is_superuser(session, member) or select_best_admin(session, member, role) is not None
 
 
-def select_best_admin(session: Context, member: int, role: int) -> int | None:
+def select_best_admin(session: CatalogSession, member: int, role: int) -> int | None:
     """The role among those whose privileges `member` has that holds ADMIN OPTION on `role`; nearest first."""
     if member == role:
         return None

@@ -11,10 +11,10 @@ from pgrepl.types import builtin
 from pgrepl.types.record import RowField, RowType
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 
-def rowtype_relation(session: Context, typoid: int) -> Relation | None:
+def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
     """The relation whose row type this is."""
     found = builtin.type_by_oid(typoid)
     if found is not None:
@@ -23,7 +23,7 @@ def rowtype_relation(session: Context, typoid: int) -> Relation | None:
     return relation(session, row.oid) if row is not None else None
 
 
-def row_type(session: Context, typoid: int) -> RowType | None:
+def row_type(session: CatalogSession, typoid: int) -> RowType | None:
     """What values of the type consist of; None: it is no named row type."""
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
@@ -38,7 +38,7 @@ def row_type(session: Context, typoid: int) -> RowType | None:
     return known
 
 
-def _field(session: Context, place: int, attribute: Attribute) -> RowField:
+def _field(session: CatalogSession, place: int, attribute: Attribute) -> RowField:
     known = builtin.type_by_oid(attribute.type)
     row = row_type(session, attribute.type) if known is None or known.relid else None
     return RowField(place, attribute.name, attribute.type, attribute.typmod, row)

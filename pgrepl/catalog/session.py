@@ -24,8 +24,6 @@ from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection as SqlConnection
-
     from pgrepl.catalog.client import CopyClient
     from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
@@ -74,13 +72,13 @@ class Hooks:
     object_name: Callable[[Session, int, int], str]
 
 
-class Connection:
+class SessionConnection:
     """A connection to the catalog, and what happens on it."""
 
     def __init__(self, catalog: Catalog, owner: Session) -> None:
         self.catalog = catalog
         self.link: CatalogConnection = catalog.connect()
-        self.views: WeakSet[View] = WeakSet()  # of the sessions on it
+        self.views: WeakSet[SessionView] = WeakSet()  # of the sessions on it
         self._owner = owner
 
     @cached_property
@@ -93,7 +91,7 @@ class Connection:
 
 
 @dataclass(slots=True)
-class Identity:
+class SessionIdentity:
     """Who is where."""
 
     database: int = 0  # OID; 0 until the role has been let in
@@ -102,7 +100,7 @@ class Identity:
 
 
 @dataclass(eq=False)
-class View:
+class SessionView:
     """What a session sees of the catalog."""
 
     as_of: int | None = None  # the snapshot; None: as it is now
@@ -125,16 +123,18 @@ class Session:
     def __init__(
         self,
         hooks: Hooks,
-        connection: Connection | Catalog,
-        identity: Identity,
-        view: View | None = None,
+        connection: SessionConnection | Catalog,
+        identity: SessionIdentity,
+        view: SessionView | None = None,
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
         """On a connection of another session, or on one of its own to the catalog."""
         self.hooks = hooks
-        self._connection = connection if isinstance(connection, Connection) else Connection(connection, self)
+        self._connection = (
+            connection if isinstance(connection, SessionConnection) else SessionConnection(connection, self)
+        )
         self._identity = identity
-        self._view = view or View()
+        self._view = view or SessionView()
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.pid = os.getpid()
@@ -150,7 +150,7 @@ class Session:
         try:
             self.transaction.begin_statement()
             role, row = login.admit(self, user, database)
-            self._identity = Identity(row.oid, role.oid)
+            self._identity = SessionIdentity(row.oid, role.oid)
             self._view.derived.clear()  # who is in pg_database_owner depends on the database
             login.apply_settings(self, role, row, settings)
             self.transaction.locks.restore()
@@ -168,8 +168,8 @@ class Session:
         on a connection of its own, which the caller closes; with `catalog` in another instance."""
         apart = apart or catalog is not None
         connection = (catalog or self.catalog) if apart else self._connection
-        view = View() if apart else View(memory=self.memory)
-        other = Session(self.hooks, connection, Identity(database, role), view, self.on_report)
+        view = SessionView() if apart else SessionView(memory=self.memory)
+        other = Session(self.hooks, connection, SessionIdentity(database, role), view, self.on_report)
         if catalog is None:
             other.settings.take_system(self.settings)
         return other
@@ -179,8 +179,8 @@ class Session:
         database = database or self.database_oid
         if self.as_of is None and self.transaction.is_as_at(snapshot):
             return self.elsewhere(database, self.role)
-        there = Identity(database, self.role)
-        past = Session(self.hooks, self._connection, there, View(as_of=snapshot), self.on_report)
+        there = SessionIdentity(database, self.role)
+        past = Session(self.hooks, self._connection, there, SessionView(as_of=snapshot), self.on_report)
         past.settings.take_system(self.settings)
         return past
 
@@ -201,12 +201,6 @@ class Session:
     @property
     def beside(self) -> Beside:
         return self._connection.beside
-
-    @property
-    def connection(self) -> SqlConnection:
-        """The connection of the running transaction, for SQLAlchemy statements that only read."""
-        self.transaction.require_read()
-        return self.link.sqlalchemy
 
     # --- the view -------------------------------------------------------------------------------------------------
 

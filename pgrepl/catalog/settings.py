@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.sql.literals import StringRules
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 
 class Setting(NamedTuple):
@@ -42,7 +42,7 @@ CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable"
 
 
 class Settings:
-    def __init__(self, session: Context) -> None:
+    def __init__(self, session: CatalogSession) -> None:
         self._session = session
         self._now: Mapping[str, Setting] = {}
         self._later: Mapping[str, Setting] = {}

@@ -22,7 +22,7 @@ from pgrepl.catalog.tables import pg_index
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 RELATION, DATABASE, SLOT, ENGINE = "relation", "database", "replslot", "engine"
 Key = tuple[str, int, str]  # kind, database, and an OID, a slot's name or a kind of work
@@ -149,18 +149,18 @@ def counters(catalog: Catalog) -> Counters:
         return found
 
 
-def count(session: Context, kind: str, name: object, **changes: Any) -> None:
+def count(session: CatalogSession, kind: str, name: object, **changes: Any) -> None:
     """Something has been done in the session's database; slots and subscriptions belong to none."""
     database = 0 if kind == SLOT else session.database_oid
     counters(session.catalog).add(kind, database, name, changes)
 
 
-def count_scan(session: Context, oid: int, rows: int) -> None:
+def count_scan(session: CatalogSession, oid: int, rows: int) -> None:
     """All rows of a table have been read, or of those files that may have what is looked for."""
     count(session, RELATION, oid, seq_scan=1, seq_tup_read=rows, last_seq_scan=now())
 
 
-def count_index_scans(session: Context, oid: int, attnums: Collection[int], keys: int) -> None:
+def count_index_scans(session: CatalogSession, oid: int, attnums: Collection[int], keys: int) -> None:
     """Rows have been looked up by columns. There are no indexes in the lake; what is counted is the index by which
     PostgreSQL would find them: the replica identity, the primary key, or another whose columns are among these."""
     found = [row for row in rows(session, pg_index, indrelid=oid) if row.indkey and row.indpred is None]

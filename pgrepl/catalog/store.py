@@ -1,7 +1,7 @@
 """Rows of the system tables: read, insert, update, delete, by equality of columns.
 
-Each combination of table and columns is compiled by SQLAlchemy once in a catalog's life; afterwards it is a string and
-its parameters, handed to the driver. A session remembers what it has read until somebody writes that table.
+Each combination of table and columns is worded once in a catalog's life (statement.py). A session remembers what it
+has read until somebody writes that table.
 
 In versioned tables only current rows are seen. An update ends the current version at the statement's snapshot and
 begins another; within one snapshot it changes the version in place, so that no version lives for no time. A session
@@ -13,42 +13,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sqlalchemy import and_, bindparam, or_, select
-from sqlalchemy import delete as sql_delete
-from sqlalchemy import update as sql_update
-from sqlalchemy.sql import ClauseElement, ColumnElement
-
 from pgrepl.catalog import sums
 from pgrepl.catalog.declarative import SystemRow, SystemTable, VersionedRow
 from pgrepl.catalog.lake import WATCHED
+from pgrepl.catalog.statement import AS_OF, Statement, Where
 from pgrepl.errors import PgError
-from pgrepl.internals.sqlalchemy import Compiled
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.context import Context
+    from pgrepl.catalog.context import CatalogSession
 
 NOT_NULL: Any = object()  # as a value of a condition: any but NULL
 _REMEMBERED = 4096  # answers a session keeps
 _Row = TypeVar("_Row", bound=SystemRow)
 
 
-def new_oid(session: Context) -> int:
+def new_oid(session: CatalogSession) -> int:
     """The next object identifier of the instance; none is ever given twice."""
     return session.transaction.numbering.next_oid()
 
 
-def rows(session: Context, table: type[_Row], **eq: Any) -> list[_Row]:
+def rows(session: CatalogSession, table: type[_Row], **eq: Any) -> list[_Row]:
     """The rows whose columns equal the given values; a tuple, list or set stands for any of its members."""
     return list(_remembered(session, table, eq))
 
 
-def one(session: Context, table: type[_Row], **eq: Any) -> _Row | None:
+def one(session: CatalogSession, table: type[_Row], **eq: Any) -> _Row | None:
     """The first such row, or None."""
     found = _remembered(session, table, eq)
     return found[0] if found else None
 
 
-def _remembered(session: Context, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
+def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
     """What the session has read already, or reads now."""
     session.transaction.require_read()
     memory = session.memory.get(table.__name__)
@@ -68,16 +63,16 @@ def _remembered(session: Context, table: type[_Row], eq: dict[str, Any]) -> list
     return found
 
 
-def remember(session: Context, table: type[_Row], row: _Row, **eq: Any) -> None:
+def remember(session: CatalogSession, table: type[_Row], row: _Row, **eq: Any) -> None:
     """Whoever has just written the only row whose columns equal the given values knows it without asking."""
     session.memory.setdefault(table.__name__, {})[tuple(eq.items())] = [row]
 
 
-def insert(session: Context, table: type[SystemRow], **values: Any) -> None:
+def insert(session: CatalogSession, table: type[SystemRow], **values: Any) -> None:
     insert_many(session, table, [values])
 
 
-def insert_many(session: Context, table: type[SystemRow], values: Sequence[Mapping[str, Any]]) -> None:
+def insert_many(session: CatalogSession, table: type[SystemRow], values: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows that all have the same columns; a column that is not named is NULL."""
     if not values:
         return
@@ -108,7 +103,7 @@ def _in_order(table: type[SystemRow], names: Sequence[str], row: Sequence[Any]) 
     return [given.get(name) for name in sums.names(table.__table__)]
 
 
-def update(session: Context, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> int:
+def update(session: CatalogSession, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> int:
     """Change the matching rows; how many there were."""
     session.transaction.require_write()
     if not table.__table__.versioned:
@@ -132,13 +127,13 @@ def update(session: Context, table: type[SystemRow], where: Mapping[str, Any], *
     return len(current)
 
 
-def amend(session: Context, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> None:
+def amend(session: CatalogSession, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> None:
     """Say more of current rows, such as what they are called in the lake: no other version of them begins."""
     session.transaction.require_write()
     _write(session, "update", table, values, where)
 
 
-def delete(session: Context, table: type[SystemRow], **eq: Any) -> int:
+def delete(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
     """Remove the matching rows; how many there were."""
     session.transaction.require_write()
     if table.__name__ in WATCHED:
@@ -151,63 +146,27 @@ def delete(session: Context, table: type[SystemRow], **eq: Any) -> int:
     return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
 
 
-def _watch(session: Context, table: type[SystemRow], found: Sequence[SystemRow]) -> None:
+def _watch(session: CatalogSession, table: type[SystemRow], found: Sequence[SystemRow]) -> None:
     """Definitions are about to change that other readers of the lake see, too."""
     session.transaction.numbering.touched.see(table.__name__, [row._asdict() for row in found])
 
 
-def count(session: Context, table: type[SystemRow], **eq: Any) -> int:
+def count(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
     return len(rows(session, table, **eq))
 
 
 def _statement(
-    session: Context, action: str, table: type[SystemRow], names: tuple[str, ...], where: tuple[tuple[str, int], ...]
-) -> Compiled:
+    session: CatalogSession, action: str, table: type[SystemRow], names: tuple[str, ...], where: Where
+) -> Statement:
     key = (action, table.__name__, names, where)
-    known: Compiled | None = session.catalog.statements.get(key)
+    known: Statement | None = session.catalog.statements.get(key)
     if known is None:
-        clause = _clause(action, table, names, where)
-        read = table.__table__.core().columns if action == "select" else ()
-        known = Compiled(clause, read, session.catalog.dialect)
+        known = Statement(action, table.__table__, names, where, is_sqlite=session.link.is_sqlite)
         session.catalog.statements[key] = known
     return known
 
 
-def _clause(
-    action: str, table: type[SystemRow], names: tuple[str, ...], where: tuple[tuple[str, int], ...]
-) -> ClauseElement:
-    """`where`: each column with the number of its values, 1 for equality, more for IN; 0: IS NULL, -1: IS NOT NULL."""
-    core = table.__table__.core()
-    conditions: list[ColumnElement[bool]] = []
-    for name, many in where:
-        column = core.c[name]
-        if many == 0:
-            conditions.append(column.is_(None))
-        elif many < 0:
-            conditions.append(column.is_not(None))
-        elif many == 1:
-            conditions.append(column == bindparam(f"w_{name}", type_=column.type))
-        else:
-            conditions.append(column.in_([bindparam(f"w_{name}_{i}", type_=column.type) for i in range(many)]))
-    if action == "select" and "as_of" in names:
-        snapshot = bindparam("as_of", type_=core.c.begin_snapshot.type)
-        conditions += [
-            core.c.begin_snapshot <= snapshot,
-            or_(core.c.end_snapshot.is_(None), core.c.end_snapshot > snapshot),
-        ]
-    elif table.__table__.versioned and action != "insert" and "row_version" not in dict(where):
-        conditions.append(core.c.end_snapshot.is_(None))
-    if action == "select":
-        return select(core).where(*conditions)
-    if action == "insert":
-        return core.insert().values({n: bindparam(n, type_=core.c[n].type) for n in names}).inline()
-    if action == "update":
-        values = {n: bindparam(n, type_=core.c[n].type) for n in names}
-        return sql_update(core).values(values).where(and_(True, *conditions))
-    return sql_delete(core).where(and_(True, *conditions))
-
-
-def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str, Any]] | None:
+def _where(eq: Mapping[str, Any]) -> tuple[Where, dict[str, Any]] | None:
     shape: list[tuple[str, int]] = []
     values: dict[str, Any] = {}
     for name, value in eq.items():
@@ -236,7 +195,7 @@ def _where(eq: Mapping[str, Any]) -> tuple[tuple[tuple[str, int], ...], dict[str
 _MOST_MEMBERS = 8192
 
 
-def _read(session: Context, table: type[_Row], eq: Mapping[str, Any]) -> list[_Row]:
+def _read(session: CatalogSession, table: type[_Row], eq: Mapping[str, Any]) -> list[_Row]:
     for name, value in eq.items():
         if isinstance(value, (tuple, list, set, frozenset)) and len(value) > _MOST_MEMBERS:
             members = list(value)
@@ -249,7 +208,7 @@ def _read(session: Context, table: type[_Row], eq: Mapping[str, Any]) -> list[_R
     shape, values = where
     names: tuple[str, ...] = ()
     if session.as_of is not None and table.__table__.versioned:
-        names, values = ("as_of",), {**values, "as_of": session.as_of}
+        names, values = (AS_OF,), {**values, AS_OF: session.as_of}
     statement = _statement(session, "select", table, names, shape)
     found = session.link.execute(statement.sql, statement.bind(values))
     try:
@@ -275,7 +234,7 @@ def _as_rows(
 
 
 def _write(
-    session: Context, action: str, table: type[SystemRow], values: Mapping[str, Any], eq: Mapping[str, Any]
+    session: CatalogSession, action: str, table: type[SystemRow], values: Mapping[str, Any], eq: Mapping[str, Any]
 ) -> int:
     where = _where(eq)
     if where is None:
@@ -299,7 +258,7 @@ def _write(
 
 
 def _raw(
-    session: Context, table: type[SystemRow], shape: tuple[tuple[str, int], ...], bound: Mapping[str, Any]
+    session: CatalogSession, table: type[SystemRow], shape: Where, bound: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The rows that a statement is about to change, as they are kept."""
     statement = _statement(session, "select", table, (), shape)
@@ -307,7 +266,7 @@ def _raw(
     return [row[1:] for row in found] if table.__table__.versioned else found
 
 
-def expire(session: Context, table: SystemTable, oldest: int) -> None:
+def expire(session: CatalogSession, table: SystemTable, oldest: int) -> None:
     """Remove versions for good that ended before a snapshot."""
     link = session.link
     condition = "WHERE end_snapshot <= ?"

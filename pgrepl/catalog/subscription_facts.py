@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import store
+from pgrepl.catalog.ducklake import ducklake_table_stats
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.subscription import subscription_relations, subscriptions
-from pgrepl.catalog.tables import pg_subscription
+from pgrepl.catalog.subscription import DATASYNC, INIT, subscription_relations, subscriptions
+from pgrepl.catalog.tables import pg_subscription, pg_subscription_rel
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -77,3 +79,10 @@ def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
         SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn)
         for row in subscription_relations(session, subid)
     ]
+
+
+def rows_to_copy(session: Session) -> int:
+    """How many rows an initial copy may look at, at most: those of the largest table, if any table waits for one."""
+    if not any(store.rows(session, pg_subscription_rel, srsubstate=state) for state in (INIT, DATASYNC)):
+        return 0
+    return max([row.record_count or 0 for row in store.rows(session, ducklake_table_stats)], default=0)

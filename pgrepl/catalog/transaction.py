@@ -18,9 +18,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import statistics
-from pgrepl.catalog.context import Aside, Block, Context
+from pgrepl.catalog.context import Aside, Block, CatalogSession
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import Locks
 from pgrepl.catalog.numbering import Defining, Numbering
 from pgrepl.errors import PgError, unsupported
@@ -35,7 +35,7 @@ _ADOPTION_PATIENCE = 0.2  # seconds a reader waits for the write lock
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
-class Sql(Enum):
+class SqlTransaction(Enum):
     """What the catalog's connection is doing."""
 
     NONE = "none"
@@ -47,7 +47,7 @@ class LockNeeded(Exception):
     """A statement that changes definitions has met a table on which another transaction is at work. It begins anew
     once it has the lock: while it waits it must not hold the catalog's."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: LockRequest) -> None:
         self.wanted = wanted
 
 
@@ -104,7 +104,7 @@ class Transaction:
     def __init__(self, session: Owner) -> None:
         self._session = session
         self.block = Block.NONE
-        self.sql = Sql.NONE
+        self.sql = SqlTransaction.NONE
         self.savepoints: list[Savepoint] = []
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
@@ -142,11 +142,11 @@ class Transaction:
     @property
     def is_writing(self) -> bool:
         """Has it the catalog's write lock?"""
-        return self.sql is Sql.WRITE
+        return self.sql is SqlTransaction.WRITE
 
     @property
     def has_written(self) -> bool:
-        return self.sql is Sql.WRITE or self.aside is not None
+        return self.sql is SqlTransaction.WRITE or self.aside is not None
 
     @property
     def can_keep_aside(self) -> bool:
@@ -158,7 +158,7 @@ class Transaction:
         """Are changes of rows kept aside until the commit?"""
         if self.collects:
             return True
-        if self.sql is Sql.WRITE or not (self.block is not Block.NONE or self.prefers_aside):
+        if self.sql is SqlTransaction.WRITE or not (self.block is not Block.NONE or self.prefers_aside):
             return False
         return self.can_keep_aside
 
@@ -174,7 +174,7 @@ class Transaction:
 
     def refresh(self) -> bool:
         """See what others have committed; has anybody? A snapshot that is to be kept stays."""
-        if self.sql is Sql.WRITE or self.keeps_snapshot:
+        if self.sql is SqlTransaction.WRITE or self.keeps_snapshot:
             return False
         before = self._version
         self._end_reading()
@@ -199,6 +199,10 @@ class Transaction:
         if self.aside is not None:
             self.aside.replayed = False
 
+    def end_unwritten(self) -> None:
+        """Nothing was written: others may, while the statement goes on with what it has read."""
+        self._commit_sql()
+
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
         """Undo what the running statement has done, wait for a lock, and take the catalog's lock once more."""
         self.release_write()
@@ -214,23 +218,23 @@ class Transaction:
         return len(self.callbacks), len(self.before_commit), len(self.undo)
 
     def require_read(self) -> None:
-        if self.sql is Sql.NONE:
+        if self.sql is SqlTransaction.NONE:
             self._session.link.begin(write=False)
-            self.sql = Sql.READ
+            self.sql = SqlTransaction.READ
             self._look_around()
 
     def require_write(self) -> None:
-        if self.sql is Sql.WRITE:
+        if self.sql is SqlTransaction.WRITE:
             return
         session = self._session
         if self.aside is not None:
             self.numbering.store_snapshot()  # what the statement has written so far
         seen: int | None = None
-        if self.sql is Sql.READ:
+        if self.sql is SqlTransaction.READ:
             if self.keeps_snapshot:
                 seen = self.numbering.committed_snapshot()
             session.link.commit()
-            self.sql = Sql.NONE
+            self.sql = SqlTransaction.NONE
         self._take_write_lock()
         self._look_around()
         if seen is not None and self.snapshot_taken:
@@ -247,8 +251,13 @@ class Transaction:
     def try_write(self) -> bool:
         """Have the catalog's lock for a statement by itself, if that needs no waiting."""
         link = self._session.link
-        if self.sql is Sql.WRITE or self.block is not Block.NONE or self.aside is not None or not link.is_sqlite:
-            return self.sql is Sql.WRITE
+        if (
+            self.sql is SqlTransaction.WRITE
+            or self.block is not Block.NONE
+            or self.aside is not None
+            or not link.is_sqlite
+        ):
+            return self.sql is SqlTransaction.WRITE
         self._end_reading()
         self._session.beside.end()
         try:
@@ -257,7 +266,7 @@ class Transaction:
             if problem.sqlstate != "55P03":
                 raise
             return False
-        self.sql = Sql.WRITE
+        self.sql = SqlTransaction.WRITE
         self._look_around()
         if self.in_recovery:
             self._rollback_sql()
@@ -288,8 +297,8 @@ class Transaction:
         if not self.locks.possible:
             session.link.begin(write=True, lock_timeout=patience, synchronous_commit=self._synchronous_commit)
         elif not begin():
-            self.locks.wait_until(Wanted(LockKind.CATALOG, 0, 0, EXCLUSIVE), begin)
-        self.sql = Sql.WRITE
+            self.locks.wait_until(LockRequest(LockKind.CATALOG, 0, 0, EXCLUSIVE), begin)
+        self.sql = SqlTransaction.WRITE
 
     def _check_serializable(self, seen: int) -> None:
         """A transaction that keeps its snapshot is about to see the catalog as it is now."""
@@ -328,24 +337,24 @@ class Transaction:
             self._version = None  # the first statement looks again
             return
         self._definitions = self._defined_before = None
-        if self.sql is Sql.WRITE:
+        if self.sql is SqlTransaction.WRITE:
             self.numbering.adopt()
             self._session.forget_all()
             return
         link.commit()
-        self.sql = Sql.NONE
+        self.sql = SqlTransaction.NONE
         try:
             link.begin(write=True, lock_timeout=_ADOPTION_PATIENCE)
         except PgError as problem:
             if problem.sqlstate != "55P03" and link.catalog.obstacle is None:
                 raise
         else:
-            self.sql = Sql.WRITE
+            self.sql = SqlTransaction.WRITE
             if self.numbering.look().is_behind:
                 self.numbering.adopt()
             self._commit_sql()
         link.begin(write=False)
-        self.sql = Sql.READ
+        self.sql = SqlTransaction.READ
         self._session.forget_all()
         self._version = None if self.numbering.look().is_behind else link.version()
 
@@ -359,23 +368,23 @@ class Transaction:
         return "off" if not self.waits_for_disk else "local" if chosen == "off" else chosen
 
     def _commit_sql(self) -> None:
-        if self.sql is Sql.NONE:
+        if self.sql is SqlTransaction.NONE:
             return
         link = self._session.link
-        if self.sql is Sql.WRITE:
+        if self.sql is SqlTransaction.WRITE:
             if self.numbering.has_defined:
                 self._defined_before = None
             self.numbering.close_group()
             self.numbering.store_oids()
             if not link.is_sqlite:
                 self._version = link.version()
-        link.commit(self._synchronous_commit if self.sql is Sql.WRITE else None)
-        self.sql = Sql.NONE
+        link.commit(self._synchronous_commit if self.sql is SqlTransaction.WRITE else None)
+        self.sql = SqlTransaction.NONE
         self.numbering.committed()
 
     def _rollback_sql(self) -> None:
-        wrote = self.sql is Sql.WRITE
-        self.sql = Sql.NONE
+        wrote = self.sql is SqlTransaction.WRITE
+        self.sql = SqlTransaction.NONE
         self.numbering.rolled_back()
         self._session.link.rollback()
         if wrote:
@@ -386,7 +395,7 @@ class Transaction:
 
     def begin_statement(self, *, writes: bool = False) -> None:
         now = datetime.now(timezone.utc)
-        self.had_lock = self.sql is Sql.WRITE
+        self.had_lock = self.sql is SqlTransaction.WRITE
         self.is_alone = False
         if self.block is Block.NONE:
             self._end_reading()
@@ -409,7 +418,7 @@ class Transaction:
         self.in_statement = False
         if self.block is Block.NONE:
             self._commit()
-        elif self.sql is Sql.READ and not self.keeps_snapshot:
+        elif self.sql is SqlTransaction.READ and not self.keeps_snapshot:
             self._end_reading()
 
     def fail_statement(self) -> None:
@@ -434,9 +443,9 @@ class Transaction:
         return (started - _EPOCH) // timedelta(microseconds=1)
 
     def _end_reading(self) -> None:
-        if self.sql is Sql.READ:
+        if self.sql is SqlTransaction.READ:
             self._session.link.commit()
-            self.sql = Sql.NONE
+            self.sql = SqlTransaction.NONE
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
@@ -486,7 +495,7 @@ class Transaction:
         try:
             for action in self.before_commit:
                 action()
-            if self.sql is Sql.WRITE:
+            if self.sql is SqlTransaction.WRITE:
                 self._session.advance_origin()
             self.numbering.store_snapshot()
             check_for_interrupts()
@@ -523,7 +532,7 @@ class Transaction:
                 action()
             self.numbering.store_snapshot()
             check_for_interrupts()
-            if self.sql is Sql.WRITE:
+            if self.sql is SqlTransaction.WRITE:
                 raise unsupported("PREPARE TRANSACTION after changes of definitions in the same transaction")
             self._commits = self.waits_for_disk = True
             aside, self.aside = self.aside, None
@@ -598,14 +607,14 @@ class Transaction:
 
     def _undo_sql(self) -> None:
         """Back to a savepoint before the catalog's lock was taken. A snapshot that is kept stays."""
-        if self.sql is Sql.READ and self.keeps_snapshot:
+        if self.sql is SqlTransaction.READ and self.keeps_snapshot:
             self.numbering.rolled_back_to_savepoint()
         else:
             self._rollback_sql()
 
     def _aside_back_to(self, point: Savepoint) -> None:
         self.locks.back_to(point.level)
-        if self.aside is not None and self.sql is not Sql.WRITE:
+        if self.aside is not None and self.sql is not SqlTransaction.WRITE:
             self.aside.back_to(point.aside)
 
     def _undo_from(self, first: int) -> None:
@@ -624,7 +633,9 @@ class Transaction:
     def savepoint(self, name: str) -> None:
         self._require_block("SAVEPOINT")
         sql_name = None
-        if self.sql is Sql.WRITE:  # a transaction that only reads has nothing to undo, and may end with the statement
+        if (
+            self.sql is SqlTransaction.WRITE
+        ):  # a transaction that only reads has nothing to undo, and may end with the statement
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
         self.savepoints.append(
@@ -676,23 +687,23 @@ class Transaction:
         raise PgError("3B001", f'savepoint "{name}" does not exist')
 
 
-def require_no_block(session: Context, what: str) -> None:
+def require_no_block(session: CatalogSession, what: str) -> None:
     """Statements that cannot be undone insist on a transaction of their own (PreventInTransactionBlock)."""
     if session.transaction.block is not Block.NONE:
         raise PgError("25001", f"{what} cannot run inside a transaction block")
 
 
-def is_read_only(session: Context) -> bool:
+def is_read_only(session: CatalogSession) -> bool:
     return session.settings.get("transaction_read_only") == "on"
 
 
-def require_writable(session: Context, what: str) -> None:
+def require_writable(session: CatalogSession, what: str) -> None:
     """As PreventCommandIfReadOnly."""
     if is_read_only(session):
         raise PgError("25006", f"cannot execute {what} in a read-only transaction")
 
 
-class Transacting(Context, Protocol):
+class Transacting(CatalogSession, Protocol):
     @property
     def transaction(self) -> Transaction: ...
 
@@ -719,4 +730,4 @@ def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
 
-__all__ = ["Savepoint", "Sql", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]
+__all__ = ["Savepoint", "SqlTransaction", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import declarative, sums
-from pgrepl.catalog.bootstrap import every_table
+from pgrepl.catalog.ddl import sqlite_type, tables
 from pgrepl.catalog.ducklake import LAKE_VERSION
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def catalog_problems(session: Session) -> Iterator[str]:
 
 def _tables() -> list[Any]:
     """All that pgrepl makes."""
-    return list(every_table().tables.values())
+    return list(tables(is_sqlite=True))
 
 
 _METADATA = {"version": LAKE_VERSION, "encrypted": "false"}
@@ -111,7 +111,7 @@ def _layouts(session: Session) -> Iterator[str]:
     link = session.link
     for table in _tables():
         columns = {(row[1], row[2]) for row in link.execute(f'PRAGMA table_info("{table.name}")')}
-        wanted = {(column.name, column.type.compile(session.catalog.dialect)) for column in table.columns}
+        wanted = {(column.name, sqlite_type(column)) for column in table.columns}
         if columns != wanted:
             odd = ", ".join(sorted(" ".join(column) for column in columns ^ wanted))
             yield f"table {table.name} " + (f"has other columns: {odd}" if columns else "is missing")
@@ -135,7 +135,7 @@ def _values(session: Session) -> Iterator[str]:
     link = session.link
     for table in _tables():
         for column in table.columns:
-            declared = column.type.compile(session.catalog.dialect)
+            declared = sqlite_type(column)
             kind = _KINDS.get(declared, "text" if declared != "DOUBLE" else "real")
             name = f'"{column.name}"'
             wrong = f"typeof({name}) NOT IN ('null', '{kind}')"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError, unsupported
@@ -19,7 +19,7 @@ from pgrepl.expr.compiler import (
 from pgrepl.expr.context import Call
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types.builtin import operator_by_oid
-from pgrepl.types.values import hashable
+from pgrepl.types.values import hash_form
 
 
 @compile_node.register
@@ -100,7 +100,7 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
     if operator.name == "=" and decisive and isinstance(node.args[1], tree.Const) and node.args[1].value is not None:
         items = node.args[1].value.items
         if len(items) >= _MANY and operator.left == operator.right and operator.canhash:
-            return _member(scalar, items)
+            return _member(scalar, items, hash_form(operator.left))
 
     def any_or_all(env: Any) -> bool | None:
         value, found = scalar(env), array(env)
@@ -122,15 +122,15 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
     return any_or_all
 
 
-def _member(scalar: Compiled, items: Sequence[Any]) -> Compiled:
-    known = {hashable(item) for item in items if item is not None}
+def _member(scalar: Compiled, items: Sequence[Any], key: Callable[[Any], Any]) -> Compiled:
+    known = {key(item) for item in items if item is not None}
     otherwise = None if any(item is None for item in items) else False
 
     def member(env: Any) -> bool | None:
         value = scalar(env)
         if value is None:
             return None
-        return hashable(value) in known or otherwise
+        return key(value) in known or otherwise
 
     return member
 

@@ -1,7 +1,7 @@
 """What is used of pyspark that is not documented for its users: all of it stands here, and nowhere else.
 
 Starting a session fast needs it: pyspark's own way goes through Spark's scripts. So the versions are named that it was
-tried with, and with any other the session is made in the documented way (lake/start_plain.py).
+tried with, and with any other the session is made in the documented way (lake/spark_start_plain.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,6 +162,25 @@ def arrow_function(function: Callable[..., Any], result: str, types: Types) -> A
 
     of_arrays.__annotations__ = {"arrays": pa.Array, "return": pa.Array}  # Spark asks for these
     return make(of_arrays, result)
+
+
+_DATED = re.compile("date|timestamp", re.IGNORECASE)
+
+
+def check_types(result: str, types: Types) -> None:
+    """Before 4.1 Python has rows of its own objects: of dates only the years 1 to 9999, and no infinity."""
+    from pyspark.sql.pandas import functions
+
+    if hasattr(functions, "arrow_udf"):
+        return
+    if "TIME(" in result:
+        raise time_unsupported()
+    if any(_DATED.search(str(kind)) for kind in (result, *types())):
+        raise PgError("0A000", "a date or timestamp computed in Python is not supported on Spark before version 4.1")
+
+
+def time_unsupported() -> PgError:
+    return PgError("0A000", "type time is not supported on Spark before version 4.1")
 
 
 def _for_a_row(function: Callable[..., Any], types: Types) -> Callable[..., Any]:

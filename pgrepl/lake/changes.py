@@ -8,14 +8,16 @@ changed nothing.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers, inlined
-from pgrepl.lake.data_file import DataFile
-from pgrepl.lake.deleted_rows import read_delete_file
+from pgrepl.lake.data_file import DataFile, DeleteFile
+from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.files import delete_files_until, files_between
 from pgrepl.lake.history import Snapshot, compactions, snapshots
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 Row = tuple[Any, ...]
+_REMEMBERED = 1 << 22  # deleted positions
 
 
 @frozen
@@ -103,7 +106,14 @@ class Feed:
             else frozenset(snapshot.id for snapshot in known if snapshot.rearranges(table.table_id))
         )
         self._files = files_between(session, table, after, upto)
-        self._deaths = self._all_deaths()
+        self._deletes: dict[int, list[DeleteFile]] = {}  # by data file
+        self._inlined_deletes: dict[int, list[tuple[int, int]]] = {}  # positions and their snapshots
+        for each in delete_files_until(session, table, upto) if self._files else ():
+            self._deletes.setdefault(each.data_file_id, []).append(each)
+        for file_id, position, at in inlined.deletes(session, table, upto) if self._files else ():
+            self._inlined_deletes.setdefault(file_id, []).append((position, at))
+        self._deaths: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
+        self._lock = Lock()
 
     @cached_property
     def _in_catalog(self) -> tuple[list[inlined.InlinedRow], list[tuple[inlined.InlinedRow, int]]]:
@@ -112,32 +122,38 @@ class Feed:
     def _in_range(self, snapshot: int | None) -> bool:
         return snapshot is not None and self._after < snapshot <= self._upto
 
-    def _all_deaths(self) -> dict[int, tuple[Any, Any]]:
-        """Of each file the positions that were deleted, ascending, and the snapshot of each: the first that says so."""
+    def _deaths_in(self, file_id: int) -> tuple[Any, Any] | None:
+        """The positions of a file that were deleted, ascending, and the snapshot of each: the first that says so. None:
+        nothing of it was."""
+        with self._lock:
+            if file_id in self._deaths:
+                self._deaths.move_to_end(file_id)
+                return self._deaths[file_id]
+        found = self._read_deaths(file_id)
+        with self._lock:
+            self._deaths[file_id] = found
+            while len(self._deaths) > 1 and sum(len(each[0]) for each in self._deaths.values() if each) > _REMEMBERED:
+                self._deaths.popitem(last=False)
+        return found
+
+    def _read_deaths(self, file_id: int) -> tuple[Any, Any] | None:
         import numpy as np
 
-        wanted = {file.data_file_id for file in self._files}
-        if not wanted:
-            return {}
-        mentions: dict[int, list[tuple[Any, Any]]] = {}
-        for deletes in delete_files_until(self._session, self._table, self._upto):
-            if deletes.data_file_id in wanted:
-                mentions.setdefault(deletes.data_file_id, []).append(read_delete_file(deletes))
-        for file_id, position, snapshot in inlined.deletes(self._session, self._table, self._upto):
-            if file_id in wanted:
-                here = (np.array([position], np.int64), np.array([snapshot], np.int64))
-                mentions.setdefault(file_id, []).append(here)
-        found = {}
-        for file_id, parts in mentions.items():
-            positions = np.concatenate([part[0] for part in parts])
-            at = np.concatenate([part[1] for part in parts])
+        parts = [read_delete_file(each) for each in self._deletes.get(file_id, ())]
+        if file_id in self._inlined_deletes:
+            positions, at = np.array(self._inlined_deletes[file_id], np.int64).T
+            parts.append((positions, at))
+        if not parts:
+            return None
+        positions, at = (each[0] if len(parts) == 1 else np.concatenate(each) for each in zip(*parts, strict=True))
+        if not bool((positions[1:] > positions[:-1]).all()):
             order = np.lexsort((at, positions))
             positions, at = positions[order], at[order]
             first = np.ones(len(positions), np.bool_)
             first[1:] = positions[1:] != positions[:-1]
-            known = first & (at <= self._upto)
-            found[file_id] = (positions[known], at[known])
-        return found
+            positions, at = positions[first], at[first]
+        known = at <= self._upto
+        return (positions, at) if known.all() else (positions[known], at[known])
 
     # --- what came ------------------------------------------------------------------------------------------------
 
@@ -169,8 +185,9 @@ class Feed:
                 yield _Event(end, row.row_id, self._table.own_row(self._width, row.values))
 
     def _gone_from(self, file: DataFile) -> Iterator[_Event]:
-        positions, at = self._deaths.get(file.data_file_id, (None, None))
-        if positions is not None:
+        dead = self._deaths_in(file.data_file_id)
+        if dead is not None:
+            positions, at = dead
             chosen = at > self._after
             for here, row_ids, births, rows in self._read(file, positions[chosen]):
                 deletions = self._deaths_at(file, here)
@@ -189,9 +206,10 @@ class Feed:
         """At which snapshot the rows at these positions were deleted; 0: not yet."""
         import numpy as np
 
-        if file.data_file_id not in self._deaths:
+        dead = self._deaths_in(file.data_file_id)
+        if dead is None:
             return [0] * len(positions)
-        deleted, at = self._deaths[file.data_file_id]
+        deleted, at = dead
         places = np.searchsorted(deleted, positions)
         places[places == len(deleted)] = 0
         hit = deleted[places] == positions if len(deleted) else np.zeros(len(positions), np.bool_)

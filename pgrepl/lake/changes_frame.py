@@ -1,6 +1,6 @@
 """What changed in a table between two snapshots, as whole columns: lake.changes for many rows.
 
-    found = ChangesFrame(session, oid, after, upto)
+    found = ChangesFrame(ChangedRows(session, oid, after, upto))
     found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
     found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
     found.rows(attnums, numbers)                             # Spark: the new rows
@@ -15,21 +15,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake import footers, inlined
-from pgrepl.lake.changes import Feed
-from pgrepl.lake.changes_side import NONE, Part, Side, by_threads, in_order, merged, partners
-from pgrepl.lake.file_scan import locate
-from pgrepl.lake.scan import FileReader
-from pgrepl.lake.table import lake_table
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds, nothing
+from pgrepl.lake.changes_side import NONE, Part, in_order, merged, partners
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.table import LakeColumn
 
     Numbers = npt.NDArray[Any]
@@ -39,26 +32,16 @@ LEFT_OUT = -1
 _GROUPS = 4  # parts of an ordered answer, each a task
 
 
-class ChangesFrame(Feed):
-    """The changes behind snapshot `after` up to `upto`; columns as they are at `upto`. Of one snapshot rows that went
+class ChangesFrame:
+    """The changes of rows with some row ids; columns as they are at the last snapshot. Of one snapshot rows that went
     come first, then the others as they were written."""
 
-    def __init__(self, session: Session, oid: int, after: int, upto: int) -> None:
+    def __init__(self, source: ChangedRows, ids: RowIds = ALL) -> None:
         import numpy as np
 
-        super().__init__(session, lake_table(session, oid, upto), after, upto)
-        self.table = self._table
-        self._reader = FileReader(session, self._table, self._files)
-        came = by_threads(self._part_that_came, self._files)
-        gone = [part for parts in by_threads(self._parts_that_went, self._files) for part in parts]
-        begun = [row for row in self._in_catalog[0] if row.begin_snapshot not in self._only_files]
-        ended = [
-            (row, end) for row, end in self._in_catalog[1] if row.begin_snapshot < end and end not in self._only_files
-        ]
-        came.append(_of_inlined(begun, [row.begin_snapshot for row in begun]))
-        gone.append(_of_inlined([row for row, _ in ended], [end for _, end in ended]))
-        self._came = Side(came, begun, self._columns)
-        self._gone = Side(gone, [row for row, _ in ended], self._columns)
+        self.table = self._table = source.table
+        self._source = source
+        self._came, self._gone = source.rows_that_came(ids), source.rows_that_went(ids)
         self._arrange()
         assert self.count == 0 or bool(np.all(self.snapshot[1:] >= self.snapshot[:-1]))
 
@@ -91,9 +74,21 @@ class ChangesFrame(Feed):
             start, end = np.searchsorted(self.snapshot, [snapshot, snapshot + 1])
             rank = {row_id: number for number, row_id in enumerate(row_ids)}
             ranks = [rank.get(row_id, len(rank)) for row_id in self.row_id[start:end].tolist()]
-            order = start + np.argsort(np.array(ranks, np.int64), kind="stable")
+            order = np.argsort(np.array(ranks, np.int64), kind="stable")
             for column in (self.in_came, self.in_gone, self.has_new, self.has_old, self.row_id):
-                column[start:end] = column[order]
+                column[start:end] = column[start + order]
+            own = np.array(ranks, np.int64)[order]
+            self.rank[start:end] = np.where(own < len(rank), own, len(rank) + self.rank[start:end][order])
+
+    @cached_property
+    def rank(self) -> Numbers:
+        """By which the changes of one snapshot are in order, those with other row ids included."""
+        import numpy as np
+
+        found = np.empty(self.count, np.int64)
+        found[self.has_old] = self._gone.ranks[self.in_gone[self.has_old]]
+        found[self.has_new] = self._came.ranks[self.in_came[self.has_new]] + self._source.behind
+        return found
 
     @cached_property
     def row_id(self) -> Numbers:
@@ -103,83 +98,6 @@ class ChangesFrame(Feed):
         found[self.has_old] = self._gone.row_ids[self.in_gone[self.has_old]]
         found[self.has_new] = self._came.row_ids[self.in_came[self.has_new]]
         return found
-
-    # --- which rows -------------------------------------------------------------------------------------------------
-
-    def _part_that_came(self, file: DataFile) -> Part:
-        import numpy as np
-
-        begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
-        merged = file.partial_max is not None and file.partial_max > self._after
-        if not begun and not merged:
-            return _nothing(file)
-        positions = np.arange(file.record_count, dtype=np.int64)
-        row_ids, births = self._births(file, positions)
-        if not merged and file.data_file_id not in self._deaths:
-            return Part(file, positions, row_ids, births, file.begin_snapshot)
-        wanted = (births > self._after) & (births <= self._upto) & (self._deaths_of(file, positions) != births)
-        if self._only_files:
-            wanted &= ~np.isin(births, list(self._only_files))
-        one = None if file.partial_max is not None else file.begin_snapshot
-        if wanted.all():
-            return Part(file, positions, row_ids, births, one)
-        return Part(file, positions[wanted], row_ids[wanted], births[wanted], one)
-
-    def _parts_that_went(self, file: DataFile) -> list[Part]:
-        import numpy as np
-
-        parts = []
-        positions, at = self._deaths.get(file.data_file_id, (None, None))
-        only_files = list(self._only_files)
-        if positions is not None:
-            chosen = at > self._after
-            if only_files:
-                chosen &= ~np.isin(at, only_files)
-            if chosen.any():
-                here, deaths = positions[chosen], at[chosen]
-                row_ids, births = self._births(file, here)
-                fine = births < deaths
-                parts.append(Part(file, here[fine], row_ids[fine], deaths[fine]))
-        end = file.end_snapshot
-        if end is not None and self._in_range(end) and end not in self._only_files:
-            here = np.arange(file.record_count, dtype=np.int64)
-            row_ids, births = self._births(file, here)
-            fine = (self._deaths_of(file, here) == 0) & (births < end)
-            parts.append(Part(file, here[fine], row_ids[fine], np.full(int(fine.sum()), end, np.int64)))
-        return parts
-
-    def _births(self, file: DataFile, positions: Numbers) -> tuple[Numbers, Numbers]:
-        """Row ids of rows of a file, and the snapshots at which they came."""
-        import numpy as np
-
-        footer = footers.of(file)
-        found = locate(file, footer)
-        own_ids = found.get(footers.ROW_ID)
-        own_births = found.get(footers.SNAPSHOT_ID) if file.partial_max is not None else None
-        wanted = [column for column in (own_ids, own_births) if column is not None]
-        row_ids = (file.row_id_start or 0) + positions
-        births = np.full(len(positions), file.begin_snapshot, np.int64)
-        if not wanted:
-            return row_ids, births
-        with footers.Reader(footer) as reader:
-            arrays = [plain_array(array) for array in reader.read(footer.row_groups, wanted)]
-        given = iter(arrays)
-        if own_ids is not None:
-            row_ids = _filled(next(given), positions, row_ids)
-        if own_births is not None:
-            births = _filled(next(given), positions, births)
-        return row_ids, births
-
-    def _deaths_of(self, file: DataFile, positions: Numbers) -> Numbers:
-        """At which snapshot rows were deleted; 0: not yet."""
-        import numpy as np
-
-        if file.data_file_id not in self._deaths:
-            return np.zeros(len(positions), np.int64)
-        dead, at = self._deaths[file.data_file_id]
-        whole = np.zeros(file.record_count, np.int64)
-        whole[dead] = at
-        return whole[positions]
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -226,7 +144,7 @@ class ChangesFrame(Feed):
         if files:
             frames.insert(0, self._of_files(files, at, columns))
         if not frames:
-            frames.append(self._inlined(_nothing(None), columns, np.empty(0, np.int64)))
+            frames.append(self._inlined(nothing(None), columns, np.empty(0, np.int64)))
         rows = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
         return rows.orderBy(AT) if ordered else rows
 
@@ -248,7 +166,7 @@ class ChangesFrame(Feed):
 
         kept = at != LEFT_OUT
         found = [self._came.inlined[n] for n in part.positions[kept].tolist()]
-        places = [self._columns.index(column) for column in columns]
+        places = [self._table.columns.index(column) for column in columns]
         arrays = [
             storage_array(c.form.to_array([row.values[place] for row in found]))
             for c, place in zip(columns, places, strict=True)
@@ -279,7 +197,7 @@ class ChangesFrame(Feed):
             first.append(None)
             listed.append(all_of)
         files = [part.file for part in parts if part.file is not None]
-        rows = self._reader.rows(files, [column.attnum for column in columns])
+        rows = self._source.reader.rows(files, [column.attnum for column in columns])
         known = {
             "__id": pa.array([file.data_file_id for file in files], pa.int64()),
             "__first": pa.array(first, pa.int64()),
@@ -301,30 +219,3 @@ def _ascend(at: list[Numbers]) -> bool:
             return False
         last = int(known.max())
     return True
-
-
-def _nothing(file: DataFile | None) -> Part:
-    import numpy as np
-
-    nothing = np.empty(0, np.int64)
-    return Part(file, nothing, nothing, nothing)
-
-
-def _of_inlined(found: list[inlined.InlinedRow], snapshots: list[int]) -> Part:
-    import numpy as np
-
-    row_ids = np.array([row.row_id for row in found], np.int64)
-    return Part(None, np.arange(len(found), dtype=np.int64), row_ids, np.array(snapshots, np.int64))
-
-
-def _filled(array: Any, positions: Numbers, otherwise: Numbers) -> Numbers:
-    """The values at some positions, others where they are NULL."""
-    import numpy as np
-
-    if array.null_count == 0:
-        whole: Numbers = array.to_numpy(zero_copy_only=False)
-        return whole if len(positions) == len(whole) else whole[positions]
-    there = array.is_valid().to_numpy(zero_copy_only=False)[positions]
-    own = array.fill_null(0).to_numpy(zero_copy_only=False)[positions]
-    filled: Numbers = np.where(there, own, otherwise)
-    return filled

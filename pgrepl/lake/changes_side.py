@@ -7,7 +7,8 @@ that are picked follow each other, as those of a transaction do, their values ar
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.footers import Footer
     from pgrepl.lake.inlined import InlinedRow
     from pgrepl.lake.table import LakeColumn
 
@@ -45,10 +47,21 @@ class Part:
     row_ids: Numbers
     snapshots: Numbers
     snapshot: int | None = None  # if it is the same for all
+    rank: int = 0  # of what stands at position 0
 
-    @property
-    def is_whole(self) -> bool:
-        return self.file is not None and len(self.positions) == self.file.record_count
+
+def groups_of(footer: Footer, positions: Numbers) -> tuple[list[int], Numbers]:
+    """The row groups of a file that hold these positions, which ascend, and where in what is read of them they are."""
+    import numpy as np
+
+    edges = np.searchsorted(positions, footer.starts)
+    groups: list[int] = np.flatnonzero(edges[1:] > edges[:-1]).tolist()
+    if len(groups) == len(footer.row_groups):
+        return groups, positions
+    starts = np.array([footer.starts[group] for group in groups], np.int64)
+    sizes = np.array([footer.starts[group + 1] for group in groups], np.int64) - starts
+    shift = starts - (np.cumsum(sizes) - sizes)
+    return groups, positions - np.repeat(shift, [int(edges[group + 1] - edges[group]) for group in groups])
 
 
 def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other]:
@@ -59,6 +72,25 @@ def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other
         return [work(item) for item in items]
     with ThreadPoolExecutor(_THREADS) as threads:
         return list(chain.from_iterable(threads.map(lambda chunk: [work(item) for item in chunk], chunks)))
+
+
+def ahead(work: Callable[[One], Other], items: Iterable[One], threads: int) -> Generator[Other, None, None]:
+    """What comes of large things, in order, while so many of them are worked on."""
+    waiting: deque[Future[Other]] = deque()
+    with ThreadPoolExecutor(max(threads, 1)) as pool:
+        try:
+            for item in items:
+                if not threads:
+                    yield work(item)
+                    continue
+                if len(waiting) == threads:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(work, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 class Side:
@@ -82,6 +114,13 @@ class Side:
 
     def __len__(self) -> int:
         return self.starts[-1]
+
+    @property
+    def ranks(self) -> Numbers:
+        """By which the rows of one snapshot are in order, whichever range of row ids they were read for."""
+        import numpy as np
+
+        return np.concatenate([part.rank + part.positions for part in self.parts] or [np.empty(0, np.int64)])
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -142,9 +181,11 @@ class Side:
         there = locate(part.file, footer)
         own = [there[column.column_id] for column in columns if column.column_id in there]
         read = iter(())
+        groups, at = groups_of(footer, part.positions)
+        is_whole = len(at) == sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         if own:
-            with footers.Reader(footer) as reader:
-                read = iter(reader.read(footer.row_groups, own))
+            with footers.DataFileReader(footer) as reader:
+                read = iter(reader.read(groups, own))
         arrays = []
         for column in columns:
             if column.column_id not in there:
@@ -152,7 +193,7 @@ class Side:
                 arrays.append(self._kept(column.form.to_array([value] * len(part.positions)), column))
                 continue
             array = self._kept(next(read), column)
-            arrays.append(array if part.is_whole else array.take(pa.array(part.positions)))
+            arrays.append(array if is_whole else array.take(pa.array(at)))
         return arrays
 
     # --- picking ------------------------------------------------------------------------------------------------------
@@ -162,7 +203,7 @@ class Side:
         import pyarrow as pa
 
         self._have(columns)
-        pieces = self._pieces(at)
+        pieces = stretches(at, self.starts)
         if pieces is None:
             numbers = pa.array(at)
             return [self._in_one_piece(column).take(numbers) for column in columns]
@@ -181,27 +222,6 @@ class Side:
             self._whole[column.column_id] = pa.concat_arrays(arrays) if arrays else pa.array([], self._kind(column))
         return self._whole[column.column_id]
 
-    def _pieces(self, at: Numbers) -> list[tuple[int, int, int]] | None:
-        """Part, first row and number of rows of each stretch of rows that follow each other; None: they are short."""
-        import numpy as np
-
-        if not len(at):
-            return []
-        breaks = np.flatnonzero(at[1:] - at[:-1] != 1) + 1
-        if len(breaks) * _LONG > len(at):
-            return None
-        begins = at[np.concatenate([[0], breaks])].tolist()
-        counts = np.diff(np.concatenate([[0], breaks, [len(at)]])).tolist()
-        found = []
-        for begin, count in zip(begins, counts, strict=True):
-            part = bisect_right(self.starts, begin) - 1
-            while count:
-                here = min(count, self.starts[part + 1] - begin)
-                if here:
-                    found.append((part, begin - self.starts[part], here))
-                begin, count, part = begin + here, count - here, part + 1
-        return found
-
     def _kind(self, column: LakeColumn) -> pa.DataType:
         """How a column's values are kept here."""
         found = self._kinds.get(column.column_id)
@@ -212,6 +232,29 @@ class Side:
     def _kept(self, array: Any, column: LakeColumn) -> Any:
         array, kind = plain_array(array), self._kind(column)
         return array if array.type == kind else array.cast(kind)
+
+
+def stretches(at: Numbers, starts: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Part, first row and number of rows of each stretch of rows that follow each other, where rows are numbered over
+    parts that begin at `starts`; None: they are short."""
+    import numpy as np
+
+    if not len(at):
+        return []
+    breaks = np.flatnonzero(at[1:] - at[:-1] != 1) + 1
+    if len(breaks) * _LONG > len(at):
+        return None
+    begins = at[np.concatenate([[0], breaks])].tolist()
+    counts = np.diff(np.concatenate([[0], breaks, [len(at)]])).tolist()
+    found = []
+    for begin, count in zip(begins, counts, strict=True):
+        part = bisect_right(starts, begin) - 1
+        while count:
+            here = min(count, starts[part + 1] - begin)
+            if here:
+                found.append((part, begin - starts[part], here))
+            begin, count, part = begin + here, count - here, part + 1
+    return found
 
 
 # --- in which order, and what belongs together ------------------------------------------------------------------------

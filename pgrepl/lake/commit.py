@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode, conflicts
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.lake import sql
 from pgrepl.lake.commit_rows import record
 from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.history import ROW_CHANGES
 from pgrepl.lake.pending import changes_of
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
@@ -42,10 +43,24 @@ def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -
             _, colon, what = change.rpartition(":")
             if colon and what in wanted:
                 raise Stale
+    _check_definitions(session, table_ids, snapshot)
+
+
+def check_only_rows_changed(session: Session, table_id: int, snapshot: int) -> None:
+    """Raise Stale if somebody else has done more to the table since than to add, change or delete rows."""
+    for (changes,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
+        for change in (changes or "").split(","):
+            word, _, what = change.rpartition(":")
+            if what == str(table_id) and word not in ROW_CHANGES:
+                raise Stale
+    _check_definitions(session, [table_id], snapshot)
+
+
+def _check_definitions(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
     own = session.transaction.numbering.first_snapshot
     until = session.transaction.numbering.last_snapshot() + 1 if own is None else own
     for table_id in table_ids:
-        if link.execute(sql.REDEFINED, (table_id, *(snapshot, until) * 3))[0][0]:
+        if session.link.execute(sql.REDEFINED, (table_id, *(snapshot, until) * 3))[0][0]:
             raise Stale
 
 
@@ -94,13 +109,13 @@ def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
         whole = write.truncates or write.has_positions
         mode = RelationMode.EXCLUSIVE if whole else RelationMode.ROW_EXCLUSIVE
         if locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, mode)):
-            raise LockedByOthers(Wanted(LockKind.RELATION, oid, 0, mode))
+            raise LockedByOthers(LockRequest(LockKind.RELATION, oid, 0, mode))
         brings = write.rows or write.files or write.updates
         if brings and not write.has_free_keys and locks.are_held_by_others(LockKind.KEY, [oid], (EXCLUSIVE,)):
-            raise LockedByOthers(Wanted(LockKind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
+            raise LockedByOthers(LockRequest(LockKind.RELATION, oid, 0, RelationMode.SHARE_ROW_EXCLUSIVE))
         row = locks.first_locked(oid, write.changed_row_ids)
         if row is not None:
-            raise LockedByOthers(Wanted(LockKind.ROW, oid, row, RowMode.UPDATE))
+            raise LockedByOthers(LockRequest(LockKind.ROW, oid, row, RowMode.UPDATE))
 
 
 def _needs_catalog(write: Write) -> bool:

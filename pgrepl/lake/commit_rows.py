@@ -110,13 +110,12 @@ class _Commit:
 
     def is_outdated(self, staged: StagedDeletes) -> bool:
         """Has the data file another delete file meanwhile, or this statement another snapshot than was thought?"""
-        found = self.link.execute(
-            sql.DELETE_FILES_OF,
-            (staged.data_file_id,),
-        )
-        if tuple(sorted(row[0] for row in found)) != staged.replaces:
+        if self.delete_files_of(staged.data_file_id) != staged.replaces:
             return True
         return staged.file is not None and staged.file.snapshot not in (None, self.snapshot)
+
+    def delete_files_of(self, data_file_id: int) -> tuple[int, ...]:
+        return tuple(sorted(row[0] for row in self.link.execute(sql.DELETE_FILES_OF, (data_file_id,))))
 
     def delete(self, staged: StagedDeletes) -> None:
         self.note("deleted_from_table")
@@ -309,6 +308,20 @@ class Compaction(_Commit):
         if flushed:
             self.numbering.note_change(f"inline_flush:{self.table_id}")
         crash_point("compact.end")
+
+    def fold(self, deletes: Sequence[StagedDeletes], upto: int) -> None:
+        """Delete files that hold what stands in the catalog up to a snapshot."""
+        crash_point("fold.begin")
+        for staged in deletes:
+            self.delete(staged)
+            inlined.remove_deletes(self.session, self.table, staged.data_file_id, upto)
+        self.numbering.note_change(f"rewrite_delete:{self.table_id}")
+        crash_point("fold.end")
+
+    def delete_new(self, places: Sequence[tuple[int, int]]) -> None:
+        """Rows of the new files (file, position) that others have deleted while these were written."""
+        if places:
+            inlined.insert_deletes(self.session, self.table, places)
 
     def note(self, what: str) -> None:
         """No row came or went."""

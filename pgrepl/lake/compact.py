@@ -3,6 +3,13 @@
 Nothing changes for who reads a snapshot: the old files end at the snapshot of the compaction and serve the ones before
 it until those expire; the new file holds the same rows under the same row ids. DuckLake's words for such snapshots
 (`rewrite_delete`, `inline_flush`) tell whoever asks what changed that nothing did.
+
+Others may write to the table while its new files are staged: what they have added stays where it is, and the rows that
+they have deleted meanwhile are deleted in the new files, too, at the snapshot of the compaction (compact_beside.py).
+
+VACUUM merges all small files. Autovacuum, which comes again and again, merges by tiers: a file takes part once those
+smaller than itself have together grown to its size, so that a row is written anew a few times only, however long small
+files keep coming.
 """
 
 from __future__ import annotations
@@ -11,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, deleted_rows, inlined
-from pgrepl.lake.commit import check_unchanged
+from pgrepl.lake import checksums, compact_beside, deleted_rows, inlined
 from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.data_file import DataFile, NewFile
 from pgrepl.lake.file_scan import portions
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 SMALL_BYTES = 16 * 1024 * 1024  # a file below this is worth merging
 DEAD_SHARE = 0.005  # so many deleted rows make a file worth rewriting: leaving rows out doubles the time of a scan
 INLINED_ROWS = 100  # so many are worth a file
+TIER_FILES = 4  # so many files of a tier become one
+TIER_BYTES = 64 * 1024  # files below are of one tier
 ROWS_IN_FILE = 10_000_000
 _PORTION = 65_536
 
@@ -39,7 +47,7 @@ class CompactionPlan:
 
 
 @frozen
-class Staged:
+class StagedCompaction:
     """The new files, which nothing refers to yet."""
 
     table: LakeTable
@@ -48,23 +56,58 @@ class Staged:
     files: tuple[NewFile, ...]
 
 
-def stage(session: Session, oid: int, *, full: bool) -> Staged | None:
+def stage(session: Session, oid: int, *, full: bool) -> StagedCompaction | None:
     """Write the new files; None: the table is well as it is."""
     table = lake_table(session, oid)
     at = last_snapshot(session)
-    plan = _plan(session, table, at, full=full)
-    if plan is None:
+    return _staged(session, table, _plan(session, table, at, full=full), at)
+
+
+def stage_tier(session: Session, oid: int, *, inlined_rows: int | None) -> StagedCompaction | None:
+    """The same of small files that make up a tier, and of the inlined rows if there are more than so many."""
+    table = lake_table(session, oid)
+    at = last_snapshot(session)
+    rows = inlined.rows(session, table, table.columns, at)
+    files = data_files(session, table, at)
+    sizes = tier([file.file_size_bytes for file in files])
+    chosen = [file for file in files if file.file_size_bytes <= sizes]
+    flush = inlined_rows is not None and len(rows) > inlined_rows
+    if not chosen and not flush:
         return None
-    return Staged(table, at, plan, tuple(_write(session, table, plan, at)))
+    inlined.check(session, table.table_id)
+    return _staged(session, table, CompactionPlan(tuple(_in_order(chosen)), tuple(rows) if flush else ()), at)
 
 
-def commit(session: Session, staged: Staged) -> None:
-    """Put the new files in the place of the old; holding the write lock. lake.commit.Stale: somebody came between."""
-    check_unchanged(session, [staged.table.table_id], staged.snapshot)
-    inlined.settle(session.link, staged.table.table_id)
-    ended = [file.data_file_id for file in staged.plan.files]
-    flushed = [row.row_id for row in staged.plan.inlined]
-    Compaction(session, staged.table).run(staged.files, ended, flushed)
+def tier(sizes: Sequence[int]) -> int:
+    """Of files with these sizes those up to which are worth merging; 0: none."""
+    small = sorted(size for size in sizes if size < SMALL_BYTES)
+    total = count = 0
+    for size in small:
+        if size > max(2 * total, TIER_BYTES):
+            break
+        total += size
+        count += 1
+    return small[count - 1] if count >= TIER_FILES else 0
+
+
+def _staged(session: Session, table: LakeTable, plan: CompactionPlan | None, at: int) -> StagedCompaction | None:
+    return None if plan is None else StagedCompaction(table, at, plan, tuple(_write(session, table, plan, at)))
+
+
+def commit(session: Session, staged: StagedCompaction) -> None:
+    """Put the new files in the place of the old; holding the write lock. lake.commit.Stale: what came between cannot be
+    followed."""
+    table, plan = staged.table, staged.plan
+    gone = compact_beside.gone_since(session, table, plan.files, plan.inlined, staged.snapshot)
+    inlined.settle(session.link, table.table_id)
+    ended = [file.data_file_id for file in plan.files]
+    compaction = Compaction(session, table)
+    compaction.run(staged.files, ended, gone.flushed)
+    compaction.delete_new(compact_beside.places(gone.rows, staged.files, compaction.file_ids))
+
+
+def _in_order(files: Sequence[DataFile]) -> list[DataFile]:
+    return sorted(files, key=lambda file: (file.begin_snapshot, file.data_file_id))
 
 
 def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> CompactionPlan | None:
@@ -79,8 +122,7 @@ def _plan(session: Session, table: LakeTable, at: int, *, full: bool) -> Compact
         chosen += [file for file in small if file not in chosen]
     if not chosen and not flush:
         return None
-    chosen.sort(key=lambda file: (file.begin_snapshot, file.data_file_id))
-    return CompactionPlan(tuple(chosen), tuple(rows) if flush else ())
+    return CompactionPlan(tuple(_in_order(chosen)), tuple(rows) if flush else ())
 
 
 def _dead_share(session: Session, table: LakeTable, file: DataFile, at: int) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgrepl.lake import footers, inlined
+from pgrepl.lake import inlined
+from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.place import once
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import DataFile, DeleteFile
     from pgrepl.lake.table import LakeTable
-
-_REMEMBERED = 64
-_known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 
 
 def deleted_positions(
@@ -52,26 +49,3 @@ def joined(
             listed, when = listed[past], when[past]
         positions, snapshots = np.concatenate([positions, listed]), np.concatenate([snapshots, when])
     return positions, snapshots
-
-
-def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All of its positions, and the snapshot of each."""
-    import numpy as np
-
-    known = _known.get(file.path)
-    if known is not None:
-        _known.move_to_end(file.path)
-        return known
-    footer = footers.of(file)
-    position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
-    snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
-    columns = [position] if snapshot is None else [position, snapshot]
-    with footers.Reader(footer) as reader:
-        arrays = [column.to_numpy() for column in reader.read(footer.row_groups, columns)]
-    if snapshot is None:
-        arrays.append(np.full(len(arrays[0]), file.begin_snapshot, np.int64))
-    found = (arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False))
-    _known[file.path] = found
-    if len(_known) > _REMEMBERED:
-        _known.popitem(last=False)
-    return found

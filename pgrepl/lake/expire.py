@@ -67,10 +67,12 @@ def horizon(session: Session, keep: timedelta) -> int:
     return max(0, min(needed))
 
 
-def expire(session: Session, keep: timedelta) -> Expired:
-    """Forget the snapshots before the horizon; holding the write lock."""
+def expire(session: Session, keep: timedelta, most: int | None = None) -> Expired:
+    """Forget the snapshots before the horizon, of many the oldest; holding the write lock."""
     link = session.link
     oldest = horizon(session, keep)
+    if most is not None:
+        oldest = min(oldest, int(link.execute(sql.FIRST_SNAPSHOT)[0][0]) + most)
     gone = link.execute(sql.COUNT_SNAPSHOTS_BEFORE, (oldest,))[0][0]
     if not gone:
         return Expired(0, 0)
@@ -163,6 +165,17 @@ def _remove_rows(link: CatalogConnection, table: str, condition: str, value: int
 
 def remove_files(session: Session, grace: timedelta) -> int:
     """Remove files that are scheduled for it, and files that nothing refers to, once they have been so for a while."""
+    removed = remove_scheduled(session, grace)
+    forget_removed(session)
+    for path, age in unused_files(session):
+        if age >= grace:
+            storage.remove(path)
+            removed += 1
+    return removed
+
+
+def remove_scheduled(session: Session, grace: timedelta, most: int | None = None) -> int:
+    """The first of these; of many some."""
     claim(session.catalog.folder)
     due = (datetime.now(timezone.utc) - grace).isoformat(sep=" ")
     data_path = session.catalog.data_path
@@ -172,18 +185,13 @@ def remove_files(session: Session, grace: timedelta) -> int:
         sql.DUE_FOR_DELETION,
         (due,),
     )
-    for file_id, path, relative in scheduled:
+    for file_id, path, relative in scheduled[:most]:
         if not relative and not path.startswith(data_path):
             continue  # whoever put it elsewhere has to remove it
         storage.remove(data_path + path if relative else path)
         for delete in sql.DELETE_REMOVED_FILE:
             link.execute(delete, (file_id,))
         removed += 1
-    forget_removed(session)
-    for path, age in unused_files(session):
-        if age >= grace:
-            storage.remove(path)
-            removed += 1
     return removed
 
 

@@ -32,7 +32,7 @@ def file_rows(
     constants = [constant(c, file) if own is None else None for c, own in zip(columns, there, strict=True)]
     own_ids = found.get(footers.ROW_ID)
     wanted = [column for column in there if column is not None] + ([own_ids] if own_ids is not None else [])
-    with footers.Reader(footer) as reader:
+    with footers.DataFileReader(footer) as reader:
         for group in footer.row_groups:
             start, stop = footer.starts[group], footer.starts[group + 1]
             positions = np.arange(start, stop, dtype=np.int64)

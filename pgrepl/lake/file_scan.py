@@ -11,7 +11,7 @@ from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.place import once, row_ids
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_lists import element_value
 
 if TYPE_CHECKING:
@@ -45,6 +45,21 @@ class Portion:
         self.positions = positions
         self.row_ids = row_ids
 
+    def whole(self, columns: Sequence[LakeColumn]) -> list[Any]:
+        """All columns as arrays, each in the type that the table keeps it in."""
+        import pyarrow as pa
+
+        found = []
+        for column, array, constant in zip(columns, self.arrays, self.constants, strict=True):
+            kind = storage_type(column.form.arrow())
+            if array is None:
+                one = plain_array(column.form.to_array([constant]))
+                found.append(one.take(pa.repeat(pa.scalar(0), self.count)))
+            else:
+                array = plain_array(array)
+                found.append(array if array.type == kind else array.cast(kind))
+        return found
+
 
 def portions(
     table: LakeTable,
@@ -54,8 +69,12 @@ def portions(
     deletes: list[tuple[int, int]],
     snapshot: int,
     row_ids: bool,
+    groups: Sequence[int] | None = None,
+    size: int = _BATCH,
+    skips_only: bool = False,
 ) -> Iterator[Portion]:
-    """`deletes` are the file's inlined deletes: position and snapshot."""
+    """`deletes` are the file's inlined deletes: position and snapshot. Of all row groups, or of these `groups`.
+    `skips_only`: bounds leave out row groups, no rows of others."""
     footer = footers.of(file)
     found = locate(file, footer)
     limited = limits(table, bounds)
@@ -63,14 +82,15 @@ def portions(
         if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
             return
     limited = [limit for limit in limited if limit.column.column_id in found and limit.says_something]
-    groups = [g for g in footer.row_groups if not any(_misses(footer, g, limit, found) for limit in limited)]
+    wanted = footer.row_groups if groups is None else groups
+    groups = [g for g in wanted if not any(_misses(footer, g, limit, found) for limit in limited)]
     if not groups:
         return
-    scan = _Scan(footer, file, found, columns, limited, snapshot, row_ids)
+    scan = _Scan(footer, file, found, columns, [] if skips_only else limited, snapshot, row_ids, size)
     scan.constants = [None if c.column_id in found else constant(c, file) for c in columns]
     scan.deleted = once(joined(file.delete_files, deletes, snapshot)[0])
-    with footers.Reader(footer) as reader:
-        yield from scan.all_of(reader, groups) if not limited else scan.within(reader, groups)
+    with footers.DataFileReader(footer) as reader:
+        yield from scan.all_of(reader, groups) if not scan.limited else scan.within(reader, groups)
 
 
 def locate(file: DataFile, footer: Footer) -> dict[int, FileColumn]:
@@ -122,6 +142,7 @@ class _Scan:
         limited: Sequence[Limit],
         snapshot: int,
         row_ids: bool,
+        size: int,
     ) -> None:
         import numpy as np
 
@@ -132,6 +153,7 @@ class _Scan:
         self.limit_columns = [found[limit.column.column_id] for limit in limited]
         self.snapshot = snapshot
         self.row_ids = row_ids
+        self.size = size
         self.row_id_column = found.get(footers.ROW_ID) if row_ids else None
         partial = file.partial_max is not None and file.partial_max > snapshot
         self.snapshot_column = found.get(footers.SNAPSHOT_ID) if partial else None
@@ -146,23 +168,20 @@ class _Scan:
             found.append(self.row_id_column)
         return found
 
-    def all_of(self, reader: footers.Reader, groups: Sequence[int]) -> Iterator[Portion]:
+    def all_of(self, reader: footers.DataFileReader, groups: Sequence[int]) -> Iterator[Portion]:
         wanted = self.wanted
         first = [] if self.snapshot_column is None else [self.snapshot_column]
         if not wanted and not first:
             for group in groups:
                 yield self.portion([], self.alive(self.span(group), []))
             return
-        spans = [self.span(group) for group in groups]
-        positions = _joined(spans)
-        at = 0
-        for arrays in reader.batches(groups, first + wanted, _BATCH):
-            here = positions[at : at + len(arrays[0])]
-            at += len(here)
+        positions = _Positions([(self.footer.starts[group], self.footer.starts[group + 1]) for group in groups])
+        for arrays in reader.batches(groups, first + wanted, self.size):
+            here = positions.next(len(arrays[0]))
             kept = self.alive(here, arrays[: len(first)])
             yield self.portion(_taken(arrays[len(first) :], here, kept), kept)
 
-    def within(self, reader: footers.Reader, groups: Sequence[int]) -> Iterator[Portion]:
+    def within(self, reader: footers.DataFileReader, groups: Sequence[int]) -> Iterator[Portion]:
         """Bounded columns first; of the others only row groups in which something is left."""
         import numpy as np
         import pyarrow.compute as pc
@@ -190,7 +209,7 @@ class _Scan:
 
     def of_group(
         self,
-        reader: footers.Reader,
+        reader: footers.DataFileReader,
         group: int,
         inside: Any,
         shift: int,
@@ -261,10 +280,25 @@ class _Scan:
         return Portion(own, self.constants, positions, ids)
 
 
-def _joined(spans: Sequence[Any]) -> Any:
-    import numpy as np
+class _Positions:
+    """The positions of rows that are read in portions, whatever row groups those reach into."""
 
-    return spans[0] if len(spans) == 1 else np.concatenate(spans)
+    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+        self._spans = iter(spans)
+        self._at = self._end = 0
+
+    def next(self, count: int) -> Any:
+        import numpy as np
+
+        found = []
+        while count:
+            if self._at == self._end:
+                self._at, self._end = next(self._spans)
+            upto = min(self._end, self._at + count)
+            found.append(np.arange(self._at, upto, dtype=np.int64))
+            count -= upto - self._at
+            self._at = upto
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:

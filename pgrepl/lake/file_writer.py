@@ -1,32 +1,30 @@
-"""Data and delete files, written by pyarrow: new names, field ids, small row groups, on the disk before anything refers
-to them."""
+"""Data files, written by pyarrow: new names, field ids, small row groups; on the disk before anything names them."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.data_file import NewDeletes, NewFile
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.owner import make_folder
-from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, together
+from pgrepl.lake.stage_statistics import of_footer
+from pgrepl.lake.statistics import ColumnStatistics, is_text, leaves, of_array, together
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.table import LakeField, LakeTable
+    from pgrepl.types.lake_arrays import Form
 
 ROWS_IN_GROUP = 122_880  # as DuckDB has it: a look-up reads a row group
+_SAMPLE = 20_000  # rows that are looked at
 
 
-def _field_id(number: int) -> dict[bytes, bytes]:
+def field_id(number: int) -> dict[bytes, bytes]:
     return {b"PARQUET:field_id": str(number).encode()}
 
 
@@ -34,10 +32,10 @@ def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
     import pyarrow as pa
 
     fields = [
-        pa.field(c.name, _with_ids(c.form.arrow(), c.fields), metadata=_field_id(c.column_id)) for c in table.columns
+        pa.field(c.name, _with_ids(c.form.arrow(), c.fields), metadata=field_id(c.column_id)) for c in table.columns
     ]
     if row_ids:
-        fields.append(pa.field(footers.ROW_ID_NAME, pa.int64(), metadata=_field_id(footers.ROW_ID)))
+        fields.append(pa.field(footers.ROW_ID_NAME, pa.int64(), metadata=field_id(footers.ROW_ID)))
     return pa.schema(fields)
 
 
@@ -46,7 +44,7 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
     import pyarrow as pa
 
     def inner(field: Any, of: LakeField) -> Any:
-        return field.with_type(_with_ids(field.type, of.fields)).with_metadata(_field_id(of.column_id))
+        return field.with_type(_with_ids(field.type, of.fields)).with_metadata(field_id(of.column_id))
 
     if pa.types.is_list(kind):
         return pa.list_(inner(kind.value_field, fields[0]))
@@ -57,23 +55,51 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
     return kind
 
 
+def repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
+    """The columns whose first values are often the same: those of which a dictionary is made."""
+    import pyarrow as pa
+
+    found = []
+    for column, array in zip(table.columns, arrays, strict=True):
+        first = array[:_SAMPLE]
+        if column.form.element is not None:
+            found.append(f"{column.name}.list.element")
+        elif column.fields or isinstance(first.type, pa.BaseExtensionType):
+            continue
+        elif len(first.unique()) * 4 <= len(first):
+            found.append(column.name)
+    return found
+
+
 class DataFileWriter:
     """Takes rows in portions."""
 
-    def __init__(self, table: LakeTable, *, row_ids: bool = False, repeating: Sequence[str] | None = None) -> None:
-        """`repeating`: the columns whose values repeat, if that is known; a dictionary of others is made in vain."""
+    def __init__(
+        self,
+        table: LakeTable,
+        *,
+        row_ids: bool = False,
+        repeating: Sequence[str] | None = None,
+        folder: str | None = None,
+        bounds_by_footer: bool = False,
+    ) -> None:
+        """`repeating`: the columns whose values repeat, if that is known; a dictionary of others is made in vain.
+        `folder`: one in the table's, that is there. `bounds_by_footer`: where Parquet finds them itself, they are not
+        looked for twice; texts of some kilobytes then have none."""
         import pyarrow.parquet as pq
 
         self.table = table
-        self.name = storage.new_name()
+        self.name = storage.new_name() if folder is None else f"{folder}/{storage.new_name()}"
         self.path = table.location + self.name
         self._has_row_ids = row_ids
         self._schema = schema_of(table, row_ids=row_ids)
         self._statistics: dict[int, ColumnStatistics] = {}
         self._leaves = leaves(table)
+        self._by_footer = {leaf.column_id for c, leaf in self._leaves if bounds_by_footer and _finds_bounds(c.form)}
         self._footers: list[Any] = []
         self._count = 0
-        make_folder(table)
+        if folder is None:
+            make_folder(table)
         crash_point("stage.open")
         with storage.writing(self.path):
             self._sink = SummedOutput(self.path)
@@ -121,6 +147,8 @@ class DataFileWriter:
     def _count_in(self, arrays: Sequence[Any]) -> None:
         position = {column.column_id: i for i, column in enumerate(self.table.columns)}
         for column, leaf in self._leaves:
+            if leaf.column_id in self._by_footer:
+                continue
             array = arrays[position[column.column_id]]
             found = of_array(leaf.form, array if column.form.element is None else array.flatten())
             known = self._statistics.get(leaf.column_id)
@@ -141,6 +169,9 @@ class DataFileWriter:
             if leaf.column_id in self._statistics
         }
         size, end = storage.read_footer(self.path)
+        if self._by_footer:
+            found = of_footer(footers.footer(self.path), self.table)
+            statistics |= {column_id: found[column_id] for column_id in self._by_footer}
         return NewFile(
             self.name,
             self._count,
@@ -176,6 +207,11 @@ class DataFileWriter:
         storage.remove(self.path)
 
 
+def _finds_bounds(form: Form) -> bool:
+    """Whether Parquet's own bounds are those of the lake."""
+    return form.element is None and not form.lake.startswith("float") and (form.ordered == "full" or is_text(form))
+
+
 def _with_statistics(table: LakeTable) -> list[str]:
     """The leaves of which row groups have bounds. Not floats: Parquet says nothing of NaN, and a reader to whom NaN is
     the greatest of all would not find it."""
@@ -194,60 +230,3 @@ def _sizes(metadata: Any) -> dict[int, int]:
         for i in range(row_group.num_columns):
             found[i] = found.get(i, 0) + row_group.column(i).total_compressed_size
     return found
-
-
-def write_deletes(
-    table: LakeTable,
-    file: DataFile,
-    positions: npt.NDArray[np.int64],
-    snapshots: npt.NDArray[np.int64] | None,
-    begin_snapshot: int | None = None,
-    snapshot: int | None = None,
-) -> NewDeletes:
-    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name = storage.new_name("-delete.parquet")
-    path = table.location + name
-    make_folder(table)
-    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
-    arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
-    fields = [
-        pa.field("file_path", same.type, metadata=_field_id(footers.FILE_PATH)),
-        pa.field("pos", pa.int64(), metadata=_field_id(footers.POSITION)),
-    ]
-    if snapshots is not None:
-        arrays.append(pa.array(snapshots))
-        fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=_field_id(footers.SNAPSHOT_ID)))
-    crash_point("stage.deletes")
-    with storage.writing(path):
-        sink = SummedOutput(path)
-        with (
-            closing(sink),
-            pq.ParquetWriter(
-                sink,
-                pa.schema(fields),
-                compression="snappy",
-                store_schema=False,
-                use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
-                column_encoding={"pos": "DELTA_BINARY_PACKED"},
-                write_page_checksum=True,
-            ) as writer,
-        ):
-            writer.add_key_value_metadata({IDENTITY: name})
-            writer.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
-        crash_point("stage.deletes.closed")
-        storage.make_durable(path)
-    size, end = storage.read_footer(path)
-    return NewDeletes(
-        name,
-        begin_snapshot,
-        snapshot,
-        len(positions),
-        size,
-        len(end) - storage.TAIL,
-        zlib.crc32(end),
-        sink.checksum,
-    )

@@ -225,7 +225,7 @@ def _leaves(kind: pa.DataType) -> int:
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields))
 
 
-class Reader:
+class DataFileReader:
     """An open data file. Columns come in the order they are asked for."""
 
     def __init__(self, footer: Footer) -> None:
@@ -245,7 +245,7 @@ class Reader:
         if size != footer.size:
             damaged(footer.path, f"It has {size} bytes instead of {footer.size}.")
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> DataFileReader:
         return self
 
     def __exit__(self, *_: Any) -> None:

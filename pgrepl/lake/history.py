@@ -18,7 +18,7 @@ from pgrepl.lake import sql
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_DATA = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
+ROW_CHANGES = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
 _COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
 _MESSAGES = "messages"
 _TWO_PHASE = "two_phase"
@@ -82,12 +82,12 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
         (after, upto),
     )
     parsed = [(number, when, _words(made), json.loads(extra or "{}")) for number, when, made, extra in rows]
-    oids = _oids(session, {table for _, _, words, _ in parsed for word, table in words if word in _DATA})
+    oids = _oids(session, {table for _, _, words, _ in parsed for word, table in words if word in ROW_CHANGES})
     found = []
     stretch, defined = 0, True
     for number, when, words, extra in parsed:
-        data = list(dict.fromkeys([oids[table] for word, table in words if word in _DATA and table in oids]))
-        defines = any(word not in _DATA and word not in _COMPACTION for word, _ in words)
+        data = list(dict.fromkeys([oids[table] for word, table in words if word in ROW_CHANGES and table in oids]))
+        defines = any(word not in ROW_CHANGES and word not in _COMPACTION for word, _ in words)
         defines = defines or (not words and _MESSAGES not in extra and _TWO_PHASE not in extra)
         if defines or defined:
             stretch = number

@@ -352,3 +352,13 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
     )
     if link.is_sqlite:
         inlined_checksums.add(link, name, len(positions))
+
+
+def remove_deletes(session: Session, table: LakeTable, file_id: int, upto: int) -> None:
+    """A delete file says now what was deleted of a data file up to a snapshot."""
+    name = deletes_table(table.table_id)
+    condition, values = "file_id = ? AND begin_snapshot <= ?", (file_id, upto)
+    if session.link.is_sqlite:
+        inlined_checksums.delete(session.link, name, condition, values)
+    else:
+        session.link.execute(sql.delete_inlined_rows(name, condition), values)

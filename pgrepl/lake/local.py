@@ -43,11 +43,83 @@ def rows(
     columns = [table.column(attnum) for attnum in attnums]
     files = data_files(session, table, at, bounds)
     in_catalog = inlined.rows(session, table, columns, at, bounds)
-    deletes: dict[int, list[tuple[int, int]]] = {}
-    if files:
-        for file_id, position, when in inlined.deletes(session, table, at):
-            deletes.setdefault(file_id, []).append((position, when))
+    deletes = _deletes(session, table, at) if files else {}
     return _merged(session if counted else None, table, columns, bounds, places, at, files, in_catalog, deletes)
+
+
+def columns(
+    session: Session, table: LakeTable, attnums: Sequence[int], bounds: Sequence[Bound] = ()
+) -> Iterator[tuple[int, list[Any]]]:
+    """The same rows as the running transaction sees them, in portions: how many, and their columns as Arrow arrays."""
+    from pgrepl.types.lake_arrays import plain_array
+
+    at = last_snapshot(session)
+    pin_for_block(session, at)
+    wanted = [table.column(attnum) for attnum in attnums]
+    files = data_files(session, table, at, bounds)
+    in_catalog = inlined.rows(session, table, wanted, at, bounds)
+    deletes = _deletes(session, table, at) if files else {}
+    count_scan(session, table.oid, sum(file.record_count for file in files) + len(in_catalog))
+
+    def portions() -> Iterator[tuple[int, list[Any]]]:
+        for some, file in inlined.among_files(files, in_catalog):
+            if some:
+                values = [[row.values[n] for row in some] for n in range(len(wanted))]
+                yield len(some), [plain_array(c.form.to_array(v)) for c, v in zip(wanted, values, strict=True)]
+            if file is None:
+                continue
+            from pgrepl.lake.file_scan import portions
+
+            for portion in portions(table, file, wanted, bounds, deletes.get(file.data_file_id, []), at, False):
+                yield portion.count, portion.whole(wanted)
+
+    return portions()
+
+
+def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Iterator[int]:
+    """How many rows within the bounds the running transaction sees, portion by portion; no scan is counted."""
+    at = last_snapshot(session)
+    files = data_files(session, table, at, bounds)
+    deletes = _deletes(session, table, at) if files else {}
+    yield inlined.count_rows(session, table, at)
+    for file in files:
+        from pgrepl.lake.file_scan import portions
+
+        for portion in portions(table, file, (), bounds, deletes.get(file.data_file_id, []), at, False):
+            yield portion.count
+
+
+def count(session: Session, table: LakeTable) -> int:
+    """How many rows the running transaction sees, by what the catalog says of each file; a file is read only where
+    that is not enough."""
+    at = last_snapshot(session)
+    files = data_files(session, table, at)
+    deletes = _deletes(session, table, at) if files else {}
+    total = inlined.count_rows(session, table, at)
+    for file in files:
+        own = deletes.get(file.data_file_id, [])
+        if file.partial_max is not None and file.partial_max > at:
+            from pgrepl.lake.file_scan import portions
+
+            total += sum(portion.count for portion in portions(table, file, (), (), own, at, False))
+        elif file.delete_files and (own or any(each.partial_max is not None for each in file.delete_files)):
+            from pgrepl.lake.deleted_rows import joined
+            from pgrepl.lake.place import once
+
+            total += file.record_count - len(once(joined(file.delete_files, own, at)[0]))
+        else:
+            total += file.record_count - sum(each.delete_count for each in file.delete_files)
+            total -= len({position for position, _ in own})
+    count_scan(session, table.oid, total)
+    return total
+
+
+def _deletes(session: Session, table: LakeTable, snapshot: int) -> dict[int, list[tuple[int, int]]]:
+    """Positions and snapshots of the inlined deletes by file."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for file_id, position, when in inlined.deletes(session, table, snapshot):
+        found.setdefault(file_id, []).append((position, when))
+    return found
 
 
 def _merged(

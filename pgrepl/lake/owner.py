@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import disk
 from pgrepl.catalog.data_folder import MARK, DataFolder, local_mark
-from pgrepl.catalog.engine import place_file
+from pgrepl.catalog.opening import place_file
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 

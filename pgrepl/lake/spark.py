@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pgrepl.lake.driver import Driver
+    from pgrepl.lake.spark_driver import Driver
 
 _options: SparkOptions | None = None
 _lock = threading.Lock()
 _start: _Start | None = None
-_here = threading.local()  # tag: of this thread's jobs; tagged: the session that knows it
+_here = threading.local()  # tag, description: of this thread's jobs; tagged, described: what the session knows of it
 
 
 def configure(options: SparkOptions) -> None:
@@ -55,15 +55,15 @@ class _Start:
     def _run(self) -> None:
         try:
             if self.wanted.remote is not None:
-                from pgrepl.lake.connect import connect
+                from pgrepl.lake.spark_connect import connect
 
                 self.session = connect(self.wanted)
             elif internals.is_tried():
-                from pgrepl.lake.start import start
+                from pgrepl.lake.spark_start import start
 
                 self.driver, self.session = start(self.wanted)
             else:
-                from pgrepl.lake.start_plain import start_plain
+                from pgrepl.lake.spark_start_plain import start_plain
 
                 self.driver, self.session = start_plain(self.wanted)
         except BaseException as problem:  # whoever asks for the session gets it
@@ -150,6 +150,7 @@ def session() -> SparkSession:
             start = _begin()
     made = start.wait()
     _tag_jobs(made)
+    _describe_jobs(made)
     return made
 
 
@@ -214,11 +215,33 @@ def tag_jobs(name: str | None) -> None:
 def _tag_jobs(made: SparkSession) -> None:
     name = tag()
     if name is not None and getattr(_here, "tagged", None) is not made:
-        if _is_remote():
+        if is_remote():
             made.addTag(name)
         else:  # the session's own tags can be cancelled by the thread alone that has them
             made.sparkContext.addJobTag(name)
         _here.tagged = made
+
+
+@contextmanager
+def described(text: str) -> Iterator[None]:
+    """What the jobs that this thread begins in here are called in Spark's UI, behind what is said around; those that
+    are cancelled end at once."""
+    before = getattr(_here, "description", None)
+    _here.description = text if before is None else f"{before}: {text}"
+    try:
+        yield
+    finally:
+        _here.description = before
+
+
+def _describe_jobs(made: SparkSession) -> None:
+    """A Spark Connect server names its jobs itself."""
+    text = getattr(_here, "description", None)
+    if getattr(_here, "described", (None, None)) != (made, text) and not is_remote():
+        with suppress(Exception):  # the JVM has died: whoever uses it will say so
+            made.sparkContext.setLocalProperty("spark.job.description", text or "")
+            made.sparkContext.setInterruptOnCancel(True)
+        _here.described = made, text
 
 
 def threads(count: int) -> ThreadPoolExecutor:
@@ -233,19 +256,22 @@ def cancel_tagged(name: str) -> None:
     start = _start
     if start is not None and start.session is not None:
         with suppress(Exception):  # the JVM or the server may be gone: then nothing runs
-            if _is_remote():
+            if is_remote():
                 start.session.interruptTag(name)
             else:
                 start.session.sparkContext.cancelJobsWithTag(name)
 
 
-def _is_remote() -> bool:
+def is_remote() -> bool:
+    """Whether the session is behind a Spark Connect server."""
     return _start is not None and _start.driver is None
 
 
 __all__ = [
     "cancel_tagged",
     "configure",
+    "described",
+    "is_remote",
     "options",
     "pg_error",
     "pg_errors",

@@ -22,6 +22,10 @@ _MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|OutOfMemoryError:|UNABLE_TO_
 _RESULT_SIZE = re.compile(r"is bigger than (local )?spark\.driver\.maxResultSize|bigger than local maxResultSize")
 _WORKER_LOST = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect back")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<module>pgrepl|pyarrow|numpy)\b")
+_NOT_IMPORTED = re.compile(r"PGREPL_IMPORT (?P<reason>[^\n]+)")
+_OTHER_PYTHON = re.compile(
+    r"PYTHON_VERSION_MISMATCH\][^\n]*?version: \(?(?P<there>[\d., ]+?)\)? than[^\n]*?: \(?(?P<here>[\d., ]+\d)"
+)
 _IN_PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<cause>\w[^\n]*)", re.MULTILINE)
 _LOST = re.compile(
     r"ExecutorLostFailure|SparkContext was shut down|Cannot call methods on a stopped SparkContext|JVM is not running"
@@ -84,14 +88,15 @@ def _text(problem: BaseException) -> str:
 
 
 # Arithmetic is Spark's own wherever it can be; it names the type it was done in, and here that is the result's type.
+# Spark 4.3 does not, but for casts; only bigint is computed without a cast (expr/spark/arithmetic.py).
 _OVERFLOW = re.compile(
-    r"\[ARITHMETIC_OVERFLOW\] (?P<one>integer|long|short) overflow"
+    r"\[ARITHMETIC_OVERFLOW\] (?P<one>(?:(?:integer|long|short) )?)overflow"
     r"|\[ARITHMETIC_OVERFLOW\] Overflow in (?P<two>integral) divide|\[BINARY_ARITHMETIC_OVERFLOW\] -?\d+(?P<three>S) "
     r"|\[CAST_OVERFLOW\] [^\n]*? cannot be cast to \"(?P<four>SMALLINT|INT|BIGINT)\""
     r"|\[NUMERIC_VALUE_OUT_OF_RANGE[^\]]*\][^\n]*? as (?P<five>SMALLINT|INT|BIGINT)\b"
 )
 _INTEGERS = {
-    "integer": "integer", "long": "bigint", "short": "smallint", "integral": "bigint", "S": "smallint",
+    "integer ": "integer", "long ": "bigint", "short ": "smallint", "": "bigint", "integral": "bigint", "S": "smallint",
     "SMALLINT": "smallint", "INT": "integer", "BIGINT": "bigint",
 }  # fmt: skip
 _BY_ZERO = re.compile(r"\[(DIVIDE|REMAINDER)_BY_ZERO\]")
@@ -142,11 +147,32 @@ def _known(text: str) -> PgError | None:
             detail="What Spark has no equal of is computed in Python on its executors.",
             hint="Install pgrepl there, in the Python that Spark's workers use: pip install pgrepl.",
         )
+    broken = _NOT_IMPORTED.search(text)
+    if broken is not None:
+        return PgError(
+            "58000",
+            "Spark's Python cannot use pgrepl",
+            detail=f"On an executor: {broken['reason']}.",
+            hint="The Python of Spark's workers (PYSPARK_PYTHON) is to be like the driver's, with numpy and pyarrow.",
+        )
+    other = _OTHER_PYTHON.search(text)
+    if other is not None:
+        return PgError(
+            "58000",
+            "Spark's Python has another version than pgrepl's",
+            detail=f"An executor has Python {_version(other['there'])}, pgrepl {_version(other['here'])}.",
+            hint="Let PYSPARK_PYTHON name a Python of pgrepl's minor version on the executors.",
+        )
     if _WORKER_LOST.search(text):
         return PgError("58000", "a Python process of Spark ended unexpectedly while the statement ran")
     if _LOST.search(text):
         return ended(out_of_memory=False)
     return None
+
+
+def _version(text: str) -> str:
+    """3.11 of (3, 11)."""
+    return ".".join(re.findall(r"\d+", text))
 
 
 def ended(*, out_of_memory: bool) -> PgError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.internals.pyspark import time_unsupported
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def spark_type(ddl: str) -> DataType:
         return types.DecimalType(int(decimal[1]), int(decimal[2]))
     if time := re.fullmatch(r"TIME\((\d)\)", upper):
         if not hasattr(types, "TimeType"):
-            raise PgError("0A000", "type time is not supported on Spark before version 4.1")
+            raise time_unsupported()
         return types.TimeType(int(time[1]))
     inside = text[text.find("<") + 1 : -1]
     if upper.startswith("ARRAY<"):

@@ -41,6 +41,7 @@ CHANGES_BETWEEN = (
     " AND snapshot_id <= ?"
 )
 SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= ?"
+FIRST_SNAPSHOT = "SELECT coalesce(min(snapshot_id), 0) FROM ducklake_snapshot"
 COUNT_SNAPSHOTS_BEFORE = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < ?"
 # What the lake's other readers need not know of stands in the system tables alone.
 REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND (
@@ -244,6 +245,8 @@ ROWS_OF_TABLE_CHANGED_BETWEEN = (
 LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
 DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"
 
+SMALL_FILES = f"SELECT table_id, file_size_bytes FROM ducklake_data_file WHERE {NOW} AND file_size_bytes < ?"
+
 
 def volumes(table: str, count: str, *, of_one: bool) -> str:
     """Bytes and rows of the files of each table, or of one."""
@@ -410,6 +413,12 @@ def count_living_inlined_rows(name: str) -> str:
 def count_inlined_deletes(name: str) -> str:
     """Of files that are there."""
     return f"SELECT count(*) FROM {name} WHERE file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE {NOW})"
+
+
+def files_with_inlined_deletes(name: str) -> str:
+    """More than so many."""
+    living = f"SELECT data_file_id FROM ducklake_data_file WHERE {NOW}"
+    return f"SELECT file_id FROM {name} WHERE file_id IN ({living}) GROUP BY file_id HAVING count(*) > ?"
 
 
 def size_of_inlined_rows(name: str, each: int, columns: list[str]) -> str:

@@ -60,7 +60,7 @@ def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int
     found = [np.empty(0, np.int64)]
     for file in files:
         footer = footers.footer(table.location + file.name)
-        with footers.Reader(footer) as reader:
+        with footers.DataFileReader(footer) as reader:
             found.append(reader.read(footer.row_groups, [footer.by_id[footers.ROW_ID]])[0].to_numpy())
     return np.concatenate(found)
 
@@ -105,7 +105,7 @@ def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[
             return np.empty(0, np.int64)
         first, last = np.searchsorted(wanted, [start, start + file.record_count])
         return wanted[first:last] - start
-    with footers.Reader(footer) as reader:
+    with footers.DataFileReader(footer) as reader:
         array = reader.read(footer.row_groups, [column])[0]
     if array.null_count and start is not None:
         ids = row_ids(start, np.arange(len(array)), array.combine_chunks())

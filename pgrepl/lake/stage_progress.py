@@ -43,7 +43,9 @@ def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> It
         import pyarrow.parquet as pq
 
         for path, size in files():
-            if path not in counted:
+            if path in counted:
+                continue
+            with suppress(PgError):  # it is half there: of a task under way, or of one that was killed
                 with storage.reading(path), storage.open_input(path) as source:
                     rows = pq.read_metadata(source).num_rows
                 counted.add(path)
@@ -51,7 +53,7 @@ def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> It
 
     def watch() -> None:
         while not over.wait(_PAUSE):
-            with suppress(OSError, PgError, ArrowException):  # a file may be half there, or gone already
+            with suppress(OSError, PgError, ArrowException):  # the folder may be gone already
                 look()
 
     thread = threading.Thread(target=watch, name="pgrepl-written", daemon=True)

@@ -1,18 +1,19 @@
-"""A table as DuckLake knows it: where its files are, and its columns at a snapshot with the ids they have in files."""
+"""A table as DuckLake knows it: where its files are, and its columns at a snapshot with the ids they have in files.
+
+Executors of Spark know tables, too, as parts of kernels bring them: the catalog is imported when it is asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import store, tables
-from pgrepl.catalog.object_names import ObjectNames
-from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
 
 if TYPE_CHECKING:
+    from pgrepl.catalog import tables
     from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
     from pgrepl.types.lake_arrays import Form
@@ -117,6 +118,8 @@ def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeT
 
 
 def _current(session: Session, oid: int) -> LakeTable | None:
+    from pgrepl.catalog import store, tables
+
     row = store.one(session, tables.pg_class, oid=oid)
     if row is None or row.table_id is None or row.relkind != "r":
         return None
@@ -129,6 +132,8 @@ def _current(session: Session, oid: int) -> LakeTable | None:
 
 
 def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
+    from pgrepl.catalog import store, tables
+
     then = session.at(snapshot)
     row = store.one(then, tables.pg_class, oid=oid)
     if row is None or row.table_id is None or row.relkind != "r":
@@ -177,6 +182,7 @@ def _columns(
     session: Session, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
 ) -> tuple[LakeColumn, ...]:
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
+    from pgrepl.catalog.row_types import row_type
     from pgrepl.types.lake_forms import is_row_type
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
@@ -204,6 +210,7 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     """What rows hold in a column (a row of pg_attribute) that is younger than they are."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
+    from pgrepl.catalog.object_names import ObjectNames
     from pgrepl.types.text import TextStyle, read_text
 
     style = TextStyle(lookup=ObjectNames(session))

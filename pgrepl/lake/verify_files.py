@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, deleted_rows, footers, inlined, sql
+from pgrepl.lake import checksums, footers, inlined, sql
 from pgrepl.lake.data_file import DataFile, DeleteFile
 from pgrepl.lake.definition_types import default_text
+from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.file_scan import locate
 from pgrepl.lake.files import check_entries, delete_files_until, files_between, last_snapshot
 from pgrepl.lake.statistics import ColumnStatistics, leaves, of_array, order, together
@@ -173,7 +174,7 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
 def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
     import numpy as np
 
-    positions, snapshots = deleted_rows.read_delete_file(file)
+    positions, snapshots = read_delete_file(file)
     owner = next((each for each in known.files if each.data_file_id == file.data_file_id), None)
     if len(positions) and not bool((np.diff(positions) > 0).all()):
         yield "its positions do not ascend"
@@ -184,7 +185,7 @@ def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
     if owner is not None:
         footer = footers.of(file)
         paths = footer.by_id.get(footers.FILE_PATH) or footer.by_name["file_path"]
-        with footers.Reader(footer) as reader:
+        with footers.DataFileReader(footer) as reader:
             named = reader.read(footer.row_groups, [paths])[0].unique().to_pylist()
         if any(_name(path) != _name(owner.path) for path in named):
             yield f'it names file "{_name(named[0])}" instead of "{_name(owner.path)}"'
@@ -199,7 +200,7 @@ def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterato
     looked_at = {in_file.position for _, _, in_file in there}
     others = [column for column in footer.by_name.values() if column.position not in looked_at]
     sums: dict[int, ColumnStatistics] = {}
-    with footers.Reader(footer) as reader:
+    with footers.DataFileReader(footer) as reader:
         for group in footer.row_groups:
             arrays = reader.read([group], [*(in_file for _, _, in_file in there), *others])
             for (column, leaf, _), array in zip(there, arrays, strict=False):

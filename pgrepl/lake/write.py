@@ -18,10 +18,11 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.data_file import NewDeletes, NewFile
 from pgrepl.lake.definition_inlined import can_inline
+from pgrepl.lake.ducklake_options import inlining_limit
 from pgrepl.lake.files import data_file, last_snapshot
-from pgrepl.lake.options import inlining_limit
 from pgrepl.lake.overlay import PROVISIONAL
-from pgrepl.lake.place import RowPlace, once
+from pgrepl.lake.place import RowPlace
+from pgrepl.lake.position_set import PositionSet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ _PORTION = 65_536  # rows kept in memory before a file takes them
 class StagedDeletes:
     """`file` None: no row of the data file is left, it ends."""
 
-    positions: Any
+    positions: PositionSet
     file: NewDeletes | None
     data_file_id: int
     replaces: tuple[int, ...]  # the delete files that the data file had: one at most, but DuckDB makes more
@@ -68,7 +69,7 @@ class Write:
         self._filed: list[int] = []  # the row ids of new versions in a file
         self.has_free_keys = False  # nobody else holds a unique key of its rows: that was looked at
         self.is_final = False  # it is written into the catalog now; else it may be kept aside until the commit
-        self._arrays: dict[int, list[Any]] = {}
+        self._positions: dict[int, PositionSet] = {}  # by data file, given as columns
         self._writer: DataFileWriter | None = None
         self._made: list[str] = []  # paths
 
@@ -101,7 +102,7 @@ class Write:
     def delete_positions(self, file_id: int, positions: npt.NDArray[np.int64]) -> None:
         self.is_staged = False
         if len(positions):
-            self._arrays.setdefault(file_id, []).append(positions)
+            self._positions.setdefault(file_id, PositionSet()).add(positions)
 
     def delete_inlined(self, row_ids: Iterable[int]) -> None:
         self.is_staged = False
@@ -110,14 +111,14 @@ class Write:
     def all_deletes(self) -> dict[int, Sequence[int]]:
         """Positions by data file, however they were given."""
         found: dict[int, Sequence[int]] = {file_id: list(positions) for file_id, positions in self.deletes.items()}
-        for file_id, arrays in self._arrays.items():
-            found[file_id] = [*found.get(file_id, ()), *(int(each) for array in arrays for each in array)]
+        for file_id, given in self._positions.items():
+            found[file_id] = [*found.get(file_id, ()), *given.positions.tolist()]
         return found
 
     @property
     def has_positions(self) -> bool:
         """Does it delete rows whose ids are not at hand?"""
-        return bool(self._arrays or self.staged_deletes)
+        return bool(self._positions or self.staged_deletes)
 
     def update(self, place: RowPlace, row: Sequence[Any]) -> None:
         """The row becomes this one and keeps its row id."""
@@ -166,7 +167,7 @@ class Write:
         limit = inlining_limit(self.session, self.table)
         if self._writer is not None or len(self.rows) + len(self.updates) > self._limit_of_rows(limit):
             self._stage_rows()
-        if self._arrays or sum(map(len, self.deletes.values())) > limit:
+        if self._positions or sum(map(len, self.deletes.values())) > limit:
             self._stage_deletes(limit)
         self.is_staged = True
 
@@ -231,37 +232,36 @@ class Write:
         import numpy as np
 
         for file_id, listed in self.deletes.items():
-            self._arrays.setdefault(file_id, []).append(np.array(listed, np.int64))
-        joined = {file_id: once(np.concatenate(arrays)) for file_id, arrays in self._arrays.items()}
-        self._arrays = {}
-        self.deletes = {}
-        if sum(map(len, joined.values())) <= limit:
-            self.deletes = {file_id: positions.tolist() for file_id, positions in joined.items()}
+            self._positions.setdefault(file_id, PositionSet()).add(np.array(listed, np.int64))
+        given, self._positions, self.deletes = self._positions, {}, {}
+        if sum(map(len, given.values())) <= limit:
+            self.deletes = {file_id: each.positions.tolist() for file_id, each in given.items()}
             return
-        for file_id, positions in joined.items():
-            self._stage_deletes_of(file_id, positions)
+        for file_id, each in given.items():
+            self._stage_deletes_of(file_id, each)
 
-    def _stage_deletes_of(self, file_id: int, positions: npt.NDArray[np.int64]) -> None:
+    def _stage_deletes_of(self, file_id: int, given: PositionSet) -> None:
         """A data file has one delete file: an older one's positions go into the new one, with their snapshots."""
         import numpy as np
 
-        from pgrepl.lake import deleted_rows
-        from pgrepl.lake.file_writer import write_deletes
+        from pgrepl.lake.delete_file import read_delete_file, write_deletes
+        from pgrepl.lake.deleted_rows import deleted_positions
 
         file = data_file(self.session, self.table, file_id, self.snapshot)
         assert file is not None, "a place is in a file of the table"
-        gone = deleted_rows.deleted_positions(self.session, self.table, file, self.snapshot)
+        gone = deleted_positions(self.session, self.table, file, self.snapshot)
         old = file.delete_files
         replaces = tuple(sorted(each.delete_file_id for each in old))
+        positions = given.positions
         alive = np.ones(file.record_count, np.bool_)
         alive[gone] = alive[positions] = False
         if not alive.any():
-            self.staged_deletes.append(StagedDeletes(positions, None, file_id, replaces))
+            self.staged_deletes.append(StagedDeletes(given, None, file_id, replaces))
             return
         if not old:
             made = write_deletes(self.table, file, positions, None)
         else:
-            before = [deleted_rows.read_delete_file(each) for each in old]
+            before = [read_delete_file(each) for each in old]
             snapshot = self._likely_snapshot()
             merged = np.concatenate([*(listed for listed, _ in before), positions])
             snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), snapshot, np.int64)])
@@ -271,7 +271,7 @@ class Write:
             begin = min(each.begin_snapshot for each in old)
             made = write_deletes(self.table, file, merged[first], snapshots[first], begin, snapshot)
         self._remember(self.table.location + made.name)
-        self.staged_deletes.append(StagedDeletes(positions, made, file_id, replaces))
+        self.staged_deletes.append(StagedDeletes(given, made, file_id, replaces))
 
     def _likely_snapshot(self) -> int:
         """The snapshot of this statement; without the write lock the one it will most likely be."""

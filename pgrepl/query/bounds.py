@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
 from pgrepl.expr.walk import contains_mutable_functions, functions_used, walk
-from pgrepl.sql.nodes import BoolOp, JoinType
+from pgrepl.sql.nodes import BoolOp, BoolTestType, JoinType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
@@ -44,6 +44,26 @@ def bounds_of(query: Query, context: Context) -> Bounds:
     for item in query.from_:
         _join_bounds(query, item, found, context)
     return {varno: tuple(bounds) for varno, bounds in found.items()}
+
+
+def filter_bounds(condition: Expr, context: Context) -> tuple[Bound, ...]:
+    """What a row filter over one table says of its columns: nothing if an error could come of a row that is skipped."""
+    if isinstance(condition, tree.BooleanTest) and condition.kind is BoolTestType.IS_TRUE and condition.arg is not None:
+        condition = condition.arg
+    if not all(map(_raises_nothing, walk(condition))):
+        return ()
+    query = Query((), (tree.Rte(RteKind.RELATION, "", ()),))
+    return tuple([b for part in conjuncts(condition) for _, b in bounds_in(query, part, context)])
+
+
+_HARMLESS = (tree.Var, tree.Const, tree.BoolExpr, tree.BooleanTest, tree.NullTest, tree.RelabelType, tree.ArrayExpr)
+
+
+def _raises_nothing(node: Expr) -> bool:
+    if isinstance(node, (tree.OpExpr, tree.DistinctExpr, tree.ScalarArrayOpExpr)):
+        operator = operator_by_oid(node.op)
+        return operator is not None and (operator.name in _TURNED or operator.name == "<>")
+    return isinstance(node, _HARMLESS)
 
 
 def _join_bounds(

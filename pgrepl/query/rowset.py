@@ -19,12 +19,13 @@ from pgrepl.engine import Choice
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
+from pgrepl.query.engine_choice import choose, gives_few
+from pgrepl.query.group_columns import over_groups
 from pgrepl.query.initplans import with_values
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.shape import levels, locks_rows
-from pgrepl.query.size import choose, gives_few
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -104,9 +105,20 @@ def passing_rows(
     if locks_rows(query):
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choice or choose(session, query, context)
+    if choice.engine is engine.Engine.COLUMNS:
+        try:
+            found = over_groups(session, query, context)
+        except engine.Declined as reason:
+            engine.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
+            choice = choose(session, query, context, by_columns=False)
+        else:
+            engine.done(session, "SELECT", engine.Engine.COLUMNS)
+            return PassingRows(query.columns, iter(compile_query(found, context)(Env([], None))))
     if choice.on_spark:
-        query = with_values(session, query, _apart)
-        choice = choose(session, query, context)
+        with_found = with_values(session, query, _apart)
+        if with_found != query:  # the values may let files be skipped
+            query = with_found
+            choice = choose(session, query, context, by_columns=False)
     if choice.on_spark:
         for level in levels(query):
             for entry in level.rtable:

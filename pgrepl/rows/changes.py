@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]  # column n of a table stands at n - 1
 
 
-class Kind(Enum):
+class ModifyKind(Enum):
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
 
 
 @frozen
-class Change:
+class ModifiedRow:
     """One row of a statement.
 
     An INSERT gives (table: the relation it names, new: in that relation's layout). UPDATE and DELETE give the table
@@ -39,7 +39,7 @@ class Change:
 
 
 @frozen
-class OnConflict:
+class ConflictAction:
     """What an INSERT does about a row that is there already.
 
     `arbiters` are unique indexes of the relation the statement names (empty: all of them). `update` is given the

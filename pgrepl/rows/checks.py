@@ -25,7 +25,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.rows.changes import Change, Kind, OnConflict, Row
+from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.foreign_events import Recheck
 from pgrepl.rows.foreign_modes import fires
@@ -37,7 +37,7 @@ from pgrepl.rows.unique import UniqueChecks
 class RowChecks:
     """The checks of one statement on one relation."""
 
-    def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> None:
+    def __init__(self, session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
         self.relation = named
         self.kind = kind
         self.modified = modified
@@ -53,17 +53,17 @@ class RowChecks:
 
     def local(
         self,
-        changes: Iterable[Change],
-        conflict: OnConflict | None = None,
+        changes: Iterable[ModifiedRow],
+        conflict: ConflictAction | None = None,
         entered: Callable[[int], int] | None = None,
-    ) -> list[Change]:
+    ) -> list[ModifiedRow]:
         """The changes as they shall be written. The first violation in the order of the rows is raised; an error that
         `changes` itself raises comes after the violations of the rows before it. COPY enters rows into unique indexes
         some at a time: `entered` says how many are in them when the row of this number fails."""
         if conflict is not None:
             self.modified |= conflict.modified
             self._updates = conflict.update is not None
-        prepared: list[Change] = []
+        prepared: list[ModifiedRow] = []
         failure: PgError | None = None
         try:
             for change in changes:
@@ -89,7 +89,7 @@ class RowChecks:
                 found.setdefault(self._numbers[number], []).append(Recheck(index, values))
         return found
 
-    def named(self, change: Change) -> Row:
+    def named(self, change: ModifiedRow) -> Row:
         """The new row (of a DELETE the old one) in the layout of the relation that the statement names, for
         RETURNING."""
         row, table = (change.new, change.to) if change.new is not None else (change.old, change.table)
@@ -117,14 +117,14 @@ class RowChecks:
         names = {a.name for a in self.relation.columns if a.num in self.modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
 
-    def _prepared(self, change: Change) -> Change:
+    def _prepared(self, change: ModifiedRow) -> ModifiedRow:
         if change.new is None:
             return change
         if change.old is None:
             return self._inserted(change, change.new)
         return self._updated(change, change.new)
 
-    def _inserted(self, change: Change, row: Row) -> Change:
+    def _inserted(self, change: ModifiedRow, row: Row) -> ModifiedRow:
         named = self.relation
         if named.kind != "p":
             checks = self._table(named)
@@ -148,7 +148,7 @@ class RowChecks:
             self._router = Router(self._session, self.relation)
         return self._router.route(row)
 
-    def _updated(self, change: Change, row: Row) -> Change:
+    def _updated(self, change: ModifiedRow, row: Row) -> ModifiedRow:
         rel = relation(self._session, change.table)
         checks = self._table(rel, partly=True)
         row = checks.complete(row)
@@ -164,7 +164,7 @@ class RowChecks:
 
     # --- unique keys --------------------------------------------------------------------------------------------------
 
-    def _enter(self, prepared: Sequence[Change], conflict: OnConflict | None) -> list[Change]:
+    def _enter(self, prepared: Sequence[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that rows come into, where every key is new
         for change in prepared:
@@ -183,7 +183,7 @@ class RowChecks:
                 self._unique[table] = unique
             if not locking or not self._have_changed(rows, conflict):
                 break
-        done: dict[int, Change] = {}
+        done: dict[int, ModifiedRow] = {}
         for number, change in enumerate(prepared):
             self.failed = number
             if change.new is None:
@@ -204,7 +204,7 @@ class RowChecks:
         self._numbers = {number: position for position, number in enumerate(done)}
         return list(done.values())
 
-    def _have_changed(self, tables: Iterable[int], conflict: OnConflict | None) -> bool:
+    def _have_changed(self, tables: Iterable[int], conflict: ConflictAction | None) -> bool:
         """Whether rows that have the keys of new ones have changed while they were waited for, or locked for an
         update."""
         for table in tables:
@@ -215,7 +215,7 @@ class RowChecks:
                 return True
         return False
 
-    def _settled(self, change: Change, row: Row, number: int, conflict: OnConflict) -> Change | None:
+    def _settled(self, change: ModifiedRow, row: Row, number: int, conflict: ConflictAction) -> ModifiedRow | None:
         """A row that may meet one that is there: inserted, the other one updated, or nothing (ExecOnConflictUpdate)."""
         unique = self._unique[change.to]
         found = unique.conflict(row, conflict.arbiters)
@@ -246,7 +246,7 @@ class RowChecks:
                 detail="The result tuple would appear in a different partition than the original tuple.",
             )
         checks.constraints(new)
-        updated = Change(rel.oid, found.holder, old, new, rel.oid)
+        updated = ModifiedRow(rel.oid, found.holder, old, new, rel.oid)
         if self._session.transaction.locks_rows:
             lock_new_keys(self._session, updated)
         unique.load([new], [a.num for a in rel.columns])
@@ -254,9 +254,11 @@ class RowChecks:
         return updated
 
 
-def prepare(session: Session, relation: Relation, kind: Kind, modified: frozenset[int] = frozenset()) -> RowChecks:
+def prepare(
+    session: Session, relation: Relation, kind: ModifyKind, modified: frozenset[int] = frozenset()
+) -> RowChecks:
     """`modified` are the columns the statement gives values to: who may not read the others is told of these only."""
     return RowChecks(session, relation, kind, modified)
 
 
-__all__ = ["Change", "Kind", "OnConflict", "Row", "RowChecks", "prepare"]
+__all__ = ["ConflictAction", "ModifiedRow", "ModifyKind", "Row", "RowChecks", "prepare"]

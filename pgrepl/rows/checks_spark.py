@@ -24,14 +24,14 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Kind
+from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, numbered
 from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.rows.foreign_spark import After, Failure, first_missing, first_referenced, side
 from pgrepl.rows.members import members
 from pgrepl.rows.routing import Router
 from pgrepl.rows.routing_spark import LEAF, NOWHERE, SparkRouter, in_layout
-from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
 from pgrepl.types.lake_forms import is_row_type
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
 
-def check_fits(session: Session, named: Relation, kind: Kind, modified: frozenset[int]) -> None:
+def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
     """Declined if Spark cannot do it: a change of keys that ON UPDATE passes on, and constraints that wait for the
     commit, are looked at row by row. Spark does not know rows as values."""
     if any(is_row_type(a.type) for a in named.columns):
@@ -60,7 +60,7 @@ def check_fits(session: Session, named: Relation, kind: Kind, modified: frozense
                 raise Declined("a foreign key that may be checked later")
         if any(not info.immediate for info in unique_indexes(session, rel)):
             raise Declined("a key that may be checked later")
-        if kind is not Kind.UPDATE:
+        if kind is not ModifyKind.UPDATE:
             continue
         for key in keys_to(session, rel.oid):
             touched = any(rel.attributes[number - 1].name in names for number in key.referenced_columns)
@@ -75,12 +75,14 @@ class FoundTwice(Exception):
 class SparkChanges:
     """One statement on one relation."""
 
-    def __init__(self, session: Session, named: Relation, kind: Kind, modified: frozenset[int], snapshot: int) -> None:
+    def __init__(
+        self, session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int], snapshot: int
+    ) -> None:
         self.relation = named
         self.kind = kind
         self.snapshot = snapshot
         self.count = 0
-        self.staged: dict[int, Staged] = {}
+        self.staged: dict[int, StagedRows] = {}
         self._session = session
         self._modified = modified
         self._moved = False  # rows have gone to other partitions
@@ -94,6 +96,11 @@ class SparkChanges:
             self.count += self._route(frame)
         else:
             self.count += self._arrive(rel, frame, bound=rel.is_partition)
+
+    def arrive(self, files: Sequence[NewFile]) -> None:
+        """New rows of a table that is not partitioned: whoever wrote them has checked them, keys included."""
+        self._of(self.relation).arrive(files)
+        self.count += sum(file.record_count for file in files)
 
     def update(self, table: Relation, frame: DataFrame) -> None:
         """Each row of the table at most once, else FoundTwice."""
@@ -130,14 +137,14 @@ class SparkChanges:
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
-    def _of(self, rel: Relation) -> Staged:
+    def _of(self, rel: Relation) -> StagedRows:
         found = self.staged.get(rel.oid)
         if found is None:
-            found = self.staged[rel.oid] = Staged(self._session, rel, self.snapshot)
+            found = self.staged[rel.oid] = StagedRows(self._session, rel, self.snapshot)
         return found
 
     def _changed(self, rel: Relation) -> frozenset[int] | None:
-        if self.kind is not Kind.UPDATE or not self._modified:
+        if self.kind is not ModifyKind.UPDATE or not self._modified:
             return None
         names = {a.name for a in self.relation.columns if a.num in self._modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
@@ -244,23 +251,23 @@ class SparkChanges:
             if self.action(key) == RESTRICT or (self.action(key) == NO_ACTION and not acting)
         )
 
-    def _still_referenced(self, left: Sequence[Staged], key: ForeignKey) -> Failure | None:
+    def _still_referenced(self, left: Sequence[StagedRows], key: ForeignKey) -> Failure | None:
         self._note_read(key.referencing)
         restrict = self.action(key) == RESTRICT and not self._moved
         return first_referenced(self.after, left, key, restrict=restrict)
 
     def action(self, key: ForeignKey) -> str:
         """ON DELETE, or ON UPDATE, of a foreign key."""
-        return key.on_delete if self.kind is Kind.DELETE else key.on_update
+        return key.on_delete if self.kind is ModifyKind.DELETE else key.on_update
 
-    def _missing(self, staged: Staged) -> Iterator[Failure | None]:
+    def _missing(self, staged: StagedRows) -> Iterator[Failure | None]:
         changed = None if staged.inserted else self._changed(staged.relation)
         for key in keys_of(self._session, staged.relation.oid):
             if changed is None or changed & set(key.columns):
                 self._note_read(key.referenced)
                 yield first_missing(self.after, staged, key)
 
-    def referenced(self) -> list[tuple[list[Staged], ForeignKey]]:
+    def referenced(self) -> list[tuple[list[StagedRows], ForeignKey]]:
         """The foreign keys to tables whose rows go or have other keys now."""
         if self._moved:
             left = [staged for staged in self.staged.values() if staged.anything_gone]
@@ -274,7 +281,7 @@ class SparkChanges:
                         found.append(([staged], key))
         return found
 
-    def acting(self) -> list[tuple[list[Staged], ForeignKey]]:
+    def acting(self) -> list[tuple[list[StagedRows], ForeignKey]]:
         """Those of them that change the rows that reference them."""
         return [(left, key) for left, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
 

@@ -19,7 +19,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.tables import pg_constraint, pg_index
 from pgrepl.errors import PgError
 from pgrepl.rows import foreign_lookup as lookup
-from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.foreign_actions import act
 from pgrepl.rows.foreign_events import Does, Event, Fired, Recheck
 from pgrepl.rows.foreign_key import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _FEW = 64  # events that are fired one by one where their order could matter
 
 
-def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[Change]) -> None:
+def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
     """Fire what the written changes of a statement call for: foreign keys on both sides, and deferrable unique
     constraints. What CASCADE and its like change are further snapshots."""
     queue = Queue(session)
@@ -116,7 +116,7 @@ class Queue:
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
     def add(
-        self, named: Relation, changes: Sequence[Change], late: Mapping[int, Sequence[Recheck]] | None = None
+        self, named: Relation, changes: Sequence[ModifiedRow], late: Mapping[int, Sequence[Recheck]] | None = None
     ) -> None:
         """The events of changes that a statement on `named` has written, row by row; for one row in the order of the
         triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
@@ -141,7 +141,7 @@ class Queue:
             found = self._keys["of", table] = keys_of(self.session, table)
         return found
 
-    def _leaves(self, named: Relation, change: Change, old: Row) -> None:
+    def _leaves(self, named: Relation, change: ModifiedRow, old: Row) -> None:
         table, new = change.table, change.new
         does = Does.DELETE if new is None else Does.UPDATE
         if new is not None and change.to != change.table:
@@ -158,7 +158,7 @@ class Queue:
                 continue
             self.events.append(Event(key, does, table, old, new))
 
-    def _moved(self, named: Relation, change: Change, old: Row, new: Row) -> tuple[Row, Row]:
+    def _moved(self, named: Relation, change: ModifiedRow, old: Row, new: Row) -> tuple[Row, Row]:
         """A row that goes to another partition has been updated as far as keys to the whole are concerned; a key to
         something between cannot tell (ExecCrossPartitionUpdateForeignKey)."""
         for ancestor in partition_ancestors(self.session, change.table):
@@ -180,7 +180,7 @@ class Queue:
             hint=f'Consider defining the foreign key on table "{named.name}".',
         )
 
-    def _comes(self, change: Change, new: Row) -> None:
+    def _comes(self, change: ModifiedRow, new: Row) -> None:
         for key in self._of(change.to):
             values = key_values(new, key.columns)
             missing = values.count(None)

@@ -16,7 +16,7 @@ from pgrepl.expr.defaults import default_of
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows import foreign_lookup as lookup
-from pgrepl.rows.changes import Change, Kind, Row
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign_events import Does, Event
 from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pgrepl.rows.foreign_lookup import Referencing
 
 
-def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Change]]:
+def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[ModifiedRow]]:
     """Change the rows that reference the events' keys, with the rights of their table's owner; the table and what was
     changed."""
     key, delete = events[0].key, events[0].does is Does.DELETE
@@ -38,7 +38,7 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
     action = key.on_delete if delete else key.on_update
     remove = delete and action == CASCADE
     columns = set_columns(key, action, delete)
-    kind = Kind.DELETE if remove else Kind.UPDATE
+    kind = ModifyKind.DELETE if remove else ModifyKind.UPDATE
     with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
         may_change(session, rel, kind)
         if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
@@ -49,7 +49,7 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
         if not remove:
             change = _updated(session, key, rel, events, action, columns)
         found = lookup.referencing(session, key, keys)
-        changes = [Change(each.relation.oid, each.place, each.row, change(each)) for each in found]
+        changes = [ModifiedRow(each.relation.oid, each.place, each.row, change(each)) for each in found]
         if not changes:
             return rel, []
         if session.transaction.locks_rows:
@@ -64,9 +64,9 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Chang
 def _locked(
     session: Session,
     found: Sequence[Referencing],
-    changes: Sequence[Change],
+    changes: Sequence[ModifiedRow],
     change: Callable[[Referencing], Row | None],
-) -> list[Change]:
+) -> list[ModifiedRow]:
     """The changes of rows that are still there once they are locked, and reference the key as before."""
     rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
     modes = [mode_of(session, each) for each in changes]
@@ -80,11 +80,11 @@ def _locked(
             left.append(known)
         elif newer is not None and each.still(newer.row):
             again = replace(each, place=newer.place, row=newer.row)
-            left.append(Change(row.table, newer.place, newer.row, change(again)))
+            left.append(ModifiedRow(row.table, newer.place, newer.row, change(again)))
     return left
 
 
-def may_change(session: Session, rel: Relation, kind: Kind) -> None:
+def may_change(session: Session, rel: Relation, kind: ModifyKind) -> None:
     """Whether the owner of the table may, and whether it could be published."""
     if not has_table_privilege(session, rel, kind.value):
         raise permission_denied(rel)

@@ -15,7 +15,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Kind
+from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
 from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
@@ -33,7 +33,7 @@ from pgrepl.rows.foreign_spark import (
 )
 from pgrepl.rows.members import Member
 from pgrepl.rows.routing_spark import condition_text
-from pgrepl.rows.staged import Staged
+from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.write import next_snapshot
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def apply(changes: SparkChanges) -> None:
     )
 
 
-def _act(before: After, left: Sequence[Staged], foreign: ForeignKey) -> None:
+def _act(before: After, left: Sequence[StagedRows], foreign: ForeignKey) -> None:
     """`before`: as the tables were when the statement began; it has been written since."""
     session = before.session
     now = After(session, {}, session.transaction.numbering.last_snapshot())
@@ -90,12 +90,12 @@ def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
         return bool(key.statement.run(spark.session(), text, frames).toArrow().num_rows > few)
 
 
-def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Staged]) -> None:
+def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[StagedRows]) -> None:
     session, foreign = now.session, key.key
     rel = relation(session, foreign.referencing)
     remove = foreign.on_delete == CASCADE
     columns = set_columns(foreign, foreign.on_delete, True)
-    kind = Kind.DELETE if remove else Kind.UPDATE
+    kind = ModifyKind.DELETE if remove else ModifyKind.UPDATE
     failure: Failure | None = None
     with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
         may_change(session, rel, kind)

@@ -24,7 +24,7 @@ from pgrepl.rows.checks_table_spark import ORDER, python_rows
 from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
 from pgrepl.rows.members import Member, members
 from pgrepl.rows.routing_spark import column_names
-from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 
@@ -44,7 +44,7 @@ class After:
     """The tables as the statement leaves them: those it changes, the others at its snapshot."""
 
     session: Session
-    staged: Mapping[int, Staged]
+    staged: Mapping[int, StagedRows]
     snapshot: int
 
     def rows(self, table: int, attnums: Sequence[int], bounds: Sequence[Bound] = ()) -> DataFrame:
@@ -125,7 +125,7 @@ def side(session: Session, table: int) -> list[Member]:
 # --- rows that came ---------------------------------------------------------------------------------------------------
 
 
-def first_missing(after: After, staged: Staged, key: ForeignKey) -> Failure | None:
+def first_missing(after: After, staged: StagedRows, key: ForeignKey) -> Failure | None:
     """The first staged row of a referencing table that does not find its key."""
     session, rel = after.session, staged.relation
     spark_key = SparkKey(session, key)
@@ -161,7 +161,7 @@ def first_missing(after: After, staged: Staged, key: ForeignKey) -> Failure | No
     return min(failures, key=lambda each: each[0], default=None)
 
 
-def _present(after: After, key: SparkKey, staged: Staged | None) -> DataFrame:
+def _present(after: After, key: SparkKey, staged: StagedRows | None) -> DataFrame:
     """The keys of the referenced table; of `staged` rows only those near its keys."""
     bounds = []
     if staged is not None:
@@ -200,7 +200,7 @@ def _spark() -> Any:
 # --- keys that went ---------------------------------------------------------------------------------------------------
 
 
-def gone_keys(after: After, left: Sequence[Staged], key: SparkKey) -> DataFrame:
+def gone_keys(after: After, left: Sequence[StagedRows], key: SparkKey) -> DataFrame:
     """The keys of rows of a referenced table, or of its partitions, that go or become others: k…, the old key as o…,
     `place`."""
     parts = []
@@ -218,7 +218,9 @@ def gone_keys(after: After, left: Sequence[Staged], key: SparkKey) -> DataFrame:
     return _union(parts)
 
 
-def first_referenced(after: After, left: Sequence[Staged], foreign: ForeignKey, *, restrict: bool) -> Failure | None:
+def first_referenced(
+    after: After, left: Sequence[StagedRows], foreign: ForeignKey, *, restrict: bool
+) -> Failure | None:
     """The first key that went and is referenced (ri_restrict); without `restrict` another row may have it now."""
     key = SparkKey(after.session, foreign)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"

@@ -4,7 +4,7 @@ of them (CheckTableNotInUse), or another, which has changed rows and not committ
 from __future__ import annotations
 
 from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import LockNeeded
@@ -37,6 +37,6 @@ def lock_table(session: Session, oid: int, mode: RelationMode) -> None:
             # what was defined before would be lost: it waits with the catalog's lock
             locks.relation(oid, mode)
         elif not locks.relation(oid, mode, wait=False):
-            raise LockNeeded(Wanted(LockKind.RELATION, oid, 0, int(mode)))
+            raise LockNeeded(LockRequest(LockKind.RELATION, oid, 0, int(mode)))
     elif locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, int(mode))):
-        raise LockNeeded(Wanted(LockKind.RELATION, oid, 0, int(mode)))
+        raise LockNeeded(LockRequest(LockKind.RELATION, oid, 0, int(mode)))

@@ -6,21 +6,21 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 
 if TYPE_CHECKING:
     from pgrepl.rows.unique import UniqueIndex
 
 
-def key_lock(table: int, index: UniqueIndex, values: tuple[Any, ...]) -> Wanted:
+def key_lock(table: int, index: UniqueIndex, values: tuple[Any, ...]) -> LockRequest:
     """Of a key of a unique index of a table; `values` as the index holds them."""
     digest = blake2b(repr((index.info.oid, index.key(values))).encode(), digest_size=8).digest()
-    return Wanted(LockKind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
+    return LockRequest(LockKind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
 
 
-def change_lock(table: int, row_id: int) -> Wanted:
+def change_lock(table: int, row_id: int) -> LockRequest:
     """Of a row with unique keys that is changed or deleted: who finds one of its keys taken waits for that."""
-    return Wanted(LockKind.CHANGE, table, row_id, EXCLUSIVE)
+    return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 
 __all__ = ["change_lock", "key_lock"]

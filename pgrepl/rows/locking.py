@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import Wait
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
@@ -19,7 +19,7 @@ from pgrepl.expr.index_info import index_infos
 from pgrepl.lake.overlay import PROVISIONAL, own_rows
 from pgrepl.lake.place import RowPlace
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.key_locks import change_lock, key_lock
 from pgrepl.types.tid import ctid
 
@@ -62,7 +62,7 @@ def others_hold_locks(session: Session) -> bool:
 def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
     """Lock tables for a statement that is about to begin. True: others have changed something since it was analysed."""
     locks = session.transaction.locks
-    fresh = [Wanted(LockKind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
+    fresh = [LockRequest(LockKind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
     if not fresh:
         return False
     locks.take(fresh)
@@ -80,10 +80,10 @@ def lock_rows(
     their newest version (None: they are gone)."""
     transaction = session.transaction
     wanted = [
-        Wanted(LockKind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)
+        LockRequest(LockKind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)
     ]
 
-    def context(lock: Wanted) -> str:
+    def context(lock: LockRequest) -> str:
         page, item = ctid(lock.item)
         return f'while {verb} tuple ({page},{item}) in relation "{relation(session, lock.object).name}"'
 
@@ -171,7 +171,7 @@ def _was_updated(session: Session, row: Standing) -> bool:
         return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
 
 
-def mode_of(session: Session, change: Change) -> RowMode:
+def mode_of(session: Session, change: ModifiedRow) -> RowMode:
     """How an UPDATE or DELETE locks the row it changes: an UPDATE of no key column leaves room for foreign keys
     (HeapDetermineColumnsInfo, INDEX_ATTR_BITMAP_KEY)."""
     if change.new is None or change.old is None or (change.to and change.to != change.table):
@@ -201,14 +201,14 @@ def key_columns(session: Session, oid: int) -> frozenset[int]:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[int] | None = None) -> None:
+def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collection[int] | None = None) -> None:
     """Hold the unique keys that rows bring, and the changes of rows that have such: who wants to write one of them
     waits. Then the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a row that has met another
     there is not to come, and keys that are taken already are none to be held."""
     from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
     indexes: dict[int, list[UniqueIndex]] = {}
-    wanted: dict[Wanted, None] = {}
+    wanted: dict[LockRequest, None] = {}
     if arbiters is not None:
         session.transaction.refresh()
     for change in changes:
@@ -238,7 +238,7 @@ def lock_keys(session: Session, changes: Sequence[Change], arbiters: Collection[
         session.transaction.refresh()
 
 
-def lock_new_keys(session: Session, change: Change) -> None:
+def lock_new_keys(session: Session, change: ModifiedRow) -> None:
     """ON CONFLICT DO UPDATE gives a row other keys than it had."""
     keys = key_columns(session, change.table)
     assert change.old is not None and change.new is not None
@@ -253,7 +253,7 @@ def _has_other_keys(session: Session, oid: int) -> bool:
     return any(info.unique and (info.exprs or info.predicate is not None) for info in infos)
 
 
-def _same(index: UniqueIndex, change: Change) -> bool:
+def _same(index: UniqueIndex, change: ModifiedRow) -> bool:
     assert change.old is not None and change.new is not None
     return index.of_row(change.old) == index.of_row(change.new)
 
@@ -280,5 +280,5 @@ def lock_conflicting(session: Session, table: int, places: Iterable[RowPlace]) -
         return False
     _, changed = lock_rows(session, rows, [RowMode.NO_KEY_UPDATE] * len(rows), verb="locking")
     refuse_changed(session, changed)
-    session.transaction.locks.take([Wanted(LockKind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
+    session.transaction.locks.take([LockRequest(LockKind.CHANGE, table, row.place.row, EXCLUSIVE) for row in rows])
     return bool(changed) and session.transaction.refresh()

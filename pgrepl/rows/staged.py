@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROW = "__row"  # the row id of a new version, NULL of a new row
 
 
-class Staged:
+class StagedRows:
     """New rows, new versions of rows, and the places of the rows that go or have got another version."""
 
     def __init__(self, session: Session, rel: Relation, snapshot: int) -> None:

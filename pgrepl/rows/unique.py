@@ -145,7 +145,7 @@ def _column(rel: Relation, attnum: int) -> Expr:
 
 
 @frozen
-class Found:
+class KeyHolder:
     """Who has a key: a place of the table, or the name of a new row; and what stands at the place."""
 
     holder: Any
@@ -252,11 +252,11 @@ class Holders:
         self._holders.clear()
         self._keys.clear()
 
-    def of(self, row: Row) -> Found | None:
+    def of(self, row: Row) -> KeyHolder | None:
         """Who has this row's key; None: nobody."""
         key = self.index.of_row(row)
         found = () if key is None else self._holders.get(key, ())
-        return Found(found[0], self._rows.get(found[0], ())) if found else None
+        return KeyHolder(found[0], self._rows.get(found[0], ())) if found else None
 
 
 class UniqueChecks:
@@ -307,7 +307,7 @@ class UniqueChecks:
             if values is not None:
                 self.late.append((holder, holders.index, values))
 
-    def conflict(self, row: Row, arbiters: frozenset[int]) -> Found | None:
+    def conflict(self, row: Row, arbiters: frozenset[int]) -> KeyHolder | None:
         """Who has a key of this row, by any of the arbiters (ExecCheckIndexConstraints)."""
         for holders in self._holders:
             info = holders.index.info

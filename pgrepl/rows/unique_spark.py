@@ -16,7 +16,7 @@ from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_table_spark import ORDER, python_rows
 from pgrepl.rows.checks_text import index_types
 from pgrepl.rows.routing_spark import column_names
-from pgrepl.rows.staged import ROW, Staged
+from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.types import oids
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MANY = 50_000_000  # keys that are not looked at in this process
 
 
-def check_unique(session: Session, staged: Staged, changed: frozenset[int] | None) -> None:
+def check_unique(session: Session, staged: StagedRows, changed: frozenset[int] | None) -> None:
     """All unique indexes of a table; `changed`: of an UPDATE, the columns that can have another value."""
     for info in unique_indexes(session, staged.relation):
         index = SparkIndex(session, staged, info)
@@ -42,7 +42,7 @@ def check_unique(session: Session, staged: Staged, changed: frozenset[int] | Non
 class SparkIndex:
     """One unique index of a table with staged rows."""
 
-    def __init__(self, session: Session, staged: Staged, info: IndexInfo) -> None:
+    def __init__(self, session: Session, staged: StagedRows, info: IndexInfo) -> None:
         from pgrepl.expr.spark import Statement
 
         self.info = info
@@ -183,7 +183,7 @@ class SparkIndex:
 _INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 
 
-def _distinct(staged: Staged, attnum: int) -> bool:
+def _distinct(staged: StagedRows, attnum: int) -> bool:
     """Read from the files' key column alone: usually it ascends, else it is sorted here."""
     import numpy as np
 
@@ -193,7 +193,7 @@ def _distinct(staged: Staged, attnum: int) -> bool:
     found = []
     for file in staged.files:
         footer = footers.footer(staged.table.location + file.name)
-        with footers.Reader(footer) as reader:
+        with footers.DataFileReader(footer) as reader:
             array = reader.read(footer.row_groups, [footer.by_id[column_id]])[0]
         found.append(array.drop_null().to_numpy())
     keys = np.concatenate(found)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Change, Row
+from pgrepl.rows.changes import ModifiedRow, Row
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.write import Write
 
 
-def write_changes(session: Session, changes: Sequence[Change], extra: Mapping[str, Any] | None = None) -> None:
+def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mapping[str, Any] | None = None) -> None:
     """Write what `RowChecks.local` gave, at the running statement's snapshot; the session holds the write lock."""
     from pgrepl.lake import commit
 
@@ -22,7 +22,7 @@ def write_changes(session: Session, changes: Sequence[Change], extra: Mapping[st
         commit.apply(session, writes, extra)
 
 
-def writes_of(session: Session, changes: Sequence[Change]) -> list[Write]:
+def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
     """One write for each table, the tables in the order in which the changes come to them."""
     from pgrepl.lake.write import Write
 

@@ -16,7 +16,7 @@ import click
 from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, require_catalog, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, require_catalog, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.log import ServerLog
@@ -60,9 +60,10 @@ def working(command: Command) -> Command:
 @click.argument("subscription", nargs=-1)
 @click.option("--tables", metavar="TABLE[,TABLE]", help="only these tables, as schema.name or name")
 @working
+@on_spark
 def sync_command(
     subscription: tuple[str, ...], tables: str | None, log_file: Path | None, catalog: str, dbname: str | None,
-    username: str,
+    username: str, data_path: str | None,
 ) -> int:  # fmt: skip
     """Copy the tables that SUBSCRIPTIONs (default: all that are enabled) have yet to copy.
 
@@ -79,7 +80,7 @@ def sync_command(
         return worker.synchronize(None if tables is None else _table_ids(opened, found, tables.split(",")))
 
     require_catalog(catalog)
-    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
+    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)
 
 
@@ -116,9 +117,10 @@ def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Se
 )
 @click.option("--dry-run", is_flag=True, help="only say what would be done: filters, columns, operations, counts")
 @working
+@on_spark
 def apply_command(
     subscription: tuple[str, ...], upto: str | None, max_changes: int | None, follow: bool, interval: float,
-    dry_run: bool, log_file: Path | None, catalog: str, dbname: str | None, username: str,
+    dry_run: bool, log_file: Path | None, catalog: str, dbname: str | None, username: str, data_path: str | None,
 ) -> int:  # fmt: skip
     """Apply what the publishers of SUBSCRIPTIONs (default: all that are enabled) have committed.
 
@@ -139,7 +141,7 @@ def apply_command(
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
     require_catalog(catalog)
-    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened, _stoppable():
+    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         if dry_run:
             subscriptions = _subscriptions(opened, subscription, dbname)
             if not subscriptions:
@@ -177,6 +179,7 @@ def _once(
     work: Callable[[SubscriptionToServe, Worker], Round],
 ) -> int:
     """A round for each subscription; what goes wrong with one is no other's matter."""
+    _start_spark(opened)
     from pgrepl.shell.applying_progress import watcher
 
     failed = False
@@ -224,6 +227,7 @@ def _follow(
     with (
         watcher() as observer,
         _launcher(opened, names, dbname, log_file, observer=observer, keeps_leases=True) as launcher,
+        _autovacuum(opened, log_file),
     ):
         if names:
             launcher.subscriptions()  # a name that nobody has is a mistake, not something to wait for
@@ -232,6 +236,20 @@ def _follow(
         except Stopped:
             _log(log_file).log("terminating logical replication workers due to administrator command")
     return OK
+
+
+def _start_spark(opened: Connection) -> None:
+    """Spark starts beside what comes first, if a table waits for its copy and there is one that is large enough."""
+    from pgrepl.catalog.subscription_facts import rows_to_copy
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.engine import choose_kernels
+
+    with reading(opened.session):
+        rows = rows_to_copy(opened.session)
+    if rows and choose_kernels(opened.session, rows).on_spark:
+        from pgrepl.lake import spark
+
+        spark.start_in_background()
 
 
 @contextmanager
@@ -246,6 +264,20 @@ def _launcher(
     finally:
         with _undisturbed():
             launcher.close()
+
+
+@contextmanager
+def _autovacuum(opened: Connection, log_file: Path | None) -> Iterator[None]:
+    """Tables are kept in shape beside the workers."""
+    from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
+
+    launcher = AutovacuumLauncher(opened.session, _log(log_file))
+    launcher.start()
+    try:
+        yield
+    finally:
+        with _undisturbed():
+            launcher.stop()
 
 
 def _log(path: Path | None) -> ServerLog:

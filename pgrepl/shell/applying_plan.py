@@ -51,7 +51,7 @@ def _row(table: TablePreview) -> tuple[str, ...]:
     published = table.published
     counts = tuple([str(table.changes[operation]) for operation in _COUNTED])
     copied = "" if table.to_copy is None else str(table.to_copy)
-    engine = "" if table.choice is None else table.choice.engine.value
+    engine = "" if table.choice is None else str(table.choice)
     if published is None:
         return (f"{table.schema}.{table.name}", table.state, "", "", "not published", copied, *counts, engine)
     operations = ", ".join(published.operations)

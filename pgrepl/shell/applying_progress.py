@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.subscriber.worker import Round
 
 
-class Lines(Observer):
+class ProgressLines(Observer):
     """Says a line for each table copied and each subscription served."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -37,7 +37,7 @@ class Lines(Observer):
             self._say(f'subscription "{subscription}": nothing to do')
 
 
-class Bars(Lines):
+class Bars(ProgressLines):
     """The same with a bar for what goes on, if that takes more than a moment."""
 
     def __init__(self, progress: Any) -> None:
@@ -95,10 +95,10 @@ class Bars(Lines):
 
 
 @contextmanager
-def watcher() -> Iterator[Lines]:
+def watcher() -> Iterator[ProgressLines]:
     """Bars only where a person looks on."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield Lines(_print)
+        yield ProgressLines(_print)
         return
     from rich.console import Console
 
@@ -106,7 +106,7 @@ def watcher() -> Iterator[Lines]:
 
     console = Console()
     if console.is_dumb_terminal:
-        yield Lines(_print)
+        yield ProgressLines(_print)
         return
     before = sys.stderr
     with progress(console) as bars:

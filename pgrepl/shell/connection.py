@@ -118,7 +118,7 @@ class Connection:
 
     def __init__(self, target: ConnectTarget, on_report: Callable[[Report], None]) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.engine import open_catalog
+        from pgrepl.catalog.opening import open_catalog
 
         self.target = target
         self.lost: PgError | None = None  # what has ended the session

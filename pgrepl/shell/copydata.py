@@ -191,14 +191,14 @@ class CopyTraffic:
         self.copies -= 1
         source = shell.next.copy_source or command_source(shell)
         if source.is_terminal:
-            shell.end_busy()
+            shell.end_bar()
         return ShellData(shell, source, binary=binary)
 
     def copy_out(self) -> ShellSink:
         self._pause()
         self._sink = ShellSink(self._output())
         if self._sink.stream is not None and self._sink.stream.is_terminal():
-            self._shell.end_busy()
+            self._shell.end_bar()
         return self._sink
 
     def end_of_statement(self) -> CopiedTo | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.slash_lexer import dequote_identifier
-from pgrepl.shell.table import Table, alignment
+from pgrepl.shell.table import TableContent, alignment
 from pgrepl.shell.width import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def print_crosstab(shell: Shell, result: Result, arguments: list[str | None]) ->
     return shell.print_table(table)
 
 
-def _turned(shell: Shell, result: Result, arguments: list[str | None]) -> Table:
+def _turned(shell: Shell, result: Result, arguments: list[str | None]) -> TableContent:
     columns = result.columns or ()
     names = [column.name for column in columns]
     if len(names) < 3:
@@ -72,7 +72,7 @@ def _turned(shell: Shell, result: Result, arguments: list[str | None]) -> Table:
     aligns = alignment([columns[down].type]) + alignment([columns[data].type]) * len(heads)
     shown = [[printable(null if value is None else value) for value in line] for line in cells]
     headers = [printable(names[down])] + [printable(null if head is None else head) for head in heads]
-    return Table(headers, shown, aligns, title=shell.options.title)
+    return TableContent(headers, shown, aligns, title=shell.options.title)
 
 
 def _by_bytes(value: str | None) -> tuple[bool, bytes]:

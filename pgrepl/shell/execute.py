@@ -113,14 +113,14 @@ def _seen_at_work(shell: Shell, watched: bool = False) -> Iterator[None]:
     if watched or not (shell.stdout.is_terminal() and shell.stderr.is_terminal()):
         yield
         return
-    from pgrepl.shell.busy import Busy
+    from pgrepl.shell.statement_bar import StatementBar
 
-    shell.busy = Busy(sys.stderr)
+    shell.bar = StatementBar(sys.stderr)
     try:
-        with shell.busy:
+        with shell.bar:
             yield
     finally:
-        shell.busy = None
+        shell.bar = None
 
 
 def _rolls_back_errors(shell: Shell) -> bool:
@@ -269,7 +269,7 @@ class _Run:
         result, self._pending = self._pending, None
         if result is None or not self._ok:
             return False
-        self.shell.end_busy()
+        self.shell.end_bar()
         self._ok, chunked = self._show(result, last)
         return chunked
 

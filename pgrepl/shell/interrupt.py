@@ -23,7 +23,7 @@ def watch_for_interrupts(shell: Shell) -> None:
             raise KeyboardInterrupt
         shell.cancelled = True
         if _doing == "query":
-            shell.end_busy()
+            shell.end_bar()
             shell.stderr.write("Cancel request sent\n")
             timeouts.interrupt(user_request(), frame)
 

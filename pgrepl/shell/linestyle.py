@@ -7,7 +7,7 @@ from pgrepl.shell.table import PrintOptions
 
 
 @frozen
-class Rule:
+class HorizontalRule:
     """One horizontal line: the line itself and where it meets vertical ones."""
 
     horizontal: str
@@ -19,10 +19,10 @@ class Rule:
 @frozen
 class LineStyle:
     name: str
-    top: Rule
-    header: Rule
-    bottom: Rule
-    data: Rule
+    top: HorizontalRule
+    header: HorizontalRule
+    bottom: HorizontalRule
+    data: HorizontalRule
     vertical_newline: str
     vertical_wrap: str
     vertical_blank: str
@@ -35,8 +35,8 @@ class LineStyle:
     wrap_right_border: bool
 
 
-_ASCII_RULE = Rule("-", "+", "+", "+")
-_ASCII_DATA = Rule("", "|", "|", "|")
+_ASCII_RULE = HorizontalRule("-", "+", "+", "+")
+_ASCII_DATA = HorizontalRule("", "|", "|", "|")
 
 ASCII = LineStyle(
     "ascii", _ASCII_RULE, _ASCII_RULE, _ASCII_RULE, _ASCII_DATA, "|", "|", "|", " ", "+", " ", "+", ".", ".", True
@@ -78,10 +78,10 @@ def unicode_style(options: PrintOptions) -> LineStyle:
     edge = _VERTICAL[border]
     return LineStyle(
         name="unicode",
-        top=Rule(_HORIZONTAL[border], top_left, down, top_right),
-        header=Rule(_HORIZONTAL[header], side_left, _CROSSINGS[column, header][2], side_right),
-        bottom=Rule(_HORIZONTAL[border], bottom_left, up, bottom_right),
-        data=Rule("", edge, vertical, edge),
+        top=HorizontalRule(_HORIZONTAL[border], top_left, down, top_right),
+        header=HorizontalRule(_HORIZONTAL[header], side_left, _CROSSINGS[column, header][2], side_right),
+        bottom=HorizontalRule(_HORIZONTAL[border], bottom_left, up, bottom_right),
+        data=HorizontalRule("", edge, vertical, edge),
         vertical_newline=vertical,
         vertical_wrap=vertical,
         vertical_blank=vertical,

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from pgrepl.shell import streams
 from pgrepl.shell.streams import Stream
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 # COLUMNS as it was at the start: line editing may set it later.
 _ENVIRONMENT_COLUMNS = os.environ.get("COLUMNS", "")
 
 
 def print_table(
-    table: Table, options: PrintOptions, stream: Stream, *, is_pager: bool = False, log: Stream | None = None
+    table: TableContent, options: PrintOptions, stream: Stream, *, is_pager: bool = False, log: Stream | None = None
 ) -> None:
     """As psql's printTable; `is_pager` says that the caller has opened one already, `log` gets an aligned copy."""
     if log is not None:
@@ -38,7 +38,7 @@ def print_table(
         target.close()
 
 
-def _renderer(options: PrintOptions) -> Callable[[Table, PrintOptions], str]:
+def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], str]:
     expanded = options.expanded == "on"
     if options.format == "csv":
         from pgrepl.shell.formats.delimited import csv, csv_expanded
@@ -65,7 +65,7 @@ def _renderer(options: PrintOptions) -> Callable[[Table, PrintOptions], str]:
     return unaligned_expanded if expanded else unaligned
 
 
-def _line_count(table: Table, options: PrintOptions, expanded: bool) -> int:
+def _line_count(table: TableContent, options: PrintOptions, expanded: bool) -> int:
     """Lines on the screen, as IsPagerNeeded reckons them: a footer is one line."""
     lines = (len(table.headers) + 1) * len(table.rows) if expanded else len(table.rows) + 1
     return lines if options.tuples_only else lines + len(table.own_footers())
@@ -83,7 +83,7 @@ def _columns(options: PrintOptions, stream: Stream, is_pager: bool) -> int:
     return size.columns if size is not None else 0
 
 
-def _aligned(table: Table, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
+def _aligned(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
     from pgrepl.shell.formats.aligned import aligned, extra_lines, lay_out
 
     columns = _columns(options, stream, is_pager)
@@ -99,7 +99,7 @@ def _aligned(table: Table, options: PrintOptions, stream: Stream, is_pager: bool
     return aligned(table, options, layout), lines
 
 
-def _expanded(table: Table, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
+def _expanded(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
     from pgrepl.shell.formats.expanded import expanded
 
     return expanded(table, options, _columns(options, stream, is_pager)), _line_count(table, options, True)

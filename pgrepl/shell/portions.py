@@ -12,13 +12,13 @@ from pgrepl.shell import interrupt, streams
 from pgrepl.shell.output import print_table
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.streams import Stream
-from pgrepl.shell.table import PrintOptions, Table, result_table
+from pgrepl.shell.table import PrintOptions, TableContent, result_table
 
 if TYPE_CHECKING:
     from pgrepl.query.result import Result
 
 
-def table_of(result: Result, options: PrintOptions) -> Table:
+def table_of(result: Result, options: PrintOptions) -> TableContent:
     columns = result.columns or ()
     return result_table([column.name for column in columns], [column.type for column in columns], result.rows, options)
 

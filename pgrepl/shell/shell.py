@@ -15,11 +15,11 @@ from pgrepl.shell.input import CopySource, LineReader, standard_input
 from pgrepl.shell.lexer import Quoting
 from pgrepl.shell.report import message_text
 from pgrepl.shell.streams import Stream, open_output
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 from pgrepl.shell.variables import Variables
 
 if TYPE_CHECKING:
-    from pgrepl.shell.busy import Busy
+    from pgrepl.shell.statement_bar import StatementBar
 
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
 PROGRAM = "pgrepl"
@@ -73,7 +73,7 @@ class Shell:
         self.statement_line = 1
         self.terse_messages = False  # no "pgrepl: error:" before them
         self.cancelled = False
-        self.busy: Busy | None = None  # a person sees that a statement is at work
+        self.bar: StatementBar | None = None  # a person sees that a statement is at work
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
@@ -134,18 +134,20 @@ class Shell:
         self.info(message_text(report, query, variables.word("VERBOSITY"), variables.word("SHOW_CONTEXT")))
 
     def on_notice(self, report: Report) -> None:
-        self.end_busy()
+        self.end_bar()
         query = self.connection.session.query if self.connection is not None else None
         self.report(report, query)
 
-    def end_busy(self) -> None:
+    def end_bar(self) -> None:
         """Take away what shows that a statement is at work: something is about to be printed."""
-        if self.busy is not None:
-            self.busy.end()
+        if self.bar is not None:
+            self.bar.end()
 
     # --- printing ----------------------------------------------------------------------------------------------------
 
-    def print_table(self, table: Table, options: PrintOptions | None = None, stream: Stream | None = None) -> bool:
+    def print_table(
+        self, table: TableContent, options: PrintOptions | None = None, stream: Stream | None = None
+    ) -> bool:
         r"""Print where query results go. False, with a message, if that failed."""
         stream = stream or self.query_out
         output.print_table(table, options or self.options, stream, log=self.log_file)

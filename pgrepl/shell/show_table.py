@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +29,7 @@ def plain_table(
     from pgrepl.shell.formats.aligned import aligned, lay_out
 
     aligns = "".join("r" if at in numeric else "l" for at in range(len(headers)))
-    table, options = Table(headers, rows, aligns, title, ()), PrintOptions(title=title)
+    table, options = TableContent(headers, rows, aligns, title, ()), PrintOptions(title=title)
     return aligned(table, options, lay_out(table, options, 0))
 
 

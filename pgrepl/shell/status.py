@@ -14,7 +14,7 @@ import click
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from pgrepl.shell.show_table import rich_table, write_table
-from pgrepl.shell.subcommand import OK, connection, require_catalog, run
+from pgrepl.shell.subcommand import OK, connection, on_spark, require_catalog, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ _LISTED = 4  # tables that are named one by one
 @click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role")
 @click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database")
 @click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL")
+@on_spark
 def status_command(
     subscription: tuple[str, ...], watch: bool, interval: float, as_json: bool, username: str, dbname: str | None,
-    catalog: str,
+    catalog: str, data_path: str | None,
 ) -> int:  # fmt: skip
     """Show of each SUBSCRIPTION (default: all) its tables, how far it is, how far behind that is, and its last error.
 
@@ -54,7 +55,7 @@ def status_command(
     pgrepl status --watch
     """
     require_catalog(catalog)
-    with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
+    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened:
         _check_allowed(opened)
         if not watch:
             _write(_look(opened, subscription, dbname), as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from pgrepl.shell.connection import (
     Connection,
     ConnectTarget,
     internal_error,
+    startup_settings,
 )
 from pgrepl.shell.report import message_text
 
@@ -37,9 +39,33 @@ def connecting(command: Command) -> Command:
     return command
 
 
+def on_spark(command: Command) -> Command:
+    """The options that say where Spark runs, and where a new catalog has its files."""
+
+    @functools.wraps(command)
+    def configured(master: str | None, remote: str | None, conf: tuple[str, ...], **others: Any) -> Any:
+        if master is not None or remote is not None or conf:
+            from pgrepl.lake import spark, spark_options
+
+            spark.configure(spark_options.read_options(os.environ, master, remote, conf))
+        return command(**others)
+
+    options: Command = configured
+    for option in (
+        click.option("--data-path", metavar="FOLDER|URI", help="where a new catalog has the files of its tables"),
+        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="a setting of Spark's"),
+        click.option("--remote", metavar="URL", help="use a Spark Connect server: sc://host"),
+        click.option("--master", metavar="URL", help="run Spark there: spark://host:7077, local[4] …"),
+    ):
+        options = option(options)
+    return options
+
+
 @contextmanager
-def connection(catalog: str, database: str, user: str) -> Iterator[Connection]:
-    opened = Connection(ConnectTarget(catalog, database, user), say)
+def connection(catalog: str, database: str, user: str, data_path: str | None = None) -> Iterator[Connection]:
+    settings = startup_settings(os.environ.get("PGOPTIONS", ""))
+    data_path = data_path or os.environ.get("PGREPL_DATA_PATH") or None
+    opened = Connection(ConnectTarget(catalog, database, user, settings, data_path), say)
     try:
         yield opened
     finally:

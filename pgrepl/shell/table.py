@@ -57,7 +57,7 @@ class PrintOptions:
 
 
 @frozen
-class Table:
+class TableContent:
     """Headers, rows of cells, one 'l' or 'r' a column; footers None means psql's "(n rows)"."""
 
     headers: Sequence[str]
@@ -86,7 +86,7 @@ def alignment(type_oids: Sequence[int]) -> str:
 
 def result_table(
     names: Sequence[str], type_oids: Sequence[int], rows: Sequence[Sequence[str | None]], options: PrintOptions
-) -> Table:
+) -> TableContent:
     """A query's result as text: NULL as `\\pset null` says, numbers by locale if asked, as printQuery does."""
     aligns = alignment(type_oids)
     null = printable(options.null)
@@ -98,4 +98,4 @@ def result_table(
             for at, align in enumerate(aligns):
                 if align == "r" and row[at] is not None:
                     shown[at] = localized(shown[at])
-    return Table([printable(name) for name in names], cells, aligns, title=options.title)
+    return TableContent([printable(name) for name in names], cells, aligns, title=options.title)

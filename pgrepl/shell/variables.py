@@ -46,7 +46,7 @@ def parse_integer(value: str) -> int | None:
 
 
 @frozen
-class Rule:
+class VariableRule:
     """What a variable may hold. `default` is for unsetting it; check says what is wrong, None if nothing is."""
 
     default: str | None
@@ -55,44 +55,44 @@ class Rule:
     substitute: Callable[[str], str] = str
 
 
-def _bool_rule(name: str) -> Rule:
+def _bool_rule(name: str) -> VariableRule:
     def check(value: str) -> str | None:
         if parse_bool(value) is None:
             return f'unrecognized value "{value}" for "{name}": Boolean expected'
         return None
 
-    return Rule("off", check, "on")
+    return VariableRule("off", check, "on")
 
 
-def _integer_rule(name: str, default: str) -> Rule:
+def _integer_rule(name: str, default: str) -> VariableRule:
     def check(value: str) -> str | None:
         if parse_integer(value) is None:
             return f'invalid value "{value}" for "{name}": integer expected'
         return None
 
-    return Rule(default, check)
+    return VariableRule(default, check)
 
 
 def enum_error(name: str, value: str, suggestions: str) -> str:
     return f'unrecognized value "{value}" for "{name}"\nAvailable values are: {suggestions}.'
 
 
-def _enum_rule(name: str, default: str, suggestions: str) -> Rule:
+def _enum_rule(name: str, default: str, suggestions: str) -> VariableRule:
     allowed = frozenset(suggestions.split(", "))
 
     def check(value: str) -> str | None:
         return None if value.lower() in allowed else enum_error(name, value, suggestions)
 
-    return Rule(default, check)
+    return VariableRule(default, check)
 
 
-def _bool_or(name: str, word: str) -> Rule:
+def _bool_or(name: str, word: str) -> VariableRule:
     def check(value: str) -> str | None:
         if value.lower() == word or parse_bool(value) is not None:
             return None
         return enum_error(name, value, f"on, off, {word}")
 
-    return Rule("off", check, "on")
+    return VariableRule("off", check, "on")
 
 
 def _any(value: str) -> str | None:
@@ -103,7 +103,7 @@ def _eof_count(value: str) -> str:
     return value if parse_integer(value) is not None else "10"
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, VariableRule] = {
     "AUTOAPPLY": _bool_rule("AUTOAPPLY"),
     "AUTOCOMMIT": _bool_rule("AUTOCOMMIT"),
     "COMP_KEYWORD_CASE": _enum_rule(
@@ -115,14 +115,14 @@ RULES: dict[str, Rule] = {
     "HIDE_TABLEAM": _bool_rule("HIDE_TABLEAM"),
     "HIDE_TOAST_COMPRESSION": _bool_rule("HIDE_TOAST_COMPRESSION"),
     "HISTCONTROL": _enum_rule("HISTCONTROL", "none", "none, ignorespace, ignoredups, ignoreboth"),
-    "HISTFILE": Rule(None, _any),
+    "HISTFILE": VariableRule(None, _any),
     "HISTSIZE": _integer_rule("HISTSIZE", "500"),
-    "IGNOREEOF": Rule("0", _any, substitute=_eof_count),
+    "IGNOREEOF": VariableRule("0", _any, substitute=_eof_count),
     "ON_ERROR_ROLLBACK": _bool_or("ON_ERROR_ROLLBACK", "interactive"),
     "ON_ERROR_STOP": _bool_rule("ON_ERROR_STOP"),
-    "PROMPT1": Rule(None, _any),
-    "PROMPT2": Rule(None, _any),
-    "PROMPT3": Rule(None, _any),
+    "PROMPT1": VariableRule(None, _any),
+    "PROMPT2": VariableRule(None, _any),
+    "PROMPT3": VariableRule(None, _any),
     "QUIET": _bool_rule("QUIET"),
     "SHOW_ALL_RESULTS": _bool_rule("SHOW_ALL_RESULTS"),
     "SHOW_CONTEXT": _enum_rule("SHOW_CONTEXT", "errors", "never, errors, always"),

@@ -19,6 +19,7 @@ from pgrepl.catalog.store import delete, insert, insert_many, new_oid, one, rows
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
+from pgrepl.sql.def_elem import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import (
     AlterDatabaseStmt,
     AlterOwnerStmt,
@@ -27,7 +28,6 @@ from pgrepl.sql.nodes import (
     DropDatabaseStmt,
     RenameStmt,
 )
-from pgrepl.sql.options import get_boolean, get_int32, get_string
 from pgrepl.statements.role_settings import alter_setting
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import unsupported
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.query.result import Result, ResultColumn
+from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import (
     CreateTableAsStmt,
     DeleteStmt,
@@ -22,7 +23,6 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
-from pgrepl.sql.options import get_string
 from pgrepl.statements.explain_options import FORMATS, read_options
 from pgrepl.statements.explain_output import WRITERS
 from pgrepl.statements.explain_plan import Explained, explain_modify, explain_query

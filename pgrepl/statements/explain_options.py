@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgrepl.errors import PgError, unsupported
+from pgrepl.sql.def_elem import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
-from pgrepl.sql.options import get_boolean, get_string
 from pgrepl.types import oids
 
 FORMATS = {"text": oids.TEXT, "xml": oids.XML, "json": oids.JSON, "yaml": oids.TEXT}
@@ -16,7 +16,7 @@ _ABSENT = frozenset(("buffers", "wal", "settings", "generic_plan", "memory", "se
 
 
 @dataclass
-class Options:
+class ExplainOptions:
     flags: dict[str, bool]
     format: str = "text"
 
@@ -36,8 +36,8 @@ class Options:
         return self.flag("summary", self.analyze)
 
 
-def read_options(given: tuple[DefElem, ...]) -> Options:
-    options = Options({})
+def read_options(given: tuple[DefElem, ...]) -> ExplainOptions:
+    options = ExplainOptions({})
     for option in given:
         if option.name in _FLAGS:
             options.flags[option.name] = get_boolean(option)

@@ -9,22 +9,24 @@ from xml.sax.saxutils import escape
 from pgrepl.types.json import escape_json
 
 if TYPE_CHECKING:
-    from pgrepl.statements.explain_options import Options
-    from pgrepl.statements.explain_plan import Explained, Node
+    from pgrepl.statements.explain_options import ExplainOptions
+    from pgrepl.statements.explain_plan import Explained, PlanNode
 
 Times = dict[str, float]
 
 
-def _text(explained: Explained, times: Times, options: Options) -> list[str]:
+def _text(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     lines = list(_node_lines(explained.plan, options, None))
     lines += [line for block in explained.appendix for line in block.splitlines()]
     return lines + [f"{name}: {seconds * 1000:.3f} ms" for name, seconds in times.items()]
 
 
-def _node_lines(node: Node, options: Options, arrow: int | None) -> Iterator[str]:
+def _node_lines(node: PlanNode, options: ExplainOptions, arrow: int | None) -> Iterator[str]:
     """`arrow`: how far its arrow is from the margin; the top node has none."""
     yield f"{'' if arrow is None else ' ' * arrow + '->  '}{node.title}{_measured(node, options)}"
     inner = 2 if arrow is None else arrow + 6
+    if node.engine is not None:
+        yield f"{' ' * inner}Engine: {node.engine}"
     for name, value in node.details.items():
         yield f"{' ' * inner}{name}: {', '.join(value) if isinstance(value, list) else value}"
     for child in node.children:
@@ -33,7 +35,7 @@ def _node_lines(node: Node, options: Options, arrow: int | None) -> Iterator[str
         yield from _node_lines(child, options, inner + 2 if child.label else inner)
 
 
-def _measured(node: Node, options: Options) -> str:
+def _measured(node: PlanNode, options: ExplainOptions) -> str:
     text = ""
     if node.rows is not None and options.flag("costs", True):
         text += f"  (rows={node.rows})"
@@ -43,14 +45,14 @@ def _measured(node: Node, options: Options) -> str:
     return text
 
 
-def _as_data(explained: Explained, times: Times, options: Options) -> dict[str, Any]:
+def _as_data(explained: Explained, times: Times, options: ExplainOptions) -> dict[str, Any]:
     data: dict[str, Any] = {"Plan": _node_data(explained.plan, options)}
     if explained.appendix:
         data["Physical Plan"] = list(explained.appendix)
     return data | {name: round(seconds * 1000, 3) for name, seconds in times.items()}
 
 
-def _node_data(node: Node, options: Options) -> dict[str, Any]:
+def _node_data(node: PlanNode, options: ExplainOptions) -> dict[str, Any]:
     data: dict[str, Any] = {"Node Type": node.title}
     if node.label:
         data["Subplan Name"] = node.label
@@ -61,6 +63,10 @@ def _node_data(node: Node, options: Options) -> dict[str, Any]:
         data["Actual Total Time"] = round(node.actual_time * 1000, 3)
     if node.actual_rows is not None:
         data |= {"Actual Rows": node.actual_rows, "Actual Loops": 1}
+    if node.engine is not None:
+        data |= {"Engine": node.engine.engine.value, "Engine Reason": node.engine.reason}
+        if node.engine.rows:
+            data |= {"Rows to Read": node.engine.rows, "Bytes to Read": node.engine.bytes}
     data |= node.details
     if node.children:
         data["Plans"] = [_node_data(child, options) for child in node.children]
@@ -70,7 +76,7 @@ def _node_data(node: Node, options: Options) -> dict[str, Any]:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _json(explained: Explained, times: Times, options: Options) -> list[str]:
+def _json(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     return ["\n".join(_json_lines([_as_data(explained, times, options)], 0))]
 
 
@@ -102,7 +108,7 @@ def _scalar(value: Any) -> str:
 # --- YAML, XML --------------------------------------------------------------------------------------------------------
 
 
-def _yaml(explained: Explained, times: Times, options: Options) -> list[str]:
+def _yaml(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     lines = _yaml_lines(_as_data(explained, times, options), 2)
     return ["\n".join(["- " + lines[0][2:], *lines[1:]])]
 
@@ -126,7 +132,7 @@ def _yaml_lines(data: dict[str, Any], indent: int) -> list[str]:
     return lines
 
 
-def _xml(explained: Explained, times: Times, options: Options) -> list[str]:
+def _xml(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     lines = ['<explain xmlns="http://www.postgresql.org/2009/explain">', "  <Query>"]
     lines += _xml_lines(_as_data(explained, times, options), 2)
     return ["\n".join([*lines, "  </Query>", "</explain>"])]
@@ -153,7 +159,7 @@ def _xml_lines(data: dict[str, Any], depth: int) -> list[str]:
     return lines
 
 
-WRITERS: dict[str, Callable[[Explained, Times, Options], list[str]]] = {
+WRITERS: dict[str, Callable[[Explained, Times, ExplainOptions], list[str]]] = {
     "text": _text,
     "json": _json,
     "yaml": _yaml,

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Choice, Declined
+from pgrepl.engine import Choice, Declined, Engine
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import bounds_of, conjuncts
+from pgrepl.query.engine_choice import choose
 from pgrepl.query.local.joins import equality, relations_of
 from pgrepl.query.shape import uses_groups
-from pgrepl.query.size import choose
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType, SetOp
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Node:
+class PlanNode:
     title: str
     details: dict[str, str | list[str] | int] = field(default_factory=dict)
-    children: list[Node] = field(default_factory=list)
+    children: list[PlanNode] = field(default_factory=list)
     rows: int | None = None  # that it looks at
     label: str = ""  # CTE a, SubPlan 1
     actual_rows: int | None = None
     actual_time: float | None = None
+    engine: Choice | None = None  # of the top node
 
 
 @dataclass
 class Explained:
-    plan: Node
+    plan: PlanNode
     session: Session
     query: Query | None = None  # its views expanded
     choice: Choice | None = None
@@ -64,8 +65,7 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
     plan = _Planner(session, context).query(expanded, None)
     appendix: list[str] = []
     choice = choice or choose(session, expanded, context)
-    engine = _engine(session, expanded, context, choice, verbose, appendix)
-    plan.details = {"Engine": engine, **plan.details}
+    plan.engine = _engine(session, expanded, context, choice, verbose, appendix)
     return Explained(plan, session, expanded, choice, appendix)
 
 
@@ -76,7 +76,7 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
     from pgrepl.writing import permissions
-    from pgrepl.writing.size import choose_to_modify
+    from pgrepl.writing.engine_choice import choose_to_modify
     from pgrepl.writing.targets import check_targets
     from pgrepl.writing.views import on_tables
 
@@ -90,18 +90,19 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     choice = choose_to_modify(session, modify, hidden=hidden)
     inner = explain_query(session, query, verbose, choice if choice.on_spark else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
-    engine = inner.plan.details.pop("Engine")
-    details: dict[str, str | list[str] | int] = {"Engine": engine}
+    plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if choice.on_spark else choice)
+    inner.plan.engine = None
     if modify.conflict is not None:
-        details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"
-    return Explained(Node(title, details, [inner.plan]), session, None, inner.choice, inner.appendix)
+        plan.details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"
+    return Explained(plan, session, None, inner.choice, inner.appendix)
 
 
 def _engine(
     session: Session, query: Query, context: Context, choice: Choice, verbose: bool, appendix: list[str]
-) -> str:
+) -> Choice:
+    """The choice that comes of it: what Spark declines is done here."""
     if not choice.on_spark:
-        return choice.engine.value
+        return choice
     from pgrepl.query.spark import physical_plan, sql_of
 
     try:
@@ -109,8 +110,8 @@ def _engine(
         if verbose:
             appendix += [f"Spark SQL: {text}", physical_plan(job, text)]
     except Declined as reason:
-        return f"local (not on Spark: {reason})"
-    return choice.engine.value
+        return Choice(Engine.LOCAL, f"not on Spark: {reason}")
+    return choice
 
 
 class _Planner:
@@ -118,7 +119,7 @@ class _Planner:
         self.session = session
         self.context = context
 
-    def query(self, query: Query, parent: Texts | None) -> Node:
+    def query(self, query: Query, parent: Texts | None) -> PlanNode:
         texts = Texts(self.session, query, parent)
         with_queries = []
         for cte in query.ctes:
@@ -141,13 +142,13 @@ class _Planner:
 
     # --- FROM and WHERE -----------------------------------------------------------------------------------------------
 
-    def _select(self, query: Query, texts: Texts) -> Node:
+    def _select(self, query: Query, texts: Texts) -> PlanNode:
         conditions = [texts.flat(c) for c in conjuncts(query.where)]
         plan = self._from(query, texts, conditions)
         by_resno = {t.resno: t.expr for t in query.targets}
         if uses_groups(query):
             keys = [texts.text(by_resno[g.resno]) for g in query.group]
-            plan = Node("HashAggregate" if keys else "Aggregate", {}, [plan])
+            plan = PlanNode("HashAggregate" if keys else "Aggregate", {}, [plan])
             if query.grouping_sets is not None:
                 names = {g.resno: key for g, key in zip(query.group, keys, strict=True)}
                 sets = ["(" + ", ".join(names[r] for r in members) + ")" for members in query.grouping_sets.sets]
@@ -157,14 +158,14 @@ class _Planner:
             if query.having is not None:
                 plan.details["Filter"] = texts.text(query.having)
         if query.windows:
-            plan = Node("WindowAgg", {}, [plan])
+            plan = PlanNode("WindowAgg", {}, [plan])
         if any(returns_set(t.expr) for t in query.targets):
-            plan = Node("ProjectSet", {}, [plan])
+            plan = PlanNode("ProjectSet", {}, [plan])
         return plan
 
-    def _from(self, query: Query, texts: Texts, conditions: list[Expr]) -> Node:
+    def _from(self, query: Query, texts: Texts, conditions: list[Expr]) -> PlanNode:
         if not query.from_:
-            return Node("Result", {"One-Time Filter": self._all(conditions, texts)} if conditions else {})
+            return PlanNode("Result", {"One-Time Filter": self._all(conditions, texts)} if conditions else {})
         bounds = bounds_of(query, self.context)
         plan, known = self._item(query, query.from_[0], texts, bounds, conditions)
         for item in query.from_[1:]:
@@ -185,7 +186,7 @@ class _Planner:
 
     def _item(
         self, query: Query, item: RangeRef | Join, texts: Texts, bounds: Bounds, conditions: list[Expr]
-    ) -> tuple[Node, frozenset[int]]:
+    ) -> tuple[PlanNode, frozenset[int]]:
         if isinstance(item, RangeRef):
             known = frozenset((item.varno,))
             return self._scan(query, item.varno, texts, bounds, self._take(conditions, known)), known
@@ -203,20 +204,20 @@ class _Planner:
     def _join(
         self,
         kind: JoinType,
-        left: Node,
-        right: Node,
+        left: PlanNode,
+        right: PlanNode,
         known: frozenset[int],
         more: frozenset[int],
         tests: list[Expr],
         texts: Texts,
-    ) -> Node:
+    ) -> PlanNode:
         equal = [c for c in tests if equality(c, known, more) is not None]
         rest = [c for c in tests if c not in equal]
         word = "" if kind in (JoinType.INNER, JoinType.CROSS) else f" {kind.value.capitalize()}"
         if equal:
-            plan = Node(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, [left, right])
+            plan = PlanNode(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, [left, right])
         else:
-            plan = Node(f"Nested Loop{word and word + ' Join'}", {}, [left, right])
+            plan = PlanNode(f"Nested Loop{word and word + ' Join'}", {}, [left, right])
         if rest:
             plan.details["Join Filter"] = self._all(rest, texts)
         return plan
@@ -228,35 +229,35 @@ class _Planner:
 
     # --- scans --------------------------------------------------------------------------------------------------------
 
-    def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds, conditions: list[Expr]) -> Node:
+    def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds, conditions: list[Expr]) -> PlanNode:
         entry = query.rtable[varno - 1]
         name = texts.name(varno)
         if is_user_table(entry):
             plan = self._table(entry, name, bounds.get(varno, ()), texts, varno)
         elif entry.kind is RteKind.SUBQUERY:
             assert entry.subquery is not None
-            plan = Node(f"Subquery Scan on {name}", {}, [self.query(entry.subquery, texts)])
+            plan = PlanNode(f"Subquery Scan on {name}", {}, [self.query(entry.subquery, texts)])
         elif entry.kind is RteKind.RELATION:
-            plan = Node(f"Catalog Scan on {_called(texts.relation(entry.relid), name)}")
+            plan = PlanNode(f"Catalog Scan on {_called(texts.relation(entry.relid), name)}")
         elif entry.kind is RteKind.FUNCTION:
-            plan = Node(f"Function Scan on {_called(texts.functions(entry), name)}")
+            plan = PlanNode(f"Function Scan on {_called(texts.functions(entry), name)}")
         elif entry.kind is RteKind.CTE:
             kind = "WorkTable Scan" if entry.self_reference else "CTE Scan"
-            plan = Node(f"{kind} on {_called(entry.cte or '', name)}")
+            plan = PlanNode(f"{kind} on {_called(entry.cte or '', name)}")
         else:
-            plan = Node(f"Values Scan on {name}", rows=len(entry.values))
+            plan = PlanNode(f"Values Scan on {name}", rows=len(entry.values))
         if conditions:
             plan.details = {"Filter": self._all(conditions, texts), **plan.details}
         return plan
 
-    def _table(self, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int) -> Node:
+    def _table(self, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int) -> PlanNode:
         scanned = members(self.session, entry.relid, entry.inh)
         plans = [self._member(member, name, list(bounds), entry) for member in scanned]
         if len(plans) == 1 and scanned[0].relation.oid == entry.relid:
             return plans[0]
-        return Node(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
+        return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
 
-    def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> Node:
+    def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
         from pgrepl.lake.files import data_files, estimate
         from pgrepl.lake.table import lake_table
 
@@ -267,7 +268,7 @@ class _Planner:
         rows = estimate(self.session, table, below)
         own = member.relation.name
         title = f"Lake Scan on {_called(own, name if member.relation.oid == entry.relid else own)}"
-        plan = Node(title, rows=rows)
+        plan = PlanNode(title, rows=rows)
         skipped = f", {len(every) - len(read)} skipped" if below else ""
         plan.details["Files"] = f"{len(read)} read{skipped}"
         inlined = rows - sum(file.record_count for file in read)
@@ -279,27 +280,27 @@ class _Planner:
 
     # --- what stands above --------------------------------------------------------------------------------------------
 
-    def _finished(self, query: Query, plan: Node, texts: Texts) -> Node:
+    def _finished(self, query: Query, plan: PlanNode, texts: Texts) -> PlanNode:
         by_resno = {t.resno: t.expr for t in query.targets}
         if query.distinct is not None:
             keys = [texts.text(by_resno[g.resno]) for g in query.distinct]
-            plan = Node("Unique", {"Key": keys} if query.distinct_on else {}, [plan])
+            plan = PlanNode("Unique", {"Key": keys} if query.distinct_on else {}, [plan])
         if query.sort:
-            plan = Node("Sort", {"Sort Key": [texts.sort_key(by_resno[g.resno], g) for g in query.sort]}, [plan])
+            plan = PlanNode("Sort", {"Sort Key": [texts.sort_key(by_resno[g.resno], g) for g in query.sort]}, [plan])
         if query.limit is not None or query.offset is not None:
-            plan = Node("Limit", {}, [plan])
+            plan = PlanNode("Limit", {}, [plan])
         return plan
 
-    def _set_operation(self, query: Query, part: SetOperation | RangeRef, texts: Texts) -> Node:
+    def _set_operation(self, query: Query, part: SetOperation | RangeRef, texts: Texts) -> PlanNode:
         if isinstance(part, RangeRef):
             nested = query.rtable[part.varno - 1].subquery
             assert nested is not None
             return self.query(nested, texts)
         sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
         if part.op is SetOp.UNION:
-            plan = Node("Append", {}, sides)
-            return plan if part.all else Node("HashAggregate", {}, [plan])
-        return Node(f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}", {}, sides)
+            plan = PlanNode("Append", {}, sides)
+            return plan if part.all else PlanNode("HashAggregate", {}, [plan])
+        return PlanNode(f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}", {}, sides)
 
 
 def _called(name: str, alias: str) -> str:

@@ -12,7 +12,7 @@ from pgrepl.catalog.acl import (
     BIT,
     NAMES,
     Acl,
-    Kind,
+    ObjectKind,
     Owned,
     aclmask,
     object_mask,
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _KINDS = {
-    ObjectType.TABLE: Kind.TABLE,
-    ObjectType.SEQUENCE: Kind.SEQUENCE,
-    ObjectType.SCHEMA: Kind.SCHEMA,
-    ObjectType.DATABASE: Kind.DATABASE,
+    ObjectType.TABLE: ObjectKind.TABLE,
+    ObjectType.SEQUENCE: ObjectKind.SEQUENCE,
+    ObjectType.SCHEMA: ObjectKind.SCHEMA,
+    ObjectType.DATABASE: ObjectKind.DATABASE,
 }
 _SELECT = BIT["SELECT"]
 # a REVOKE on the whole relation goes through these too
@@ -47,7 +47,7 @@ _SYSTEM_COLUMNS = {-6: "tableoid", -5: "cmax", -4: "xmax", -3: "cmin", -2: "xmin
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class InternalGrant:
     """What a GRANT or REVOKE does, object by object."""
 
     is_grant: bool
@@ -70,7 +70,7 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
         raise PgError("0A000", "grantor must be current user")
     relations, objects = _targets(session, stmt, kind)
     grantees = tuple(resolve_role(session, spec, public_ok=True) for spec in stmt.grantees)
-    change = Change(
+    change = InternalGrant(
         stmt.is_grant,
         grantees,
         not stmt.privileges,
@@ -87,14 +87,14 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
 
 
 def _targets(
-    session: Session, stmt: GrantStmt, kind: Kind
+    session: Session, stmt: GrantStmt, kind: ObjectKind
 ) -> tuple[list[int], list[tables.pg_namespace] | list[tables.pg_database]]:
-    if kind is Kind.SCHEMA:
+    if kind is ObjectKind.SCHEMA:
         return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
-    if kind is Kind.DATABASE:
+    if kind is ObjectKind.DATABASE:
         return [], [database_by_name(session, name[-1]) for name in stmt.objects]
     if stmt.target == "all_in_schema":
-        kinds = "S" if kind is Kind.SEQUENCE else "rvmfp"
+        kinds = "S" if kind is ObjectKind.SEQUENCE else "rvmfp"
         return [oid for name in stmt.objects for oid in _relations_in(session, name[-1], kinds)], []
     return [find_relation(session, range_var(name)).oid for name in stmt.objects], []
 
@@ -107,17 +107,17 @@ def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:
     return [row.oid for kind in kinds for row in found if row.relkind == kind]
 
 
-def _privileges(stmt: GrantStmt, kind: Kind) -> int:
+def _privileges(stmt: GrantStmt, kind: ObjectKind) -> int:
     """The privileges on whole objects; those on columns are kept apart."""
     allowed = ALL_RIGHTS[kind]
     word = kind.value
-    if kind is Kind.TABLE:
-        allowed |= ALL_RIGHTS[Kind.SEQUENCE]
+    if kind is ObjectKind.TABLE:
+        allowed |= ALL_RIGHTS[ObjectKind.SEQUENCE]
         word = "relation"
     mask = 0
     for privilege in stmt.privileges:
         if privilege.columns:
-            if kind is not Kind.TABLE:
+            if kind is not ObjectKind.TABLE:
                 raise PgError("0LP01", "column privileges are only valid for relations")
             continue
         bit = _bit(privilege.name)
@@ -144,11 +144,13 @@ def _name(bit: int) -> str:
 # --- relations and their columns --------------------------------------------------------------------------------------
 
 
-def grant_on_relation(session: Session, found: Relation, change: Change, kind: Kind = Kind.TABLE) -> None:
+def grant_on_relation(
+    session: Session, found: Relation, change: InternalGrant, kind: ObjectKind = ObjectKind.TABLE
+) -> None:
     """As ExecGrant_Relation."""
     if found.kind in "iI":
         raise PgError("42809", f'"{found.name}" is an index')
-    if kind is Kind.SEQUENCE and found.kind != "S":
+    if kind is ObjectKind.SEQUENCE and found.kind != "S":
         raise PgError("42809", f'"{found.name}" is not a sequence')
     privileges = _relation_privileges(session, found, change, kind)
     old_acl = relation_acl(found)
@@ -156,9 +158,9 @@ def grant_on_relation(session: Session, found: Relation, change: Change, kind: K
     if not change.is_grant:
         system = () if found.kind == "v" else _SYSTEM_COLUMNS
         for number in (*system, *(attribute.num for attribute in found.columns)):
-            per_column[number] = privileges & ALL_RIGHTS[Kind.COLUMN]
+            per_column[number] = privileges & ALL_RIGHTS[ObjectKind.COLUMN]
     if privileges:
-        actual = Kind.SEQUENCE if found.kind == "S" else Kind.TABLE
+        actual = ObjectKind.SEQUENCE if found.kind == "S" else ObjectKind.TABLE
         grantor, options = best_grantor(session, session.role, privileges, old_acl, found.owner)
         if not options and not relation_mask(session, found, grantor, _any_right(actual)):
             raise _denied(actual, found.name)
@@ -175,29 +177,29 @@ def grant_on_relation(session: Session, found: Relation, change: Change, kind: K
             _grant_on_column(session, found, attribute, per_column[number], old_acl, change)
 
 
-def _any_right(kind: Kind) -> int:
+def _any_right(kind: ObjectKind) -> int:
     return ALL_RIGHTS[kind] | ALL_RIGHTS[kind] << 16
 
 
-def _denied(kind: Kind, name: str) -> PgError:
+def _denied(kind: ObjectKind, name: str) -> PgError:
     return PgError("42501", f"permission denied for {kind.value} {name}")
 
 
-def _relation_privileges(session: Session, found: Relation, change: Change, kind: Kind) -> int:
+def _relation_privileges(session: Session, found: Relation, change: InternalGrant, kind: ObjectKind) -> int:
     is_sequence = found.kind == "S"
     if change.all_privileges and not change.privileges:
-        return ALL_RIGHTS[Kind.SEQUENCE if is_sequence else Kind.TABLE]
+        return ALL_RIGHTS[ObjectKind.SEQUENCE if is_sequence else ObjectKind.TABLE]
     privileges = change.privileges
-    if kind is not Kind.TABLE:
+    if kind is not ObjectKind.TABLE:
         return privileges
-    if is_sequence and privileges & ~ALL_RIGHTS[Kind.SEQUENCE]:
+    if is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.SEQUENCE]:
         session.notice(
             "WARNING",
             f'sequence "{found.name}" only supports USAGE, SELECT, and UPDATE privileges',
             sqlstate="0LP01",
         )
-        return privileges & ALL_RIGHTS[Kind.SEQUENCE]
-    if not is_sequence and privileges & ~ALL_RIGHTS[Kind.TABLE]:
+        return privileges & ALL_RIGHTS[ObjectKind.SEQUENCE]
+    if not is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.TABLE]:
         raise PgError("0LP01", "invalid privilege type USAGE for table")
     return privileges
 
@@ -205,8 +207,8 @@ def _relation_privileges(session: Session, found: Relation, change: Change, kind
 def _add_column_privileges(
     session: Session, found: Relation, privilege: AccessPriv, per_column: dict[int, int]
 ) -> None:
-    mask = ALL_RIGHTS[Kind.COLUMN] if privilege.name is None else _bit(privilege.name)
-    if mask & ~ALL_RIGHTS[Kind.COLUMN]:
+    mask = ALL_RIGHTS[ObjectKind.COLUMN] if privilege.name is None else _bit(privilege.name)
+    if mask & ~ALL_RIGHTS[ObjectKind.COLUMN]:
         raise PgError("0LP01", f"invalid privilege type {_name(mask)} for column")
     if found.kind == "S" and mask & ~_SELECT:
         session.notice("WARNING", f'sequence "{found.name}" only supports SELECT column privileges', sqlstate="0LP01")
@@ -221,18 +223,18 @@ def _add_column_privileges(
 
 
 def _grant_on_column(
-    session: Session, found: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: Change
+    session: Session, found: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: InternalGrant
 ) -> None:
     """As ExecGrant_Attribute."""
-    old = effective_acl(Kind.COLUMN, found.owner, attribute.acl)
+    old = effective_acl(ObjectKind.COLUMN, found.owner, attribute.acl)
     merged = (*relation_list, *old)
     grantor, options = best_grantor(session, session.role, privileges, merged, found.owner)
     if not options:
-        anything = _any_right(Kind.COLUMN)
+        anything = _any_right(ObjectKind.COLUMN)
         has = relation_mask(session, found, grantor, anything) | aclmask(session, old, grantor, found.owner, anything)
         if not has:
             raise PgError("42501", f'permission denied for column "{attribute.name}" of relation "{found.name}"')
-    everything = privileges == ALL_RIGHTS[Kind.COLUMN]
+    everything = privileges == ALL_RIGHTS[ObjectKind.COLUMN]
     named = f'column "{attribute.name}" of relation "{found.name}"'
     allowed = _restricted(session, change, privileges, options, everything, named)
     new = _changed(session, old, found.owner, grantor, allowed, change)
@@ -244,7 +246,7 @@ def _grant_on_column(
 # --- schemas and databases --------------------------------------------------------------------------------------------
 
 
-def grant_on_object(session: Session, kind: Kind, row: Owned, change: Change) -> None:
+def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: InternalGrant) -> None:
     """As ExecGrant_common."""
     privileges = change.privileges
     if change.all_privileges and not privileges:
@@ -266,7 +268,9 @@ def grant_on_object(session: Session, kind: Kind, row: Owned, change: Change) ->
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _restricted(session: Session, change: Change, privileges: int, options: int, everything: bool, named: str) -> int:
+def _restricted(
+    session: Session, change: InternalGrant, privileges: int, options: int, everything: bool, named: str
+) -> int:
     """Only what the grantor may grant; less than asked for is a warning (restrict_and_check_grant)."""
     allowed = privileges & options
     if allowed and (everything or allowed == privileges):
@@ -279,7 +283,7 @@ def _restricted(session: Session, change: Change, privileges: int, options: int,
     return allowed
 
 
-def _changed(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: Change) -> Acl:
+def _changed(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: InternalGrant) -> Acl:
     """As merge_acl_with_grant."""
     grantees: Iterable[int] = change.grantees
     if change.is_grant:

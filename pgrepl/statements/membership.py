@@ -24,8 +24,8 @@ from pgrepl.catalog.roles import (
 from pgrepl.catalog.store import delete, insert, new_oid, rows, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import DefElem, GrantRoleStmt
-from pgrepl.sql.options import get_string
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

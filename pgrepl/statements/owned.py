@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import classes, tables
-from pgrepl.catalog.acl import Kind
+from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import FIRST_NORMAL_OID, ObjectAddress
 from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.relation import relation
@@ -18,7 +18,7 @@ from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
 from pgrepl.statements.database import change_database_owner
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.grant import Change, grant_on_object, grant_on_relation
+from pgrepl.statements.grant import InternalGrant, grant_on_object, grant_on_relation
 from pgrepl.statements.publication.drop import reassign_publication
 from pgrepl.statements.schema import change_schema_owner
 from pgrepl.statements.subscription.owner import reassign_subscription
@@ -100,14 +100,14 @@ def _check_not_pinned(session: Session, role: int, verb: str) -> None:
 
 def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
     """As RemoveRoleFromObjectACL."""
-    change = Change(is_grant=False, grantees=(role,), all_privileges=True, privileges=0, cascade=True)
+    change = InternalGrant(is_grant=False, grantees=(role,), all_privileges=True, privileges=0, cascade=True)
     if address.classid == classes.PG_CLASS:
         grant_on_relation(session, relation(session, address.objid), change)
     elif address.classid == classes.PG_NAMESPACE:
         schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
         assert schema is not None
-        grant_on_object(session, Kind.SCHEMA, schema, change)
+        grant_on_object(session, ObjectKind.SCHEMA, schema, change)
     else:
         database = one(session, tables.pg_database, oid=address.objid)
         assert database is not None
-        grant_on_object(session, Kind.DATABASE, database, change)
+        grant_on_object(session, ObjectKind.DATABASE, database, change)

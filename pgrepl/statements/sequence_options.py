@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.typenames import type_of_name
+from pgrepl.sql.def_elem import conflicting, get_int64, get_qualified_name, get_type_name
 from pgrepl.sql.nodes import DefElem
-from pgrepl.sql.options import conflicting, get_int64, get_qualified_name, get_type_name
 from pgrepl.types.names import format_type
 from pgrepl.types.oids import INT2, INT4, INT8
 

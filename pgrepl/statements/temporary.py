@@ -11,7 +11,7 @@ import itertools
 from contextlib import suppress
 
 from pgrepl.catalog import store, tables
-from pgrepl.catalog.acl import Kind, has_privilege
+from pgrepl.catalog.acl import ObjectKind, has_privilege
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_CLASS, ObjectAddress
 from pgrepl.catalog.databases import current_database
 from pgrepl.catalog.namespace import schema_or_none, temporary_schema
@@ -28,7 +28,7 @@ def require_temporary_schema(session: Session) -> int:
     existing = temporary_schema(session)
     session.transaction.uses_temporary = True
     database = current_database(session)
-    if not has_privilege(session, Kind.DATABASE, database, "TEMPORARY", session.role):
+    if not has_privilege(session, ObjectKind.DATABASE, database, "TEMPORARY", session.role):
         if existing:
             raise PgError("42501", f"permission denied for schema {session.temporary_name}")
         raise PgError("42501", f'permission denied to create temporary tables in database "{database.datname}"')

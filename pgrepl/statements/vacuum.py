@@ -16,7 +16,7 @@ from pgrepl.catalog import parameters, statistics, store
 from pgrepl.catalog.acl import has_table_privilege, is_owner
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.parameter_values import parse
 from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.catalog.relation import Relation, find_relation, relation
@@ -25,8 +25,8 @@ from pgrepl.catalog.transaction import LockNeeded, require_no_block
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.query.result import Result
+from pgrepl.sql.def_elem import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import VacuumStmt
-from pgrepl.sql.options import get_boolean, get_int32, get_string
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -70,17 +70,19 @@ def vacuum(stmt: VacuumStmt, session: Session) -> Result:
 
 
 def _count(session: Session, table: Relation, *, vacuumed: bool, analyzed: bool) -> None:
-    database, oid = session.database_oid, str(table.oid)
-    counters = statistics.counters(session.catalog)
-    known = counters.read(statistics.RELATION).get((database, oid), {})
     if vacuumed:
-        since = -known.get("n_ins_since_vacuum", 0)
-        changes = {"vacuum_count": 1, "last_vacuum": statistics.now(), "n_ins_since_vacuum": since}
-        counters.add(statistics.RELATION, database, oid, changes)
+        count(session, table.oid, "vacuum", "n_ins_since_vacuum")
     if analyzed:
-        since = -known.get("n_mod_since_analyze", 0)
-        changes = {"analyze_count": 1, "last_analyze": statistics.now(), "n_mod_since_analyze": since}
-        counters.add(statistics.RELATION, database, oid, changes)
+        count(session, table.oid, "analyze", "n_mod_since_analyze")
+
+
+def count(session: Session, oid: int, done: str, since: str) -> None:
+    """In pg_stat_all_tables: what was done to a table, and what is counted since then."""
+    database = session.database_oid
+    counters = statistics.counters(session.catalog)
+    known = counters.read(statistics.RELATION).get((database, str(oid)), {})
+    changes = {f"{done}_count": 1, f"last_{done}": statistics.now(), since: -known.get(since, 0)}
+    counters.add(statistics.RELATION, database, str(oid), changes)
 
 
 def _read(stmt: VacuumStmt) -> _Options:
@@ -217,17 +219,22 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
         session.notice("INFO", f"expired {gone.snapshots} snapshots, removed {removed} files")
 
 
+def is_locked(session: Session, oid: int, mode: RelationMode) -> bool:
+    """Has another transaction a lock of the table beside which this one cannot be?"""
+    locks = session.transaction.locks
+    return locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, mode))
+
+
 def _is_written(session: Session, table: Relation, options: _Options) -> bool:
     """Rows of a table to which others write stay where they are; FULL waits."""
     mode = RelationMode.ACCESS_EXCLUSIVE if options.has("full") else RelationMode.SHARE
-    locks = session.transaction.locks
-    if not locks.are_held_by_others(LockKind.RELATION, [table.oid], conflicts(LockKind.RELATION, mode)):
+    if not is_locked(session, table.oid, mode):
         return False
     if options.has("full") and options.has("skip_locked"):
         text = f'skipping vacuum of "{table.name}" --- lock not available'
         session.notice("WARNING", text, sqlstate="55P03")
     elif options.has("full"):
-        raise LockNeeded(Wanted(LockKind.RELATION, table.oid, 0, mode))
+        raise LockNeeded(LockRequest(LockKind.RELATION, table.oid, 0, mode))
     session.transaction.release_write()
     return True
 

@@ -110,8 +110,8 @@ def _replace(
 ) -> None:
     """As DefineVirtualRelation does for a view that is there: its columns stay, others may follow."""
     from pgrepl.statements.table.alter.add import add_view_column
-    from pgrepl.statements.table.alter.options import set_storage_parameters
     from pgrepl.statements.table.alter.run import finish as finish_work
+    from pgrepl.statements.table.alter.table_options import set_storage_parameters
     from pgrepl.statements.table.alter.work import WorkQueue
 
     if view.kind != "v":

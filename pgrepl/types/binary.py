@@ -26,7 +26,7 @@ from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader, writer
 
 Send = Callable[[Any], bytes]
-Receive = Callable[["Message", int, TextStyle], Any]  # the bytes, typmod, style for what is read as text
+Receive = Callable[["BinaryMessage", int, TextStyle], Any]  # the bytes, typmod, style for what is read as text
 
 _TEXTS = (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON, oids.UNKNOWN)
 _FIXED = {
@@ -38,7 +38,7 @@ _SCALE_OF_INFINITY = 0x20  # what numeric_send shows of its inner form
 _INFINITE_DATES, _INFINITE_TIMES = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 
 
-class Message:
+class BinaryMessage:
     """A received message, read from the front (pqformat.c)."""
 
     def __init__(self, data: bytes) -> None:
@@ -124,7 +124,7 @@ def _send_numeric(value: Decimal) -> bytes:
     return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight, _SIGNS[str(sign)], scale, *groups)
 
 
-def _receive_numeric(message: Message, typmod: int, style: TextStyle) -> Any:
+def _receive_numeric(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
     count, weight = message.unpack("H"), message.unpack("h")
     sign, scale = message.unpack("H"), message.unpack("H")
     if sign not in _SIGNS.values():
@@ -147,14 +147,14 @@ def _receive_numeric(message: Message, typmod: int, style: TextStyle) -> Any:
 # --- the others -------------------------------------------------------------------------------------------------------
 
 
-def _receive_date(message: Message, typmod: int, style: TextStyle) -> int:
+def _receive_date(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
     value: int = message.unpack("i")
     if value not in _INFINITE_DATES and not is_valid_date(value):
         raise PgError("22008", "date out of range")
     return value
 
 
-def _receive_time(typoid: int, message: Message, typmod: int, style: TextStyle) -> Any:
+def _receive_time(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
     value: int = message.unpack("q")
     if typoid == oids.TIME:
         if not 0 <= value <= USECS_PER_DAY:
@@ -164,12 +164,12 @@ def _receive_time(typoid: int, message: Message, typmod: int, style: TextStyle) 
     return reader(typoid)(writer(typoid)(value, style), typmod, style)
 
 
-def _receive_interval(message: Message, typmod: int, style: TextStyle) -> Any:
+def _receive_interval(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
     usecs, days, months = message.unpack("q"), message.unpack("i"), message.unpack("i")
     return reader(oids.INTERVAL)(writer(oids.INTERVAL)(Interval(months, days, usecs), style), typmod, style)
 
 
-def _receive_jsonb(message: Message, typmod: int, style: TextStyle) -> Any:
+def _receive_jsonb(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
     version = message.unpack("B")
     if version != 1:
         raise PgError("XX000", f"unsupported jsonb version number {version}")
@@ -187,7 +187,7 @@ def _send_array(element: int, send: Send, value: PgArray) -> bytes:
     return header + struct.pack("!ii", len(items), 1) + b"".join(sent)
 
 
-def _receive_array(element: int, message: Message, typmod: int, style: TextStyle) -> Any:
+def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
     """The error for bytes of another type, which are no array with this element type."""
     message.take(8)
     found = message.unpack("I")

@@ -15,10 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-DATA = Path(__file__).with_name("data")
+
+def read_data(name: str) -> str:
+    """A file of data/, also where the package stands in an archive (lake/kernels/shipping.py)."""
+    from pkgutil import get_data
+
+    content = get_data("pgrepl.types", f"data/{name}")
+    assert content is not None
+    return content.decode("utf-8")
+
 
 SQL = 14  # of pg_language
 
@@ -221,7 +228,7 @@ _READERS: dict[str, Callable[[str | None], object]] = {
 }
 
 
-class Table(Generic[Row]):
+class BuiltinCatalog(Generic[Row]):
     """One system catalog: lines by OID, rows parsed when asked for. Threads may read it at the same time, as each part
     is built completely before it is published."""
 
@@ -256,7 +263,7 @@ class Table(Generic[Row]):
     def _read(self) -> dict[int, str]:
         """OID → line of the file."""
         if not self._lines:
-            lines = (DATA / f"{self._name}.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+            lines = read_data(f"{self._name}.tsv").split("\n")[1:-1]
             kinds = self._row.__annotations__.values()  # text, or a typing.ForwardRef around it
             self._columns = [_READERS[str(getattr(kind, "__forward_arg__", kind))] for kind in kinds]
             self._lines = {int(line[: line.index("\t")]): line for line in lines}
@@ -271,18 +278,18 @@ class Table(Generic[Row]):
         return row
 
 
-types: Table[PgType] = Table("pg_type", PgType)
-procs: Table[Proc] = Table("pg_proc", Proc)
-operators: Table[Operator] = Table("pg_operator", Operator)
-casts: Table[Cast] = Table("pg_cast", Cast)
-aggregates: Table[Aggregate] = Table("pg_aggregate", Aggregate)
-collations: Table[Collation] = Table("pg_collation", Collation)
-ranges: Table[Range] = Table("pg_range", Range)
-access_methods: Table[AccessMethod] = Table("pg_am", AccessMethod)
-opfamilies: Table[OpFamily] = Table("pg_opfamily", OpFamily)
-opclasses: Table[OpClass] = Table("pg_opclass", OpClass)
-amops: Table[Amop] = Table("pg_amop", Amop)
-amprocs: Table[Amproc] = Table("pg_amproc", Amproc)
+types: BuiltinCatalog[PgType] = BuiltinCatalog("pg_type", PgType)
+procs: BuiltinCatalog[Proc] = BuiltinCatalog("pg_proc", Proc)
+operators: BuiltinCatalog[Operator] = BuiltinCatalog("pg_operator", Operator)
+casts: BuiltinCatalog[Cast] = BuiltinCatalog("pg_cast", Cast)
+aggregates: BuiltinCatalog[Aggregate] = BuiltinCatalog("pg_aggregate", Aggregate)
+collations: BuiltinCatalog[Collation] = BuiltinCatalog("pg_collation", Collation)
+ranges: BuiltinCatalog[Range] = BuiltinCatalog("pg_range", Range)
+access_methods: BuiltinCatalog[AccessMethod] = BuiltinCatalog("pg_am", AccessMethod)
+opfamilies: BuiltinCatalog[OpFamily] = BuiltinCatalog("pg_opfamily", OpFamily)
+opclasses: BuiltinCatalog[OpClass] = BuiltinCatalog("pg_opclass", OpClass)
+amops: BuiltinCatalog[Amop] = BuiltinCatalog("pg_amop", Amop)
+amprocs: BuiltinCatalog[Amproc] = BuiltinCatalog("pg_amproc", Amproc)
 
 type_by_oid = types.get
 proc_by_oid = procs.get

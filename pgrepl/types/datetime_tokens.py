@@ -46,33 +46,33 @@ def report(error: InputError, text: str, typename: str) -> PgError:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class DateTimeToken:
     kind: str  # reserved, month, weekday, units, ampm, adbc, ignore, dstmod, isotime, ago
     value: object
 
 
-def _tokens() -> dict[str, Token]:
-    table: dict[str, Token] = {}
+def _tokens() -> dict[str, DateTimeToken]:
+    table: dict[str, DateTimeToken] = {}
     months = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
     rest = ("uary", "ruary", "ch", "il", "", "e", "y", "ust", "tember", "ober", "ember", "ember")
     for number, (short, tail) in enumerate(zip(months, rest, strict=True), 1):
-        table[short] = table[short + tail] = Token("month", number)
-    table["sept"] = Token("month", 9)
+        table[short] = table[short + tail] = DateTimeToken("month", number)
+    table["sept"] = DateTimeToken("month", 9)
     days = ("sun sunday", "mon monday", "tue tues tuesday", "wed weds wednesday", "thu thur thurs thursday")
     for number, words in enumerate((*days, "fri friday", "sat saturday")):
-        table.update(dict.fromkeys(words.split(), Token("weekday", number)))
+        table.update(dict.fromkeys(words.split(), DateTimeToken("weekday", number)))
     for word in ("infinity", "+infinity"):
-        table[word] = Token("reserved", "infinity")
+        table[word] = DateTimeToken("reserved", "infinity")
     for word in ("-infinity", "allballs", "epoch", "now", "today", "tomorrow", "yesterday"):
-        table[word] = Token("reserved", word)
-    table.update({"ad": Token("adbc", "ad"), "bc": Token("adbc", "bc")})
-    table.update({"am": Token("ampm", "am"), "pm": Token("ampm", "pm")})
-    table.update({"at": Token("ignore", None), "on": Token("ignore", None)})
+        table[word] = DateTimeToken("reserved", word)
+    table.update({"ad": DateTimeToken("adbc", "ad"), "bc": DateTimeToken("adbc", "bc")})
+    table.update({"am": DateTimeToken("ampm", "am"), "pm": DateTimeToken("ampm", "pm")})
+    table.update({"at": DateTimeToken("ignore", None), "on": DateTimeToken("ignore", None)})
     units = {"d": "day", "dow": "dow", "doy": "doy", "h": "hour", "isodow": "isodow", "isoyear": "isoyear"}
     units |= {"j": "julian", "jd": "julian", "julian": "julian", "m": "month", "mm": "minute", "s": "second"}
-    table.update({word: Token("units", unit) for word, unit in (units | {"y": "year"}).items()})
-    table["dst"] = Token("dstmod", 3600)
-    table["t"] = Token("isotime", "time")
+    table.update({word: DateTimeToken("units", unit) for word, unit in (units | {"y": "year"}).items()})
+    table["dst"] = DateTimeToken("dstmod", 3600)
+    table["t"] = DateTimeToken("isotime", "time")
     return table
 
 

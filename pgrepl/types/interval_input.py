@@ -18,8 +18,8 @@ from pgrepl.types.datetime_tokens import (
     TIME,
     TOKENS,
     ZONE,
+    DateTimeToken,
     InputError,
-    Token,
     bad_format,
     field_overflow,
     report,
@@ -56,8 +56,8 @@ _WORDS = {
     "timezone_minute": "timezone_m",
 }
 UNITS = {word: unit for unit, words in _WORDS.items() for word in words.split()}
-_TOKENS = {word: Token("units", unit) for word, unit in UNITS.items()}
-_TOKENS |= {"ago": Token("ago", None), "@": Token("ignore", None)}
+_TOKENS = {word: DateTimeToken("units", unit) for word, unit in UNITS.items()}
+_TOKENS |= {"ago": DateTimeToken("ago", None), "@": DateTimeToken("ignore", None)}
 _TOKEN_LENGTH = 10  # words are compared that far
 
 _USECS = {"microsecond": 1, "millisecond": 1000, "second": USECS_PER_SEC}

@@ -11,7 +11,7 @@ _FORM = re.compile(r"(\d+):(\d+):(\d+(?:,\d+)*)?\Z")
 _MOST = 2**64
 
 
-class Snapshot(NamedTuple):
+class PgSnapshot(NamedTuple):
     """A snapshot: transactions before xmin have ended, those from xmax on have not begun; those in xip were running."""
 
     xmin: int
@@ -25,7 +25,7 @@ class Snapshot(NamedTuple):
         return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
 
 
-def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> Snapshot:
+def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> PgSnapshot:
     """A snapshot from its text, as parse_snapshot reads it: numbers in ascending order, repeated ones dropped."""
     found = _FORM.match(text)
     if found is None:
@@ -36,7 +36,7 @@ def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> Snapshot:
     inside = all(xmin <= number < xmax for number in running)
     if not 0 < xmin <= xmax < _MOST or not ordered or not inside:
         raise invalid_text(type_name, text)
-    return Snapshot(xmin, xmax, tuple(dict.fromkeys(running)))
+    return PgSnapshot(xmin, xmax, tuple(dict.fromkeys(running)))
 
 
 def read_snapshot(text: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from pgrepl.types.builtin import read_data
 from pgrepl.types.dates import (
     SECS_PER_DAY,
     UNIX_EPOCH_JULIAN,
@@ -53,7 +54,7 @@ class Offset:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TransitionRule:
     """A rule for the day and time of a transition: M3.2.0/2, J60, 59."""
 
     kind: str  # M, J or 0
@@ -80,13 +81,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PosixZone:
     """A POSIX time zone: standard time, and daylight saving time between two transitions."""
 
     standard: Offset
     summer: Offset | None = None
-    begin: Change | None = None
-    end: Change | None = None
+    begin: TransitionRule | None = None
+    end: TransitionRule | None = None
 
     def transitions(self, year: int) -> list[tuple[int, Offset]]:
         if self.summer is None or self.begin is None or self.end is None:
@@ -102,7 +103,7 @@ class Zone:
     times: tuple[int, ...]
     offsets: tuple[Offset, ...]  # from each of times on
     first: Offset  # before all of them
-    rule: Rule | None
+    rule: PosixZone | None
 
     def at(self, moment: int) -> Offset:
         """The offset at a Unix time."""
@@ -182,7 +183,7 @@ def find_zone(name: str) -> Zone | None:
 def _find_zone(upper: str) -> Zone | None:
     if upper in _FIXED_NAMES:
         offset = Offset(0, False, _FIXED_NAMES[upper])
-        return Zone(canonical_name(upper) or upper, (), (), offset, Rule(offset))
+        return Zone(canonical_name(upper) or upper, (), (), offset, PosixZone(offset))
     path = _zone_file(upper)
     if path is not None:
         return _read_tzif(path[0], path[1].read_bytes())
@@ -268,7 +269,7 @@ _AMERICAN = ("M3.2.0", "M11.1.0")  # what PostgreSQL takes when a summer time co
 
 
 @lru_cache(maxsize=64)
-def parse_posix(text: str) -> Rule | None:
+def parse_posix(text: str) -> PosixZone | None:
     """As tzparse does: `EST5EDT`, `<+07>-7`, `CET-1CEST,M3.5.0,M10.5.0/3`. None: it is not one."""
     found = _POSIX.fullmatch(text)
     if found is None:
@@ -279,12 +280,12 @@ def parse_posix(text: str) -> Rule | None:
     standard = Offset(-west, False, found["quoted"] if found["quoted"] is not None else found["std"])
     name = found["dquoted"] or found["dst"]
     if name is None:
-        return Rule(standard)
+        return PosixZone(standard)
     summer_west = west - 3600 if found["doffset"] is None else _seconds(found["doffset"], 24 * 7 - 1)
     begin, end = (_change(found["begin"] or _AMERICAN[0]), _change(found["end"] or _AMERICAN[1]))
     if summer_west is None or begin is None or end is None:
         return None
-    return Rule(standard, Offset(-summer_west, True, name), begin, end)
+    return PosixZone(standard, Offset(-summer_west, True, name), begin, end)
 
 
 def _seconds(text: str, hours: int) -> int | None:
@@ -296,7 +297,7 @@ def _seconds(text: str, hours: int) -> int | None:
     return sign * (parts[0] * 3600 + parts[1] * 60 + parts[2])
 
 
-def _change(text: str) -> Change | None:
+def _change(text: str) -> TransitionRule | None:
     day, _, time = text.partition("/")
     seconds = _seconds(time, 24 * 7 - 1) if time else 7200
     if seconds is None:
@@ -304,10 +305,10 @@ def _change(text: str) -> Change | None:
     if day[0] == "M":
         month, week, dow = (int(part) for part in day[1:].split("."))
         ok = 1 <= month <= 12 and 1 <= week <= 5 and dow <= 6
-        return Change("M", month, week, dow, seconds) if ok else None
+        return TransitionRule("M", month, week, dow, seconds) if ok else None
     if day[0] == "J":
-        return Change("J", 0, 0, int(day[1:]), seconds) if 1 <= int(day[1:]) <= 365 else None
-    return Change("0", 0, 0, int(day), seconds) if int(day) <= 365 else None
+        return TransitionRule("J", 0, 0, int(day[1:]), seconds) if 1 <= int(day[1:]) <= 365 else None
+    return TransitionRule("0", 0, 0, int(day), seconds) if int(day) <= 365 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +327,7 @@ def abbreviation(word: str) -> Abbreviation | None:
 
 @cache
 def _abbreviations() -> dict[str, Abbreviation]:
-    text = (Path(__file__).with_name("data") / "timezone_abbreviations.tsv").read_text("ascii")
+    text = read_data("timezone_abbreviations.tsv")
     found = {}
     for line in text.splitlines()[1:]:
         name, seconds, isdst, zone = line.split("\t")

@@ -23,7 +23,7 @@ from pgrepl.expr.dml.queries import (
 )
 from pgrepl.expr.tree import PinnedRow
 from pgrepl.query.rowset import rows_of, stream
-from pgrepl.rows.changes import Change, Kind, OnConflict, Row
+from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
@@ -40,7 +40,7 @@ class Pending:
 
     modify: Modify
     checks: RowChecks
-    changes: Sequence[Change]
+    changes: Sequence[ModifiedRow]
     returned: Sequence[tuple[Any, ...]] = ()
 
     @property
@@ -51,12 +51,12 @@ class Pending:
 def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:
     """`hidden`: row security lets no row in."""
     target = relation(session, modify.relid)
-    checks = prepare(session, target, Kind.INSERT, modify.named)
+    checks = prepare(session, target, ModifyKind.INSERT, modify.named)
     conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
     rows = stream(session, insert_query(session, modify))
     if hidden:
         rows = _refused(target, rows)
-    changes = checks.local((Change(target.oid, new=row) for row in rows), conflict)
+    changes = checks.local((ModifiedRow(target.oid, new=row) for row in rows), conflict)
     return _finished(session, modify, checks, changes, ())
 
 
@@ -66,9 +66,9 @@ def _refused(target: Relation, rows: Iterator[Row]) -> Iterator[Row]:
     yield from ()
 
 
-def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters: frozenset[int]) -> OnConflict:
+def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters: frozenset[int]) -> ConflictAction:
     if conflict.assigned is None:
-        return OnConflict(arbiters)
+        return ConflictAction(arbiters)
     target = relation(session, modify.relid)
     assigned = [a.attnum for a in conflict.assigned]
     now: list[Row] = []  # the row in conflict and the one proposed, as the query sees them
@@ -84,7 +84,7 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
             return None
         return back(_with(existing, assigned, found[0]))
 
-    return OnConflict(arbiters, update, frozenset(assigned))
+    return ConflictAction(arbiters, update, frozenset(assigned))
 
 
 def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
@@ -110,10 +110,10 @@ def _with(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
 
 def update(session: Session, modify: Modify) -> Pending:
     target = relation(session, modify.relid)
-    checks = prepare(session, target, Kind.UPDATE, modify.named)
+    checks = prepare(session, target, ModifyKind.UPDATE, modify.named)
     carried: list[Row] = []
 
-    def changes() -> Iterator[Change]:
+    def changes() -> Iterator[ModifiedRow]:
         for change, rest in _found_and_locked(session, modify, target):
             carried.append(rest)
             yield change
@@ -124,7 +124,7 @@ def update(session: Session, modify: Modify) -> Pending:
 
 def delete(session: Session, modify: Modify) -> Pending:
     target = relation(session, modify.relid)
-    checks = prepare(session, target, Kind.DELETE)
+    checks = prepare(session, target, ModifyKind.DELETE)
     carried: list[Row] = []
     changes = []
     for change, rest in _found_and_locked(session, modify, target):
@@ -135,11 +135,11 @@ def delete(session: Session, modify: Modify) -> Pending:
 
 def nothing(session: Session, modify: Modify) -> Pending:
     """An UPDATE or DELETE that finds no row."""
-    checks = prepare(session, relation(session, modify.relid), Kind(modify.command.value))
+    checks = prepare(session, relation(session, modify.relid), ModifyKind(modify.command.value))
     return _finished(session, modify, checks, (), ())
 
 
-def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Change, Row]]:
+def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[ModifiedRow, Row]]:
     """The rows to change, locked; those that others have changed since in their newest version, if that is still to be
     changed (ExecUpdate, ExecDelete, EvalPlanQual)."""
     if not session.transaction.locks_rows:
@@ -161,7 +161,7 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
             break
 
 
-def _locked(session: Session, changes: Sequence[Change], verb: str) -> Mapping[Standing, Newer | None]:
+def _locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapping[Standing, Newer | None]:
     rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
     _, changed = lock_rows(session, rows, [mode_of(session, change) for change in changes], verb=verb)
     refuse_changed(session, changed)
@@ -170,7 +170,7 @@ def _locked(session: Session, changes: Sequence[Change], verb: str) -> Mapping[S
 
 def found_rows(
     session: Session, modify: Modify, target: Relation, newer: tuple[int, Newer] | None = None
-) -> Iterator[tuple[Change, Row]]:
+) -> Iterator[tuple[ModifiedRow, Row]]:
     """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them.
     `newer`: this one alone, a row of this table."""
     updates = modify.command is Command.UPDATE
@@ -190,7 +190,7 @@ def found_rows(
             if oid != layout.oid:
                 convert = converter(layout, relation(session, oid))
                 old, new = convert(old), convert(new) if new is not None else None
-            yield Change(oid, place, old, new), row[behind:]
+            yield ModifiedRow(oid, place, old, new), row[behind:]
 
 
 def _pinned(
@@ -218,7 +218,7 @@ def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tup
 
 
 def _finished(
-    session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change], carried: Sequence[Row]
+    session: Session, modify: Modify, checks: RowChecks, changes: Sequence[ModifiedRow], carried: Sequence[Row]
 ) -> Pending:
     """RETURNING sees what the statement saw."""
     _check_views(session, modify, checks, changes)
@@ -233,7 +233,7 @@ def _finished(
     return Pending(modify, checks, changes, returned)
 
 
-def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[Change]) -> None:
+def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
     """WITH CHECK OPTION: no row may be written through a view that the view would not show (ExecWithCheckOptions)."""
     from pgrepl.rows.checks_text import failing_row
 

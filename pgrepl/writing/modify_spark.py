@@ -15,7 +15,7 @@ from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
-from pgrepl.rows.changes import Kind
+from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.writing.frames import new_rows, query_frame
 from pgrepl.writing.nextval_spark import UNSTEADY, Numbered, numbered, without_numbers
@@ -34,11 +34,11 @@ def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset
     target = relation(session, modify.relid)
     if modify.conflict is not None:
         key = arbiter_key(session, modify, arbiters)
-        return staged(session, target, Kind.INSERT, modify.named, partial(insert_or_update, session, modify, key))
+        return staged(session, target, ModifyKind.INSERT, modify.named, partial(insert_or_update, session, modify, key))
     if modify.command is Command.INSERT:
         queries = [insert_query(session, modify)]
-        return staged(session, target, Kind.INSERT, modify.named, partial(insert_rows_of, session, queries))
-    kind = Kind(modify.command.value)
+        return staged(session, target, ModifyKind.INSERT, modify.named, partial(insert_rows_of, session, queries))
+    kind = ModifyKind(modify.command.value)
     try:
         return staged(session, target, kind, modify.named, partial(_change, session, modify))
     except FoundTwice:
@@ -46,7 +46,7 @@ def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset
 
 
 def staged(
-    session: Session, target: Relation, kind: Kind, named: frozenset[int], fill: Callable[[SparkChanges], None]
+    session: Session, target: Relation, kind: ModifyKind, named: frozenset[int], fill: Callable[[SparkChanges], None]
 ) -> SparkChanges:
     """`fill` hands the rows over; if it cannot, nothing is left of them."""
     check_fits(session, target, kind, named)

@@ -85,14 +85,14 @@ class _Proposed(OutsideRows):
 
 
 @frozen
-class Key:
+class ArbiterKey:
     """The columns of the arbiter with their = operators."""
 
     columns: tuple[int, ...]
     operators: tuple[int, ...]
 
 
-def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> Key:
+def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> ArbiterKey:
     """Or Declined."""
     target = relation(session, modify.relid)
     if target.kind != "r" or target.is_partition:
@@ -104,10 +104,10 @@ def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> K
     columns = tuple(index.indkey[: index.indnkeyatts])
     if not all(columns) or index.indpred is not None or index.indnullsnotdistinct or not index.indimmediate:
         raise Declined("ON CONFLICT of a key that is not one of plain columns")
-    return Key(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
+    return ArbiterKey(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
 
 
-def insert_or_update(session: Session, modify: Modify, key: Key, changes: SparkChanges) -> None:
+def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes: SparkChanges) -> None:
     """Hand the rows over; or Declined."""
     conflict = modify.conflict
     assert conflict is not None
@@ -149,7 +149,13 @@ def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame:
 
 class _Parted:
     def __init__(
-        self, session: Session, modify: Modify, conflict: Conflict, target: Relation, key: Key, proposed: DataFrame
+        self,
+        session: Session,
+        modify: Modify,
+        conflict: Conflict,
+        target: Relation,
+        key: ArbiterKey,
+        proposed: DataFrame,
     ) -> None:
         self.session = session
         self.modify = modify

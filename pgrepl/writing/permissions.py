@@ -15,10 +15,10 @@ from pgrepl.query import permissions
 from pgrepl.query.columns import used_columns
 
 if TYPE_CHECKING:
-    from pgrepl.writing.views import Level
+    from pgrepl.writing.views import ViewLevel
 
 
-def check(session: Session, levels: Sequence[Level]) -> None:
+def check(session: Session, levels: Sequence[ViewLevel]) -> None:
     """The privileges on the target by what the statement does to it, on everything else to read it. Behind a view it is
     the view's owner who changes the table, and who must be able to read all columns that the view looks at, if the
     statement reads the view (rewriteTargetView)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
@@ -19,6 +19,7 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
+from pgrepl.engine import Choice
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
@@ -32,8 +33,8 @@ from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 from pgrepl.writing import permissions
+from pgrepl.writing.engine_choice import choose_to_modify
 from pgrepl.writing.read_only import check_writable
-from pgrepl.writing.size import choose_to_modify
 from pgrepl.writing.targets import check_targets
 from pgrepl.writing.views import on_tables
 
@@ -47,12 +48,22 @@ _TRIES = 3  # without the lock; then with it
 
 
 @frozen
-class Plan:
+class ModifyPlan:
     """A statement on tables, all defaults in; everybody may do it."""
 
     modify: Modify
     arbiters: frozenset[int] = frozenset()
     hidden: bool = False  # row security lets nobody through
+    choice: Choice | None = None  # of the engine; None: it stands in a WITH list, and is done here
+
+
+@frozen
+class _Large:
+    """A statement for Spark, as it was looked at when the catalog had this version."""
+
+    written: Modify
+    planned: ModifyPlan | None
+    version: int | None
 
 
 def modify_rows(stmt: Statement, session: Session) -> Result:
@@ -62,40 +73,37 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
         check_writable(session, modify.command.value, modify.ctes, modify)
     if transaction.keeps_aside:
         return _aside(session, stmt)
-    if transaction.is_writing or _is_small(stmt, session):
-        tries = 0
-    else:
-        tries = _TRIES
-        done = _at_once(stmt, session)
-        if done is not None:
-            return done
-    for _ in range(tries):
-        done = _without_lock(stmt, session)
-        if done is not None:
-            return done
-        if transaction.is_writing:
-            break
+    if not transaction.is_writing and not _is_small(stmt, session):
+        found = _at_once(stmt, session)
+        if isinstance(found, Result):
+            return found
+        for _ in range(_TRIES):
+            done = _without_lock(stmt, session, found)
+            if done is not None:
+                return done
+            if transaction.is_writing:
+                break
+            found = None
     transaction.require_write()
     if others_hold_locks(session):
         return _aside(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
 
 
-def _at_once(stmt: Statement, session: Session) -> Result | None:
-    """The statement under the catalog's lock from its start, which sees to it that it is planned once. None: the lock
-    was not to be had, or the statement is large; nothing is locked then."""
+def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
+    """The statement under the catalog's lock from its start, which sees to it that it is planned once. A large one
+    gives the lock back. None: the lock was not to be had."""
     transaction = session.transaction
     if not transaction.try_write():
         return None
     if others_hold_locks(session):
         return _aside(session, stmt)
     written = analyze_modifying(session, stmt)
-    modifies = any(cte.modify is not None for cte in written.ctes)
-    planned = None if modifies else plan(session, written)
-    if planned is None or not _choice(session, planned).on_spark:
+    planned = _chosen(session, written)
+    if not _is_large(planned):
         return _locked(session, written, small=True, planned=planned)
-    transaction.release_write()
-    return None
+    transaction.end_unwritten()
+    return _Large(written, planned, transaction.version)
 
 
 def _aside(session: Session, stmt: Statement) -> Result:
@@ -105,8 +113,8 @@ def _aside(session: Session, stmt: Statement) -> Result:
         written = analyze_modifying(session, stmt)
         changing = [*(cte.modify for cte in written.ctes if cte.modify is not None), written]
         tables = list(dict.fromkeys(oid for each in changing for oid in target_tables(session, each)))
-        planned = plan(session, written) if len(changing) == 1 and not _is_small(stmt, session) else None
-        if planned is not None and _choice(session, planned).on_spark:
+        planned = _chosen(session, written) if not _is_small(stmt, session) else None
+        if _is_large(planned):
             # too many rows for locks of their own
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
             transaction.require_write()
@@ -129,15 +137,18 @@ def _is_small(stmt: Statement, session: Session) -> bool:
     return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
 
 
-def _without_lock(stmt: Statement, session: Session) -> Result | None:
+def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Result | None:
     """The statement, if it is large or nobody has changed anything since it was looked at. None: it is to be done
     again, with the lock if that has been taken."""
     from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
-    written = analyze_modifying(session, stmt)
-    modifies = any(cte.modify is not None for cte in written.ctes)
-    planned = None if modifies else plan(session, written)
+    transaction.require_read()
+    if known is not None and known.version == transaction.version:
+        written, planned = known.written, known.planned
+    else:
+        written = analyze_modifying(session, stmt)
+        planned = _chosen(session, written)
     staged = None if planned is None else _staged(session, planned)
     version = transaction.version
     transaction.require_write()
@@ -163,12 +174,12 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
     return Result(_tag(written, staged.count))
 
 
-def _locked(session: Session, written: Modify, *, small: bool = False, planned: Plan | None = None) -> Result:
+def _locked(session: Session, written: Modify, *, small: bool = False, planned: ModifyPlan | None = None) -> Result:
     """`planned`: of a statement without others in WITH, if it has been looked at already."""
     ctes, before = with_queries(session, written.ctes)
     if planned is None:
         written = replace(written, ctes=ctes)
-        planned = plan(session, written)
+        planned = plan(session, written) if before or small else _with_choice(session, plan(session, written))
     staged = _staged(session, planned) if not before and not small else None
     if staged is not None:
         return _applied(session, written, staged)
@@ -186,7 +197,7 @@ def _tag(modify: Modify, count: int) -> str:
     return f"{words} {count}"
 
 
-def plan(session: Session, written: Modify) -> Plan:
+def plan(session: Session, written: Modify) -> ModifyPlan:
     """What there is to do, once it is known that it may be done."""
     from pgrepl.rows.arbiters import arbiter_indexes
 
@@ -195,12 +206,27 @@ def plan(session: Session, written: Modify) -> Plan:
     arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
     permissions.check(session, levels)
     check_targets(session, modify)
-    return Plan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
+    return ModifyPlan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
 
 
-def _staged(session: Session, planned: Plan) -> SparkChanges | None:
+def _chosen(session: Session, written: Modify) -> ModifyPlan | None:
+    """The plan with its engine. None: other statements, in its WITH list, have to be carried out first."""
+    if any(cte.modify is not None for cte in written.ctes):
+        return None
+    return _with_choice(session, plan(session, written))
+
+
+def _with_choice(session: Session, planned: ModifyPlan) -> ModifyPlan:
+    return replace(planned, choice=choose_to_modify(session, planned.modify, hidden=planned.hidden))
+
+
+def _is_large(planned: ModifyPlan | None) -> TypeGuard[ModifyPlan]:
+    return planned is not None and planned.choice is not None and planned.choice.on_spark
+
+
+def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
     """The statement as Spark has staged it, if it is large. None: it is carried out here."""
-    if not _choice(session, planned).on_spark:
+    if not _is_large(planned):
         return None
     from pgrepl.writing.modify_spark import stage
 
@@ -212,11 +238,7 @@ def _staged(session: Session, planned: Plan) -> SparkChanges | None:
         return None
 
 
-def _choice(session: Session, planned: Plan) -> engine.Choice:
-    return choose_to_modify(session, planned.modify, hidden=planned.hidden)
-
-
-def work_out(session: Session, planned: Plan) -> Pending:
+def work_out(session: Session, planned: ModifyPlan) -> Pending:
     """What the statement changes; nothing is written yet."""
     from pgrepl.writing.modify import delete, insert, nothing, update
 

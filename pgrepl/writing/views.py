@@ -32,7 +32,7 @@ _WORDS = {
 
 
 @frozen
-class Level:
+class ViewLevel:
     """The statement as it concerns one relation, and whose privileges count there."""
 
     modify: Modify
@@ -41,15 +41,15 @@ class Level:
     shown: frozenset[int] = frozenset()  # the table's columns that the view looks at
 
 
-def on_tables(session: Session, written: Modify) -> tuple[Modify, list[Level]]:
+def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel]]:
     """The statement on the table at the bottom with all defaults, and its forms on the way there."""
-    levels = [Level(written, session.role)]
+    levels = [ViewLevel(written, session.role)]
     modify = written
     while relation(session, modify.relid).kind == "v":
         view = relation(session, modify.relid)
         modify = with_defaults(session, modify)
         modify, where, shown = _through(session, modify, view)
-        levels.append(Level(modify, view_role(session, view), where, shown))
+        levels.append(ViewLevel(modify, view_role(session, view), where, shown))
     return with_defaults(session, modify), levels
 
 

@@ -116,11 +116,7 @@ class Refused(Exception):
     sqlstate = "55P03"
 
 
-class Wrapped(Exception):
-    orig = Refused("no lock\nfor you")
-
-
 def test_what_a_server_says_has_its_sqlstate() -> None:
-    assert driver_errors.sqlstate(Wrapped()) == "55P03"
-    assert driver_errors.first_line(Wrapped()) == "no lock"
-    assert driver_errors.result_code(Wrapped()) == 0
+    assert driver_errors.sqlstate(Refused("no lock\nfor you")) == "55P03"
+    assert driver_errors.first_line(Refused("no lock\nfor you")) == "no lock"
+    assert driver_errors.result_code(Refused("no lock\nfor you")) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 from tests.lake import duck

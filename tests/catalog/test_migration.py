@@ -11,7 +11,7 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.lake import duck
 

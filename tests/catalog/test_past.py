@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.publication import publications, published_tables
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.transaction import reading

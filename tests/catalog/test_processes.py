@@ -12,14 +12,14 @@ from pathlib import Path
 
 from pgrepl.backend import open_session
 from pgrepl.catalog import ducklake, tables
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 
 # each transaction makes a role and a schema of that name; the name is told when it has committed
 WORKER = """
 import sys
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 

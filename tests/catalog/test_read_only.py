@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
-from tests.harness.programs import pgrepl
+from tests.harness.forked import pgrepl
 from tests.lake import duck
 
 Mount = Callable[[str], Path]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
 import sys
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.statements.run import run
 
 session = open_session(open_catalog(sys.argv[1]))
@@ -168,9 +168,10 @@ def test_definitions_are_read_once_though_others_write(session: Session, catalog
     select = "SELECT a FROM t"
     list(run(session, select))
     list(run(there, "INSERT INTO t VALUES (2, 'y')"))
+    list(run(session, select))  # the first look after its own definitions
+    list(run(there, "INSERT INTO t VALUES (3, 'z')"))
     asked: list[str] = []
-    driver = session.link.sqlalchemy.connection.driver_connection
-    assert driver is not None
+    driver = session.link.driver
     driver.set_trace_callback(asked.append)
     list(run(session, select))
     driver.set_trace_callback(None)

@@ -20,8 +20,8 @@ LOW = ("types", "sql", "expr", "catalog", "errors", "frozen", "interrupts", "mem
 
 SETUP = (
     ("-q", "-c", "CREATE DATABASE shop", "-c", "CREATE DATABASE copy", "-c", "CREATE DATABASE mirror",
-     "-c", "ALTER DATABASE copy SET pgrepl.local_rows = 100"),
-    ("-q", "-d", "shop", "-c", TABLE, "-c", "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 2000) i"),
+     "-c", "ALTER DATABASE copy SET pgrepl.local_rows = 100", "-c", "ALTER DATABASE copy SET pgrepl.spark_rows = 100"),
+    ("-q", "-d", "shop", "-c", TABLE, "-c", "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 6000) i"),
 )  # fmt: skip
 SUBSCRIBE = (
     "-q", "-d", "copy", "-v", "AUTOAPPLY=off", "-c", TABLE,

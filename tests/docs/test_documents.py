@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.docs_runner import play, steps
+from tests.harness.forked import put_program
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
-def test_examples_print_what_the_document_shows(document: Path, tmp_path: Path) -> None:
-    for step, printed in play(document.read_text("utf-8"), tmp_path):
+def test_examples_print_what_the_document_shows(
+    document: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    programs = put_program(tmp_path_factory.mktemp("bin"))
+    for step, printed in play(document.read_text("utf-8"), tmp_path, programs):
         shown = [line.rstrip() for line in step.printed.splitlines()]
         assert [line.rstrip() for line in printed.splitlines()] == shown, f"{document.name}:{step.line}: {step.command}"
 

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.forked import put_program
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.sh"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.stem)
-def test_an_example_prints_its_output(example: Path, tmp_path: Path) -> None:
+def test_an_example_prints_its_output(example: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    programs = put_program(tmp_path_factory.mktemp("bin")), Path(sys.executable).parent
+    environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
     done = subprocess.run(
         ["bash", str(example)],
         cwd=tmp_path,

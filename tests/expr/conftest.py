@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.session import Session
 from pgrepl.expr.analyze import analyze_expr

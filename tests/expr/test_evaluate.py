@@ -109,3 +109,21 @@ def test_a_set_has_no_place_where_one_value_is_wanted() -> None:
 def test_equal_values_are_one_key(one: Any, two: Any) -> None:
     assert evaluate.hashable(one) == evaluate.hashable(two)
     assert hash(evaluate.hashable(one)) == hash(evaluate.hashable(two))
+
+
+def test_trailing_blanks_do_not_count_in_a_long_list() -> None:
+    """PostgreSQL: `'a'::char(3) = ANY ('{a,b,c,d,e,f,g,h}'::bpchar[])` is true."""
+    equal = builtin.operator("=", oids.BPCHAR, oids.BPCHAR)
+    assert equal is not None
+    listed = tree.Const(builtin.array_type(oids.BPCHAR), value=array_of(oids.BPCHAR, list("abcdefgh")))
+    for value, found in (("a  ", True), ("z  ", False), (None, None)):
+        args = (tree.Const(oids.BPCHAR, value=value), listed)
+        assert evaluate.evaluate(tree.ScalarArrayOpExpr(oids.BOOL, op=equal.oid, args=args)) is found
+
+
+@pytest.mark.parametrize(("second", "shown"), [("inf", "Infinity"), ("-inf", "-Infinity"), ("nan", "NaN")])
+def test_a_time_has_a_finite_number_of_seconds(second: str, shown: str) -> None:
+    (proc,) = builtin.procs_by_name("make_time")
+    args = (const(1), const(2), const(float(second), oids.FLOAT8))
+    with pytest.raises(PgError, match=f"^time field value out of range: 1:02:{shown}$"):
+        evaluate.evaluate(tree.FuncExpr(oids.TIME, func=proc.oid, args=args))

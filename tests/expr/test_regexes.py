@@ -11,7 +11,7 @@ import pytest
 
 from pgrepl import interrupts
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.like import like
@@ -45,7 +45,7 @@ def test_answers_are_postgresqls() -> None:
 
 def test_no_text_takes_longer_than_its_length_allows() -> None:
     many = "a" * 100_000
-    began = time.monotonic()
+    began = time.process_time()
     assert not compile_regex("(a*)*(a*)*(a*)*b").matches(many)
     assert not compile_regex("^(a+)+$").matches(many + "b")
     assert not compile_regex("a*a*a*a*a*b").matches(many)
@@ -56,7 +56,7 @@ def test_no_text_takes_longer_than_its_length_allows() -> None:
     found = compile_regex("(a*)(a|b)*(a?)$").search(many)
     assert found is not None
     assert found.span(1) == (0, 100_000)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.session import Session
+from pgrepl.lake import fold_deletes
+from pgrepl.replication.log import ServerLog
+from pgrepl.statements.autovacuum import Autovacuum
 from pgrepl.statements.run import run
+from tests.harness import forked
+from tests.harness.programs import environment
 from tests.lake.duck import close, duck
 
 # Statements of every kind of write: inlined, into files, deletes in files and in the catalog, all of a transaction.
@@ -24,6 +27,9 @@ STATEMENTS = [
     "UPDATE t SET b = b || '!' WHERE a % 3 = 0",
     "DELETE FROM t WHERE a % 5 = 4",
     "DELETE FROM t WHERE a = 10",
+    "AUTOVACUUM",
+    "DELETE FROM t WHERE a BETWEEN 20 AND 25",
+    "AUTOVACUUM",
     "INSERT INTO t VALUES (900, 'x', 2) ON CONFLICT (a) DO UPDATE SET b = 'conflict'",
     "ALTER TABLE t ADD COLUMN d int DEFAULT 7",
     "BEGIN; INSERT INTO t SELECT g, 'w', NULL FROM generate_series(1000, 1400) g;"
@@ -39,43 +45,38 @@ STATEMENTS = [
     "INSERT INTO t VALUES (5, 'five', 5)",
 ]
 
-_WORKER = """
-import sys
-from pgrepl.catalog.engine import open_catalog
-from pgrepl.backend import open_session
-from pgrepl.statements.run import run
-session = open_session(open_catalog(sys.argv[1]), settings={"pgrepl.engine": sys.argv[3]})
-print("ready", flush=True)
-from tests.faults.kills import STATEMENTS
-for number, text in enumerate(STATEMENTS):
-    if number >= int(sys.argv[2]):
-        for _ in run(session, text):
-            pass
-        print(number, flush=True)
-session.close()
-"""
-
 State = list[tuple[str | None, ...]] | None  # None: there is no table
 
 
-def work(catalog: Path, first: int, engine: str, kill_at: str = "", after: float | None = None) -> tuple[int, int]:
-    """Run the statements from `first` on, until the end or a kill: how many are known to be done, and the exit code."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _WORKER, str(catalog), str(first), engine],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PGREPL_KILL_AT": kill_at},
-    )
-    assert process.stdout is not None
-    if after is not None:
-        process.stdout.readline()
-        time.sleep(after)
-        process.send_signal(signal.SIGKILL)
-    out, err = process.communicate(timeout=300)
-    done = [int(line) for line in out.split() if line.isdigit()]
-    assert process.returncode in (0, -signal.SIGKILL), err
-    return (done[-1] + 1 if done else first), process.returncode
+def work(catalog: Path, first: int, engine: str, kill: str | float) -> tuple[int, int]:
+    """Run the statements from `first` on, until the end, a crash point or so many seconds of computing: how many are
+    known to be done, and the exit code."""
+    at, after = (kill, 0.0) if isinstance(kill, str) else ("", kill)
+    program = ["tests.faults.kills", str(catalog), str(first), engine, str(after)]
+    done = forked.run(program, env=environment(PGREPL_KILL_AT=at), timeout=300)
+    known = [int(line) for line in done.stdout.split()]
+    assert done.returncode in (0, -signal.SIGKILL, -signal.SIGPROF), done.stderr
+    return (known[-1] + 1 if known else first), done.returncode
+
+
+def play(session: Session, text: str) -> None:
+    if text == "AUTOVACUUM":
+        Autovacuum(session, ServerLog(None)).look()
+        return
+    for _ in run(session, text):
+        pass
+
+
+def main(catalog: str, first: str, engine: str, after: str) -> None:
+    """In a process of its own."""
+    fold_deletes.POSITIONS = 3  # so few deleted positions are worth a file
+    session = open_session(open_catalog(catalog), settings={"pgrepl.engine": engine})
+    signal.setitimer(signal.ITIMER_PROF, float(after))  # it kills, as nothing handles it
+    for number, text in enumerate(STATEMENTS):
+        if number >= int(first):
+            play(session, text)
+            print(number, flush=True)
+    session.close()
 
 
 def state(catalog: Path) -> State:
@@ -98,8 +99,7 @@ def states(folder: Path) -> list[State]:
     session = open_session(opened, settings={"pgrepl.engine": "local"})
     found: list[State] = [None]
     for text in STATEMENTS:
-        for _ in run(session, text):
-            pass
+        play(session, text)
         found.append([row for result in run(session, "SELECT * FROM t ORDER BY a") for row in result.rows])
     session.close()
     opened.close()
@@ -111,8 +111,7 @@ def check_survival(catalog: Path, expected: list[State], engine: str, kills: lis
     the process was killed."""
     done = killed = 0
     for kill in [*kills, ""]:
-        at, after = (kill, None) if isinstance(kill, str) else ("", kill)
-        known, code = work(catalog, done, engine, at, after)
+        known, code = work(catalog, done, engine, kill)
         killed += code != 0
         now = state(catalog) if catalog.exists() else None
         assert now in expected[known : known + 2], f"killed at {kill!r} in statement {known}"
@@ -128,4 +127,8 @@ def check_survival(catalog: Path, expected: list[State], engine: str, kills: lis
 
 def random_kills(seed: int, count: int) -> list[str | float]:
     chance = random.Random(seed)
-    return [chance.uniform(0.0, 1.2) for _ in range(count)]
+    return [chance.uniform(0.01, 0.5) for _ in range(count)]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -9,15 +9,17 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
-from pgrepl.lake import crash_points
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.statements.run import run
 
 Rows = list[tuple[str | None, ...]]
@@ -161,27 +163,15 @@ class Replicas:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-class _Hearing:
-    """Compared with each step, and equal to none."""
-
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self._hear = hear
-
-    def __eq__(self, name: object) -> bool:
-        self._hear(str(name))
-        return False
-
-
 def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[str], None] | None) -> None:
     """In the child."""
     from pgrepl.cli import run as command_line
 
     code = 70
     try:
-        crash_points._wanted, _, count = kill_at.partition(":")
-        crash_points._left = int(count or 1)
+        os.environ["PGREPL_KILL_AT"] = kill_at
         if hear is not None:
-            setattr(crash_points, "_wanted", _Hearing(hear))  # noqa: B010
+            _listen(hear)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -190,6 +180,17 @@ def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[
         code = command_line(["apply", "--catalog", str(catalog), *options])
     finally:
         os._exit(code)
+
+
+def _listen(hear: Callable[[str], None]) -> None:
+    """To each call of a crash point, in all threads."""
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is crash_point.__code__:
+            hear(frame.f_locals["name"])
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
 
 
 def _play(catalog: Path, database: str, text: str) -> Rows:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import random
 import re
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +19,15 @@ from hypothesis import strategies as st
 from pgrepl.backend import open_session
 from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.context import Block
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.sequence_positions import move
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
-from tests.harness.programs import PATIENCE, environment
+from tests.harness import forked
+from tests.harness.programs import environment
 
 TESTS = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted([path for room in ("postgres", "query", "statements") for path in TESTS.glob(f"{room}/scripts/*.sql")])
@@ -363,16 +362,7 @@ def noise(dice: random.Random) -> bytes:
 @pytest.mark.parametrize("options", [[], ["-a"], ["-x", "-e"], ["-1"], ["--csv", "-b"], ["-v", "ON_ERROR_STOP=1"]])
 def test_broken_scripts_end_with_psqls_exit_codes(options: list[str], tmp_path: Path) -> None:
     script = noise(random.Random(str(options)))
-    command = [sys.executable, "-m", "pgrepl", "-X", *options]
-    done = subprocess.run(
-        command,
-        input=script,
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = forked.run(["pgrepl", "-X", *options], input=script, cwd=tmp_path, env=environment(tmp_path))
     assert done.returncode in (0, 2, 3)  # 2: a \\c that fails leaves a script without a connection
     assert b"Traceback" not in done.stderr
     assert b"internal error" not in done.stderr

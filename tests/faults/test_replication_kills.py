@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.replication.wire import messages
+from pgrepl.replication.wire import message_files, messages
 from pgrepl.replication.wire.messages import PORTION
 from tests.faults.replication import Replicas
 
@@ -54,7 +54,7 @@ def test_killed_at_many_random_times(tmp_path: Path, seed: int) -> None:
     _killed_at_random(Replicas(tmp_path, apart=seed % 2 == 0), random.Random(seed), 40)
 
 
-def _in_bulk(folder: Path, rows: int, *, apart: bool) -> Replicas:
+def _by_columns(folder: Path, rows: int, *, apart: bool) -> Replicas:
     """What is more than so many rows goes by whole columns, if no filter asks for Spark; ten times as much by Spark."""
     replicas = Replicas(folder, apart=apart)
     replicas.pub("DELETE FROM t WHERE a < 0")  # what the filter has kept back would be missing when it changes
@@ -66,24 +66,36 @@ def _in_bulk(folder: Path, rows: int, *, apart: bool) -> Replicas:
 
 
 def test_killed_where_batches_go_by_whole_columns(tmp_path: Path) -> None:
-    replicas = _in_bulk(tmp_path, 100, apart=False)
-    replicas.pub("INSERT INTO t SELECT 800000 + g, 'bulk' FROM generate_series(1, 400) g")
+    replicas = _by_columns(tmp_path, 100, apart=False)
+    replicas.pub("INSERT INTO t SELECT 800000 + g, 'many' FROM generate_series(1, 400) g")
     replicas.states.append(replicas.published())
-    assert replicas.apply("bulk.staged") == -signal.SIGKILL
+    assert replicas.apply("columns.staged") == -signal.SIGKILL
     _killed_at_random(replicas, random.Random(4), 5)
+
+
+def test_killed_where_batches_go_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of some seven messages each."""
+    monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 8)
+    replicas = _by_columns(tmp_path, 10, apart=False)
+    replicas.pub("INSERT INTO t SELECT 800000 + g, 'many' FROM generate_series(1, 400) g")
+    replicas.states.append(replicas.published())
+    assert replicas.apply("columns.part") == -signal.SIGKILL
+    replicas.check_whole_transactions()
+    assert replicas.apply("stage.deletes") in (0, -signal.SIGKILL)
+    _killed_at_random(replicas, random.Random(6), 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_killed_at_many_random_times_in_bulk(tmp_path: Path, seed: int) -> None:
-    _killed_at_random(_in_bulk(tmp_path, 100, apart=seed % 2 == 0), random.Random(seed), 40)
+def test_killed_at_many_random_times_by_columns(tmp_path: Path, seed: int) -> None:
+    _killed_at_random(_by_columns(tmp_path, 100, apart=seed % 2 == 0), random.Random(seed), 40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_while_spark_works(tmp_path: Path, seed: int) -> None:
     """Its JVM goes with it; long enough for some to die in the middle of a job."""
-    _killed_at_random(_in_bulk(tmp_path, 10, apart=seed % 2 == 0), random.Random(seed), 12, longest=14.0)
+    _killed_at_random(_by_columns(tmp_path, 10, apart=seed % 2 == 0), random.Random(seed), 12, longest=14.0)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.catch_up import CatchUp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run

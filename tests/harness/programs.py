@@ -43,22 +43,6 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def pgrepl(
-    *arguments: str, cwd: Path | None = None, script: str = "", **variables: str
-) -> subprocess.CompletedProcess[str]:
-    """Run it to its end; `variables` go to its environment."""
-    return subprocess.run(
-        [sys.executable, "-m", "pgrepl", *arguments],
-        input=script,
-        cwd=cwd,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-
-
 @contextmanager
 def started(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """It runs beside the test; what still runs at the end is told to stop."""

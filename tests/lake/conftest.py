@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound

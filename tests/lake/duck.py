@@ -45,16 +45,10 @@ for line in sys.stdin:
         else:
             if link is None:
                 link = links[asked["catalog"]] = connect(asked["catalog"])
-            answer = []
-            cursor = link.execute(asked["sql"])
-            if cursor.description:
-                names = [d[0] for d in cursor.description]
-                relation = link.sql(asked["sql"]) if asked["as_text"] else None
-                if relation is not None:
-                    marked = ", ".join(f"(COLUMNS(*)::VARCHAR)" for _ in "1")
-                    answer = relation.query("answer", f"SELECT {marked} FROM answer").fetchall()
-                else:
-                    answer = cursor.fetchall()
+            relation = link.sql(asked["sql"])  # a query is not run yet
+            if relation is not None and asked["as_text"]:
+                relation = relation.project("COLUMNS(*)::VARCHAR")
+            answer = [] if relation is None else relation.fetchall()
         print(json.dumps({"rows": answer}, default=str), flush=True)
     except Exception as problem:
         print(json.dumps({"error": f"{type(problem).__name__}: {problem}"}), flush=True)

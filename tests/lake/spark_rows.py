@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.internals import pyspark as internals
 from pgrepl.lake import local, scan
 from pgrepl.lake.table import lake_table
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
     from pgrepl.lake.table import LakeTable
     from tests.lake.conftest import Lake
+
+
+HAS_TIME = not internals.version().startswith("4.0.")  # Spark has the type time since 4.1
+CLOCK = "time" if HAS_TIME else "text"
 
 
 def values(

@@ -10,7 +10,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
-from tests.harness.programs import pgrepl
+from tests.harness.forked import pgrepl
 from tests.lake import duck
 from tests.lake.conftest import Lake
 

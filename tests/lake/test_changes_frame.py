@@ -9,6 +9,7 @@ import numpy as np
 
 from pgrepl.lake.changes import changes
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
+from pgrepl.lake.changes_rows import ChangedRows
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
 
@@ -28,7 +29,7 @@ def agree(lake: Lake, name: str, after: int, upto: int, *, by_spark: bool) -> in
     oid = lake.table(name).oid
     with lake.statement():
         expected = [(c.snapshot, c.row_id, c.old, c.new) for c in changes(lake.session, oid, after, upto)]
-        found = ChangesFrame(lake.session, oid, after, upto)
+        found = ChangesFrame(ChangedRows(lake.session, oid, after, upto))
         columns = sorted(column.attnum for column in found.table.columns)
         forms = [found.table.column(n).form for n in columns]
         new, old = (images(found, columns, new=side) for side in (True, False))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import deleted_rows, footers
+from pgrepl.lake import delete_file, footers
 from tests.lake.conftest import Lake
 
 ROWS = "SELECT i, 'row ' || i % 97, i * 0.5, i % 3 = 0 FROM generate_series({}) i"
@@ -36,7 +36,7 @@ def files(lake: Lake, table: str = "t") -> tuple[list[Path], list[Path]]:
 
 def forget() -> None:
     """As a process that starts anew."""
-    for known in (footers._known, footers._compared, footers._columns, footers._ranges, deleted_rows._known):
+    for known in (footers._known, footers._compared, footers._columns, footers._ranges, delete_file._known):
         known.clear()  # type: ignore[attr-defined]
 
 

@@ -260,7 +260,7 @@ def play(folder: Path, seed: int, steps: int) -> None:
         lake.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_both_sides_agree_after_each_step(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed, 25)
 

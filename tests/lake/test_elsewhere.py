@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.lake import storage
 from pgrepl.statements.run import run
-from tests.harness.programs import pgrepl
+from tests.harness.forked import pgrepl
 from tests.postgres.server import Server, wheel_binaries
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,13 +9,13 @@ import pytest
 from pgrepl.lake import scan
 from pgrepl.lake.bounds import Bound
 from tests.lake.conftest import Lake
-from tests.lake.spark_rows import agree, nothing_inlined, values
+from tests.lake.spark_rows import CLOCK, agree, nothing_inlined, values
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 TYPES = (
     "a int2, b int4, c int8, d float4, e float8, f numeric(12,3), g numeric, h text, i varchar(20), j char(4), k bool,"
-    " l bytea, m date, n time, o timestamp, p timestamptz, q uuid, r int[], s text[], t jsonb, u interval, v inet"
+    f" l bytea, m date, n {CLOCK}, o timestamp, p timestamptz, q uuid, r int[], s text[], t jsonb, u interval, v inet"
 )
 VALUES = (
     "(-32768, -2147483648, -9223372036854775808, 'NaN', '-Infinity', 123456789.125, 'NaN',"
@@ -93,7 +93,7 @@ def test_columns_come_go_and_change_their_names(lake: Lake) -> None:
         "ALTER TABLE t ADD f text DEFAULT E'it''s \\\\'",
         "ALTER TABLE t ADD g bytea DEFAULT '\\xff00', ADD h int[] DEFAULT '{1,NULL}'",
         "ALTER TABLE t ADD i timestamptz DEFAULT '2020-01-01 00:00+00', ADD p bytea[] DEFAULT '{a}'",
-        "ALTER TABLE t ADD j time DEFAULT '01:02:03.5', ADD k bool DEFAULT true",
+        f"ALTER TABLE t ADD j {CLOCK} DEFAULT '01:02:03.5', ADD k bool DEFAULT true",
         "ALTER TABLE t ADD l numeric DEFAULT 1.500, ADD m float8 DEFAULT 'NaN'",
         "ALTER TABLE t ADD n uuid DEFAULT '00112233-4455-6677-8899-aabbccddeeff'",
         "ALTER TABLE t ADD o timestamp DEFAULT '1969-12-31 23:59:59.5'",
@@ -168,7 +168,7 @@ def test_files_that_differ_neither_in_size_nor_plainly_in_name(lake: Lake) -> No
 
 def test_what_duckdb_writes(lake: Lake) -> None:
     """Its files, deletes, updates, inlined rows, merged files of several snapshots, files without field ids."""
-    play(lake, "CREATE TABLE t (a int, b text, c int[], d uuid, e time)")
+    play(lake, f"CREATE TABLE t (a int, b text, c int[], d uuid, e {CLOCK})")
     row = "range::INT, 'x' || range, [range::INT, NULL], md5('' || range)::UUID, TIME '01:02:03.000004'"
     snapshots = []
     for start in (0, 1000, 2000):

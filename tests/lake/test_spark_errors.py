@@ -17,10 +17,11 @@ import pytest
 from pgrepl import jobs
 from pgrepl.errors import PgError, marked, unmarked
 from pgrepl.internals import py4j
-from pgrepl.internals.pyspark import arrow_function
+from pgrepl.internals.pyspark import arrow_function, check_types
 from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
+from pgrepl.lake.spark_types import spark_type
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
 
@@ -80,6 +81,30 @@ def test_an_unknown_complaint_is_one_sentence(spark: SparkSession) -> None:
     state, message = told(error_of(lambda: spark.sql("SELECT nothing FROM range(1)").collect()))
     assert state == "XX000" and message.startswith("Spark failed: [UNRESOLVED_COLUMN") and "\n" not in message
     assert from_spark(ValueError("not of Spark")) is None
+
+
+def test_a_spark_without_the_type_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import types
+
+    monkeypatch.delattr(types, "TimeType", raising=False)
+    with pytest.raises(PgError, match="type time is not supported on Spark before version") as raised:
+        spark_type("STRUCT<a: ARRAY<TIME(6)>>")
+    assert raised.value.sqlstate == "0A000"
+
+
+def test_a_spark_without_functions_of_columns_gives_no_dates_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql.pandas import functions
+
+    if hasattr(functions, "arrow_udf"):
+        check_types("DATE", lambda: [pa.date32()])
+    monkeypatch.delattr(functions, "arrow_udf", raising=False)
+    check_types("BIGINT", lambda: [pa.int64(), None])
+    refused: list[tuple[str, list[pa.DataType | None]]]
+    refused = [("DATE", []), ("INT", [pa.timestamp("us")]), ("INT", [pa.list_(pa.date32())]), ("TIME(6)", [])]
+    for result, types in refused:
+        with pytest.raises(PgError, match="not supported on Spark before version") as raised:
+            check_types(result, lambda types=types: types)
+        assert raised.value.sqlstate == "0A000"
 
 
 class Complaint(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import spark_options, start, start_archive
+from pgrepl.lake import spark_options, spark_start, spark_start_archive
 from pgrepl.lake.spark_options import SparkOptions, read_options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,17 +57,17 @@ def test_options_that_make_no_sense(
 def test_what_only_the_scripts_of_spark_understand_is_left_to_them(
     master: str, conf: dict[str, str], environment: dict[str, str], direct: bool
 ) -> None:
-    assert start._goes_direct(master, conf, environment) is direct
+    assert spark_start._goes_direct(master, conf, environment) is direct
 
 
 def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_archive, "archive", lambda *_: start_archive.Archive())
+    monkeypatch.setattr(spark_start_archive, "archive", lambda *_: spark_start_archive.Archive())
     conf = {
         "spark.driver.memory": "1536",
         "spark.driver.extraJavaOptions": "-Dx='a b' -XX:+UseSerialGC",
         "spark.driver.extraClassPath": "own.jar",
     }
-    command, _ = start._direct_command("java", conf)
+    command, _ = spark_start._direct_command("java", conf)
     assert command[0] == "java" and command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
     assert {"-Xmx1536m", "-Dx=a b", "-XX:+UseSerialGC"} < set(command)
     assert command[-2].split(os.pathsep)[0] == os.path.abspath("own.jar")
@@ -115,31 +115,31 @@ def fake_java(folder: Path, made: str, code: int) -> str:
 
 def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "classes", 0)
-    archive = start_archive.archive(java, ["a.jar"], [])
+    archive = spark_start_archive.archive(java, ["a.jar"], [])
     (option, _), (lock,) = archive.options, archive.descriptors
     assert option.startswith("-XX:ArchiveClassesAtExit=")
     subprocess.run(archive.wrapped([java, option]), pass_fds=(lock,), check=True)
     (found,) = cache.glob("*.jsa")
     assert found.read_text() == "classes"
     os.close(lock)
-    assert start_archive.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
-    assert start_archive.archive(java, ["b.jar"], []).making is not None
+    assert spark_start_archive.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
+    assert spark_start_archive.archive(java, ["b.jar"], []).making is not None
 
 
 def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "half", 137)
-    archive = start_archive.archive(java, ["a.jar"], [])
+    archive = spark_start_archive.archive(java, ["a.jar"], [])
     done = subprocess.run(archive.wrapped([java, archive.options[0]]), pass_fds=archive.descriptors, check=False)
     assert done.returncode == 137
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
 
 
 def test_only_one_makes_the_archive(cache: Path) -> None:
-    first = start_archive.archive("java", [], [])
+    first = spark_start_archive.archive("java", [], [])
     assert first.making is not None
-    assert start_archive.archive("java", [], []) == start_archive.Archive()
+    assert spark_start_archive.archive("java", [], []) == spark_start_archive.Archive()
     os.close(first.descriptors[0])
-    again = start_archive.archive("java", [], [])
+    again = spark_start_archive.archive("java", [], [])
     assert again.making == first.making
     fcntl.flock(again.descriptors[0], fcntl.LOCK_UN)
     os.close(again.descriptors[0])
@@ -148,4 +148,4 @@ def test_only_one_makes_the_archive(cache: Path) -> None:
 def test_no_archive_where_none_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert start_archive.archive("java", [], []) == start_archive.Archive()
+    assert spark_start_archive.archive("java", [], []) == spark_start_archive.Archive()

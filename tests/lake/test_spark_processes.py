@@ -17,7 +17,8 @@ import os, sys
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.spark_options import read_options
-spark.configure(read_options({}, master="local[1]", conf=("spark.driver.memory=1g",)))
+conf = ("spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+spark.configure(read_options({}, master="local[1]", conf=conf))
 """
 PATIENCE = 60  # seconds, on a busy machine
 

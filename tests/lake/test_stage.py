@@ -15,14 +15,14 @@ from pgrepl.lake import commit, scan, stage
 from pgrepl.lake.files import data_files
 from pgrepl.lake.write import Write
 from tests.lake.conftest import Lake
-from tests.lake.spark_rows import agree, nothing_inlined
+from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TYPES = (
     "a int2, b int4, c int8, d float4, e float8, f numeric(12,3), g numeric, h text, i varchar(20), j char(4), k bool,"
-    " l bytea, m date, n time, o timestamp, p timestamptz, q uuid, r int[], s text[], t jsonb, u uuid[],"
+    f" l bytea, m date, n {CLOCK}, o timestamp, p timestamptz, q uuid, r int[], s text[], t jsonb, u uuid[],"
     " v numeric(4,2)[]"
 )
 VALUES = (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import deleted_rows, footers, storage
+from pgrepl.lake import delete_file, footers, storage
 from tests.lake.conftest import Lake
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
 
@@ -31,7 +31,7 @@ def forget_files() -> None:
     """As in a new process."""
     footers._known.clear()
     footers._columns.clear()
-    deleted_rows._known.clear()
+    delete_file._known.clear()
 
 
 # --- files that are not what they should be -----------------------------------------------------------------------

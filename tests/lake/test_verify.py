@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.verify import DAMAGED, verify

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import psycopg
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
 from pgrepl.catalog.lock_table import LockTable
 from pgrepl.catalog.locks import find_deadlock
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 

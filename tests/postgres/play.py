@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.harness.programs import environment, pgrepl
+from tests.harness import forked
+from tests.harness.forked import pgrepl
+from tests.harness.programs import environment
 from tests.postgres.server import Server
 
 DATABASES = ("test_pub", "test_sub")
@@ -96,21 +97,12 @@ class Pair:
 
 
 def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> str:
-    command = [sys.executable, "-m", "pgrepl"]
     setup = [part for d in DATABASES for part in ("-c", f"CREATE DATABASE {d}")]
     made = pgrepl("-X", "-q", *setup, cwd=folder, PGUSER="postgres")
     assert made.returncode == 0, made.stderr
-    done = subprocess.run(
-        # the servers that were recorded have no logical replication workers either
-        [*command, "-X", *options, "-v", "AUTOAPPLY=off", "-d", "test_pub"],
-        input=script.encode(),
-        cwd=folder,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=300,
-        check=False,
-    )
+    # the servers that were recorded have no logical replication workers either
+    command = ["pgrepl", "-X", *options, "-v", "AUTOAPPLY=off", "-d", "test_pub"]
+    done = forked.run(command, input=script.encode(), cwd=folder, env=clean_environment(), apart=False)
     printed = CATALOG_PART.sub(r"\1.", done.stdout.decode("utf-8", "surrogateescape"))
     return SYNC_SLOT.sub("pg_N_sync_N_N", printed)
 

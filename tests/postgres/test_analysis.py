@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.expr.analysis import ours

@@ -1,7 +1,7 @@
 """Whole psql scripts: pgrepl prints the very bytes that PostgreSQL 17 and psql 17 print.
 
-scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays each script here too, and may differ from the
-recording only by the lines that NAME.diff16 lists.
+scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays a third of the scripts here too (`-m slow`:
+all), and may differ from the recording only by the lines that NAME.diff16 lists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ def test_pgrepl_prints_what_postgresql_17_printed(script: Path, tmp_path: Path) 
     assert difference(script.with_suffix(".out").read_text("utf-8"), printed) == ""
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(script, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, script in enumerate(SCRIPTS)],
+    ids=lambda p: p.stem,
+)
 def test_a_real_16_differs_only_where_listed(script: Path, pair16: Pair) -> None:
     differs = difference(script.with_suffix(".out").read_text("utf-8"), pair16.play(script.read_text("utf-8")))
     listed = script.with_suffix(".diff16")

@@ -20,7 +20,8 @@ from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.protocol import PublisherError
-from tests.harness.programs import PATIENCE, eventually, pgrepl, started
+from tests.harness.forked import pgrepl
+from tests.harness.programs import PATIENCE, eventually, started
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 
@@ -46,6 +47,7 @@ def apply(served: Served, kill_at: str = "") -> int:
 
 @contextmanager
 def following(served: Served) -> Iterator[subprocess.Popen[str]]:
+    served.sub("ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'")  # what failed is tried again soon
     nowhere = subprocess.DEVNULL
     with started(*command(served, "--follow", "--interval", "0.05"), stdout=nowhere, stderr=nowhere) as process:
         yield process

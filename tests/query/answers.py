@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.engine import COLD, Engine, is_warm
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Query
 from pgrepl.lake.bounds import Bound
 from pgrepl.query.bounds import bounds_of
-from pgrepl.query.size import choose
+from pgrepl.query.engine_choice import choose
 from pgrepl.sql.nodes import DefElem, SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.statements.explain import read_options
@@ -66,14 +67,29 @@ def test_large_tables_are_for_spark_unless_their_rows_are_just_given(shop: Insta
     def on_spark(text: str) -> bool:
         return choose(session, analyzed(shop, text), context).on_spark
 
-    assert not on_spark("SELECT count(*) FROM t")
+    assert not on_spark("SELECT a FROM t ORDER BY b")
+    shop.play("pub", "SET pgrepl.local_rows = 0")
+    assert on_spark("SELECT a FROM t ORDER BY b")
     shop.play("pub", "SET pgrepl.local_rows = 2")
-    assert on_spark("SELECT count(*) FROM t")
+    assert on_spark("SELECT a FROM t ORDER BY b") is is_warm()
+    assert choose(session, analyzed(shop, "SELECT count(*) FROM t"), context).engine is Engine.COLUMNS
     assert not on_spark("SELECT a FROM t LIMIT 1")
     assert not on_spark("SELECT count(*) FROM pg_class")
     assert on_spark("SELECT count(*) FROM generate_series(1, 100000000)")
-    shop.play("pub", "SET pgrepl.engine = local")
-    assert not on_spark("SELECT count(*) FROM t")
+    shop.play("pub", "SET pgrepl.engine = local", "SET pgrepl.local_rows = 0")
+    assert not on_spark("SELECT a FROM t ORDER BY b")
+
+
+def test_rows_within_the_bounds_are_counted_before_spark_is_asked(shop: Instance) -> None:
+    session, context = shop.session("pub"), Context(shop.session("pub"))
+    shop.play("pub", "CREATE TABLE many (a int, b int)", f"SET pgrepl.local_rows = {COLD if is_warm() else 1}")
+    shop.play(
+        "pub", "INSERT INTO many SELECT g, g % 100 FROM generate_series(1, 900) g", "DELETE FROM many WHERE a = 7"
+    )
+    for text, spark in (("b = 7", False), ("b < 5", True), ("b = 7 OR a > 0", True), ("b IN (3, 200)", False)):
+        query = analyzed(shop, f"SELECT a FROM many WHERE {text} ORDER BY b")
+        assert choose(session, query, context).on_spark is spark, text
+    assert choose(session, analyzed(shop, "SELECT a FROM many WHERE b = 7 ORDER BY b"), context).rows == 8
 
 
 def test_settings_refuse_what_they_do_not_know(shop: Instance) -> None:
@@ -117,7 +133,7 @@ def test_explain(shop: Instance) -> None:
     )
     assert found == [
         "Sort",
-        "  Engine: local",
+        "  Engine: local (6 rows, not more than 20000)",
         "  Sort Key: sum(u.n) DESC",
         "  ->  HashAggregate",
         "        Group Key: t.b",
@@ -138,7 +154,7 @@ def test_explain_analyze_carries_the_statement_out(shop: Instance) -> None:
     text = "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) DELETE FROM u WHERE n = 30"
     assert shop.play("pub", text, "SELECT count(*) FROM u") == [
         "Delete on u (actual rows=0 loops=1)",
-        "  Engine: local",
+        "  Engine: local (3 rows, not more than 20000)",
         "  ->  Lake Scan on u",
         "        Filter: (n = 30)",
         "        Files: 0 read, 0 skipped",

@@ -52,6 +52,11 @@ def wrong(session: Session, cases: list[Case]) -> list[tuple[str, Any, Any]]:
 def test_in_this_process(heading: str, session: Session) -> None:
     list(run(session, "SET pgrepl.engine = local"))
     assert wrong(session, GROUPS[heading]) == []
+    list(run(session, "SET pgrepl.local_rows = 0"))  # by whole columns where that is a way
+    try:
+        assert wrong(session, [case for case in GROUPS[heading] if " FROM " in case[0]]) == []
+    finally:
+        list(run(session, "RESET pgrepl.local_rows"))
 
 
 @pytest.mark.parametrize("heading", GROUPS)

@@ -9,11 +9,19 @@ import pytest
 
 from tests.harness.nodes import Nodes
 from tests.harness.pair import Pair
+from tests.harness.trio import Trio
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     made = Pair(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def trio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trio]:
+    made = Trio(tmp_path, monkeypatch)
     yield made
     made.close()
 

@@ -55,7 +55,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Hears every connection that is made from here on, by whichever session."""
     made = Asked()
-    connect = sqlite3.dbapi2.connect
+    connect = sqlite3.connect
 
     def heard(database: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:
         link = connect(database, *arguments, **options)
@@ -63,7 +63,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
             link.set_trace_callback(made.hear)
         return link
 
-    monkeypatch.setattr(sqlite3.dbapi2, "connect", heard)
+    monkeypatch.setattr(sqlite3, "connect", heard)
     return made
 
 
@@ -275,9 +275,9 @@ def test_processes_that_catch_up_beside_each_other_apply_each_change_once(warm: 
 
 
 KILLED = """
+import os
 import sys
 from pathlib import Path
-from pgrepl.lake import crash_points
 from tests.harness.database import Database
 
 sub = Database(Path(sys.argv[1]), "sub")
@@ -286,7 +286,7 @@ sub.catch_up()
 pub("INSERT INTO t VALUES (9, 'warm')")
 sub.catch_up()
 pub("UPDATE t SET b = 'changed' WHERE a = 2; INSERT INTO t VALUES (10, 'z'); DELETE FROM t WHERE a = 1")
-crash_points._wanted = sys.argv[2]
+os.environ["PGREPL_KILL_AT"] = sys.argv[2]
 sub.catch_up()
 """
 

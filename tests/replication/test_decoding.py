@@ -119,8 +119,8 @@ def test_messages_of_the_protocol_are_read_by_the_subscribers_decoder(instance: 
 
 
 def test_logical_messages_print_what_postgresql_17_printed(tmp_path: Path) -> None:
-    printed = play_pgrepl((HERE / "messages.sql").read_text("utf-8"), tmp_path)
-    assert printed.splitlines() == (HERE / "messages.out").read_text("utf-8").splitlines()
+    printed = play_pgrepl((HERE / "emit_message.sql").read_text("utf-8"), tmp_path)
+    assert printed.splitlines() == (HERE / "emit_message.out").read_text("utf-8").splitlines()
 
 
 def test_messages_of_other_databases_are_not_seen(instance: Instance) -> None:

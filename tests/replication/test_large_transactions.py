@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.lake.changes import changes_at
+from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 from pgrepl.replication.subscriber.apply import transactions
-from pgrepl.replication.wire import messages
+from pgrepl.replication.wire import message_files, messages
 from tests.harness.database import Rows
 from tests.harness.pair import Pair
 
@@ -28,10 +31,13 @@ INSERT INTO t SELECT g, 'again' FROM generate_series(5, 300, 5) g
 """
 
 
-@pytest.fixture(params=[messages.PORTION, 100], ids=["together", "in portions"])
+@pytest.fixture(params=["together", "in portions", "from files"])
 def portion(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(messages, "PORTION", request.param)
-    return int(request.param)
+    size = messages.PORTION if request.param == "together" else 100
+    monkeypatch.setattr(messages, "PORTION", size)
+    if request.param == "from files":  # what changed is more than some 60 rows that are held in memory
+        monkeypatch.setattr(message_files, "MESSAGE_BYTES", 1 << 20)
+    return size
 
 
 def ready(pair: Pair, table: str = PARTITIONED, options: str = "") -> None:
@@ -189,3 +195,29 @@ def test_rows_behind_a_restart_of_sequences_take_numbers_from_the_start(pair: Pa
         'new row for relation "t" violates check constraint "t_check"'
     ]
     assert pair.sub("INSERT INTO t VALUES (202) RETURNING i, s") == [("206", "202")]
+
+
+def test_changes_are_told_in_order_from_files(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair.pub("CREATE TABLE t (a int, b text, c numeric[])")
+    pair.pub("INSERT INTO t SELECT g, 'x', '{1.5}' FROM generate_series(1, 200) g")
+    pair.pub("ALTER TABLE t DROP b, ADD d date DEFAULT '2020-02-02'")
+    for statement in (
+        "UPDATE t SET a = -a WHERE a % 3 = 0",
+        "INSERT INTO t SELECT g, NULL, '2021-01-01' FROM generate_series(300, 400) g",
+        "DELETE FROM t WHERE a % 5 = 0",
+        "UPDATE t SET d = NULL WHERE a > 100; DELETE FROM t WHERE a < 100",
+    ):
+        pair.pub(statement)
+    session = pair.pub.session
+    session.transaction.begin_statement()
+    oid = find_relation(session, range_var(["t"])).oid
+    last = session.transaction.numbering.last_snapshot()
+    count = 0
+    for snapshot in range(last - 6, last + 1):
+        expected = list(changes_at(session, oid, snapshot))
+        with monkeypatch.context() as patched:
+            patched.setattr(message_files, "MESSAGE_BYTES", 4 << 20)
+            assert list(changes_in_order(session, oid, snapshot)) == expected
+        count += len(expected)
+    session.transaction.end_statement()
+    assert count > 400

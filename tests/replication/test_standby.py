@@ -17,8 +17,8 @@ from pgrepl.replication import standby as standby_room
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog
+from tests.harness.forked import pgrepl
 from tests.harness.nodes import LARGE, Node, Nodes
-from tests.harness.programs import pgrepl
 from tests.lake import duck
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from pgrepl.errors import PgError
 from tests.harness.database import Database, Rows
+from tests.harness.forked import pgrepl
 from tests.harness.nodes import Node
 from tests.harness.pair import Pair
-from tests.harness.programs import PATIENCE, pgrepl
+from tests.harness.programs import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replication_slots"

@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import PgError, Report
-from pgrepl.rows.changes import Change, Kind
+from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.statements.run import run
@@ -74,8 +74,8 @@ def test_the_row_that_fails_is_known_by_its_number(instance: Instance) -> None:
     rel = find_relation(session, RangeVar("t"))
 
     def failed(*values: int | None, entered: int | None = None) -> tuple[int | None, str]:
-        checks = prepare(session, rel, Kind.INSERT)
-        rows = (Change(rel.oid, new=(value,)) for value in values)
+        checks = prepare(session, rel, ModifyKind.INSERT)
+        rows = (ModifiedRow(rel.oid, new=(value,)) for value in values)
         with pytest.raises(PgError) as raised:
             checks.local(rows, entered=None if entered is None else lambda number: min(entered, number))
         return checks.failed, raised.value.sqlstate
@@ -118,7 +118,7 @@ def test_what_cascades_is_a_further_snapshot_of_the_same_transaction(instance: I
 
 def _snapshots(instance: Instance) -> list[tuple[str, str | None]]:
     session = instance.session("pub")
-    found = session.connection.exec_driver_sql(
+    found = session.link.execute(
         "SELECT changes_made, commit_extra_info FROM ducklake_snapshot_changes ORDER BY snapshot_id"
     )
     return [tuple(row) for row in found]  # type: ignore[misc]

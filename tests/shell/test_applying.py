@@ -14,7 +14,7 @@ import pytest
 
 from pgrepl import engine
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.cli import run as command_line
 from pgrepl.statements.run import run
 from tests.harness.programs import PATIENCE, eventually, started
@@ -139,10 +139,11 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(instance: Instance) -> None:
         "Engine",
     ]  # fmt: skip
     assert [cell.strip() for cell in t.split("|")] == [
-        "public.t", "i", "insert, delete", "a, b", "(a > 10)", "20", "0", "0", "0", "0", "local",
+        "public.t", "i", "insert, delete", "a, b", "(a > 10)", "20", "0", "0", "0", "0",
+        "local (20 rows, not more than 4999)",
     ]  # fmt: skip
     assert [cell.strip() for cell in u.split("|")] == [
-        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0", "local",
+        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0", "local (3 changes, not more than 20000)",
     ]  # fmt: skip
     assert instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid") == before
     assert instance.play("sub", "SELECT count(*) FROM u") == [("1",)]

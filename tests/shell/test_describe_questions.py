@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.programs import pgrepl
+from tests.harness.forked import pgrepl
 
 ROOT = Path(__file__).resolve().parents[2]
 

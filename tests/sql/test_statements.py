@@ -32,7 +32,7 @@ from pgrepl.sql.nodes import (
     MergeStmt,
     MergeWhen,
     MultiAssign,
-    OnConflict,
+    OnConflictClause,
     RangeFunction,
     RangeSubselect,
     RangeTableSample,
@@ -128,11 +128,11 @@ STAR = (ResTarget(ColumnRef((AStar(),), 7), location=7),)
             select_one(51), "USER", returning=(ResTarget(column("a", 70), location=70),))),
         ("INSERT INTO t DEFAULT VALUES", InsertStmt(table("t", 12), (), None)),
         ("INSERT INTO t SELECT 1 ON CONFLICT (a) WHERE b DO UPDATE SET c = DEFAULT WHERE d", InsertStmt(
-            table("t", 12), (), select_one(14), on_conflict=OnConflict(
+            table("t", 12), (), select_one(14), on_conflict=OnConflictClause(
                 False, (IndexElem("a", None, location=36),), column("b", 45), None,
                 (ResTarget(SetToDefault(65), "c", location=61),), column("d", 79), 23, 35))),
         ("INSERT INTO t SELECT 1 ON CONFLICT ON CONSTRAINT c DO NOTHING", InsertStmt(
-            table("t", 12), (), select_one(14), on_conflict=OnConflict(True, constraint="c", location=23))),
+            table("t", 12), (), select_one(14), on_conflict=OnConflictClause(True, constraint="c", location=23))),
         ("UPDATE ONLY t x SET a = 1, (b, c) = (2, 3) FROM u WHERE CURRENT OF k", UpdateStmt(
             RangeVar("t", inh=False, alias=Alias("x"), location=12),
             (ResTarget(integer(1, 24), "a", location=20),

@@ -7,10 +7,8 @@ modules; a warm one from one that has every module of pgrepl.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import pkgutil
 import shutil
 import sys
 import tempfile
@@ -20,13 +18,7 @@ import click  # noqa: F401  what takes long to load, and knows nothing of us
 import pyarrow.parquet  # noqa: F401
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
-
-def _everything() -> None:
-    import pgrepl
-
-    for module in pkgutil.walk_packages(pgrepl.__path__, "pgrepl."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+from tests.harness.forked import load_everything
 
 
 def _forked(arguments: list[str], output: int) -> int:
@@ -50,7 +42,7 @@ def _forked(arguments: list[str], output: int) -> int:
 def main(how: str, folder: str) -> None:
     commands = json.load(sys.stdin)
     if how == "warm":
-        _everything()
+        load_everything()
     else:
         assert not any(name.startswith("pgrepl") for name in sys.modules)
     here = Path(folder)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.programs import ROOT, environment, pgrepl
+from tests.harness.forked import pgrepl
+from tests.harness.programs import ROOT, environment
 
 SETUP = """
 CREATE DATABASE pub;

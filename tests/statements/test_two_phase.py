@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
-from tests.harness.programs import PATIENCE, eventually, pgrepl
+from tests.harness.forked import pgrepl
+from tests.harness.programs import PATIENCE, eventually
 from tests.lake.duck import close, duck
 
 ROOT = Path(__file__).resolve().parents[2]

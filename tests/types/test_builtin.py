@@ -94,9 +94,11 @@ def test_threads_that_ask_first_at_once_all_get_the_whole_answer() -> None:
     try:
         with ThreadPoolExecutor(threads) as pool:
             for _ in range(3):
-                table, together = builtin.Table("pg_proc", builtin.Proc), Barrier(threads)
+                table, together = builtin.BuiltinCatalog("pg_proc", builtin.Proc), Barrier(threads)
 
-                def ask(number: int, table: builtin.Table[builtin.Proc] = table, start: Barrier = together) -> int:
+                def ask(
+                    number: int, table: builtin.BuiltinCatalog[builtin.Proc] = table, start: Barrier = together
+                ) -> int:
                     start.wait(10)
                     return len(table.named("lower"))
 

@@ -43,7 +43,7 @@ TABLES = (
 def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
     if request.param == "spark":
         _: SparkSession = request.getfixturevalue("spark")
-    instance.play("pub", f"SET pgrepl.engine = {request.param}", *TABLES)
+    instance.play("pub", "SET pgrepl.engine = local", *TABLES, f"SET pgrepl.engine = {request.param}")
     return instance
 
 

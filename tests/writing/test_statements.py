@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
+from pgrepl.engine import Choice, Declined, Engine
 from pgrepl.errors import PgError
+from pgrepl.query import rowset
 from pgrepl.statements.run import run
+from pgrepl.writing import modify_spark
+from pgrepl.writing import run as writing_run
 from tests.harness.played import Instance
 from tests.lake.duck import duck
 
@@ -223,3 +229,34 @@ def test_rows_in_columns_are_text_to_duckdb(instance: Instance) -> None:
     assert duck(instance.folder / "catalog.db", "SELECT a, p FROM lake.pub.t ORDER BY a") == [
         ("1", '(1,"a, b")'), ("2", None), ("3", "(,)"), ("4", "(,c)"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["auto", "spark"])
+def test_a_statement_is_planned_and_its_engine_chosen_once(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """Also one for Spark, which is looked at under the catalog's lock and carried out without it."""
+    instance.play(
+        "pub",
+        "CREATE TABLE t (a int, n int)",
+        "INSERT INTO t VALUES (1, 0), (2, 0)",
+        f"SET pgrepl.engine = {engine}",
+    )
+    calls: list[str] = []
+
+    def counted(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            calls.append(name)
+            return answer(*args, **options)
+
+        return called
+
+    def declines(*_: object) -> None:
+        raise Declined("the test")
+
+    monkeypatch.setattr(writing_run, "plan", counted("plan", writing_run.plan))
+    monkeypatch.setattr(writing_run, "choose_to_modify", counted("choose", writing_run.choose_to_modify))
+    monkeypatch.setattr(modify_spark, "stage", counted("stage", declines))
+    monkeypatch.setattr(rowset, "choose", lambda *_, **__: Choice(Engine.LOCAL, "the test"))
+    assert instance.play("pub", "UPDATE t SET n = a WHERE a > 0") == ["UPDATE 2"]
+    assert calls == ["plan", "choose", *(["stage"] if engine == "spark" else [])]

@@ -17,10 +17,10 @@ def _oid(instance: Instance, name: str) -> int:
 
 
 def _said(instance: Instance) -> dict[str, object]:
-    found = instance.session("pub").connection.exec_driver_sql(
+    found = instance.session("pub").link.execute(
         "SELECT commit_extra_info FROM ducklake_snapshot_changes ORDER BY snapshot_id DESC LIMIT 1"
     )
-    said = json.loads(found.fetchone()[0])  # type: ignore[index]
+    said = json.loads(found[0][0])
     return dict(said["truncate"])
 
 

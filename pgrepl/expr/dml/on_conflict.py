@@ -16,11 +16,11 @@ from pgrepl.expr.transform import analyze_where, transform
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.typenames import collation_of_name
 from pgrepl.expr.walk import location_of
-from pgrepl.sql.nodes import ColumnRef, IndexElem, NullsOrder, OnConflict, SortDir
+from pgrepl.sql.nodes import ColumnRef, IndexElem, NullsOrder, OnConflictClause, SortDir
 from pgrepl.types.builtin import access_method_by_name, opclasses
 
 
-def transform_on_conflict(scope: Scope, clause: OnConflict, relation: Relation) -> Conflict:
+def transform_on_conflict(scope: Scope, clause: OnConflictClause, relation: Relation) -> Conflict:
     excluded: NsItem | None = None
     if not clause.do_nothing:
         excluded = scope.add_rte(relation_rte(relation, "excluded"))
@@ -38,7 +38,7 @@ def transform_on_conflict(scope: Scope, clause: OnConflict, relation: Relation) 
 
 
 def _arbiter(
-    scope: Scope, clause: OnConflict, relation: Relation
+    scope: Scope, clause: OnConflictClause, relation: Relation
 ) -> tuple[tuple[Inference, ...], Expr | None, int, frozenset[int]]:
     elements = [e for e in clause.elements if isinstance(e, IndexElem)]
     if not clause.do_nothing and not elements and clause.constraint is None:

@@ -17,7 +17,7 @@ from pgrepl.types.builtin import Proc
 _FAMILIES = (
     "comparison",
     "arithmetic",
-    "text",
+    "strings",
     "text_format",
     "like",
     "pattern",

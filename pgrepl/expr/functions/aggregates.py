@@ -89,6 +89,10 @@ class _Fold:
         if value is not None:
             self.value = value if self.value is None else self.function(self.value, value)
 
+    def add_part(self, total: Any, count: int) -> None:
+        """`total`: what so many values come to."""
+        self.add(total)
+
     def result(self) -> Any:
         return self.value
 
@@ -223,6 +227,11 @@ class _Average:
         if value is not None:
             self.count += 1
             self.total = value if self.total is None else self.function(self.total, value)
+
+    def add_part(self, total: Any, count: int) -> None:
+        """`total`: what so many values come to."""
+        self.count += count
+        self.total = total if self.total is None else self.function(self.total, total)
 
     def result(self) -> Any:
         return self.divide(self.total, self.count) if self.count else None

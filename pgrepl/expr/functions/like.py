@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
-from pgrepl.expr.functions.text import lower
+from pgrepl.expr.functions.strings import lower
 
 implements = Family()
 

@@ -8,7 +8,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
-from pgrepl.expr.functions.text import as_text, joined
+from pgrepl.expr.functions.strings import as_text, joined
 from pgrepl.sql import quote
 from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of

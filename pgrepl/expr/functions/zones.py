@@ -160,7 +160,9 @@ def make_date(year: int, month: int, day: int) -> int:
 def _time(hour: int, minute: int, second: float) -> int:
     """As float_time_overflows judges."""
     usecs = second * USECS_PER_SEC
-    if math.isnan(second) or not 0 <= hour <= 24 or not 0 <= minute < 60 or not 0 <= round(usecs) <= 60 * USECS_PER_SEC:
+    if not math.isfinite(second) or not 0 <= hour <= 24 or not 0 <= minute < 60:
+        raise _time_field(hour, minute, second)
+    if not 0 <= round(usecs) <= 60 * USECS_PER_SEC:
         raise _time_field(hour, minute, second)
     total = (hour * 60 + minute) * USECS_PER_MINUTE + round(usecs)
     if total > USECS_PER_DAY:
@@ -173,7 +175,9 @@ def _time_field(hour: int, minute: int, second: float) -> PgError:
 
 
 def _two_digits(second: float) -> str:
-    """A number as C's %02g prints it."""
+    """A number as %02g prints it."""
+    if not math.isfinite(second):
+        return "NaN" if second != second else "Infinity" if second > 0 else "-Infinity"
     return f"{second:g}".rjust(2, "0")
 
 

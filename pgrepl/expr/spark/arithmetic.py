@@ -1,8 +1,8 @@
 """Arithmetic of integers and floats.
 
-Integers overflow, and zero divides, with Spark's own errors: `lake.spark.pg_error` turns them into PostgreSQL's by the
-type they name, so every operation here is done in the type of its result. Floats are checked: Spark lets them become
-infinite.
+Integers overflow, and zero divides, with Spark's own errors, which `lake.spark_errors` turns into PostgreSQL's. The
+error has to tell the type, and since Spark 4.3 only a cast does: an operation of smallint or integer is done in a
+wider type, where nothing overflows, and cast back. Floats are checked: Spark lets them become infinite.
 """
 
 from __future__ import annotations
@@ -14,39 +14,37 @@ from pgrepl.expr.spark.functions import Call, native, template, widened
 from pgrepl.expr.spark.sql import Sql, Unchecked, cast, let, raised
 
 _TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_WIDER = {"SMALLINT": "INT", "INT": "BIGINT"}
 _SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
 
 
-def _operation(sign: str, result: str) -> Callable[[Call], Sql]:
+def _operation(write: Callable[..., str], result: str, within: str) -> Callable[[Call], Sql]:
+    """An operation done in the type `within`: what does not fit the result fails in the cast back."""
+
     def make(call: Call) -> Sql:
-        a, b = (widened(value, result) for value in call.values())
-        return Sql(f"({a} {sign} {b})", result)
+        text = write(*[widened(value, within) for value in call.values()])
+        return Sql(text if within == result else cast(text, result), result)
 
     return make
 
 
-def _quotient(result: str) -> Callable[[Call], Sql]:
-    """Integer division, done in bigint: the one quotient that does not fit fails in the cast back."""
-
-    def make(call: Call) -> Sql:
-        a, b = (widened(value, "BIGINT") for value in call.values())
-        return Sql(f"({a} div {b})" if result == "BIGINT" else cast(f"({a} div {b})", result), result)
-
-    return make
+def _infix(sign: str) -> Callable[[str, str], str]:
+    return lambda a, b: f"({a} {sign} {b})"
 
 
 for _prefix, _bits in INTEGERS.items():
+    _type = _TYPES[_bits]
     for _word, _sign in _SIGNS.items():
-        native(_prefix + _word)(_operation(_sign, _TYPES[_bits]))
-    native(_prefix + "div")(_quotient(_TYPES[_bits]))
+        native(_prefix + _word)(_operation(_infix(_sign), _type, _WIDER.get(_type, _type)))
+    native(_prefix + "div")(_operation(_infix("div"), _type, "BIGINT"))  # Spark's own type of a quotient
 
 for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
     _type = _TYPES[_bits]
     for _word, _sign in {"mod": "%", "and": "&", "or": "|", "xor": "^"}.items():
-        native(_prefix + _word)(_operation(_sign, _type))
-    template(f"{_prefix}um", _type, lambda a: f"(- {a})")
+        native(_prefix + _word)(_operation(_infix(_sign), _type, _type))
+    native(f"{_prefix}um")(_operation(lambda a: f"(- {a})", _type, _WIDER.get(_type, _type)))
+    native(f"{_prefix}abs")(_operation(lambda a: f"abs({a})", _type, _WIDER.get(_type, _type)))
     template(f"{_prefix}up", _type, lambda a: a)
-    template(f"{_prefix}abs", _type, lambda a: f"abs({a})")
     template(f"{_prefix}not", _type, lambda a: f"(~ {a})")
     if _bits > 16:
         template(f"{_prefix}shl", _type, lambda a, n: f"shiftleft({a}, {n})")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
+from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.functions import own
 from pgrepl.expr.functions.registry import source_of
@@ -58,7 +59,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
         return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=len(columns))
 
     body = rewrite(expr, replaced)
-    _check(body, compiler)
+    check_without_session(body, compiler.statement.context)
     arguments = [argument_form(node, sql) for node, sql in columns]
     volatile = any(is_volatile(node) for node in walk(body))
     program: dict[str, Any] = {
@@ -116,16 +117,15 @@ def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
     return sorted(found.items())
 
 
-def _check_random(source: str, compiler: Columns) -> None:
+def _check_random(source: str, context: Context) -> None:
     """Refuse random() after setseed(): its sequence depends on the order of rows."""
     from pgrepl.expr.functions import random
 
-    context = compiler.statement.context
     if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
         raise refuse("a random number after setseed()")
 
 
-def _check(body: tree.Expr, compiler: Columns) -> None:
+def check_without_session(body: tree.Expr, context: Context) -> None:
     """Refuse nodes that only a query can compute, names that need the catalog, and functions that need the session
     (nextval)."""
     for node in walk(body):
@@ -138,15 +138,15 @@ def _check(body: tree.Expr, compiler: Columns) -> None:
         for oid in functions_used(node):
             proc = proc_by_oid(oid)
             if proc is not None:
-                _check_function(proc, compiler)
+                _check_function(proc, context)
 
 
-def _check_function(proc: Proc, compiler: Columns) -> None:
+def _check_function(proc: Proc, context: Context) -> None:
     known = own(source_of(proc))
-    if known is None and compiler.statement.context.catalog_function(source_of(proc)) is not None:
+    if known is None and context.catalog_function(source_of(proc)) is not None:
         raise refuse(f"function {proc.name}")
     if known is not None and known.function.__module__.endswith(".random"):
-        _check_random(proc.src, compiler)
+        _check_random(proc.src, context)
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:

@@ -34,11 +34,11 @@ class FallBack:
 
     def register(self, spark: SparkSession) -> None:
         from pgrepl.expr.spark.worker import argument_types, function_of
-        from pgrepl.internals.pyspark import arrow_function
+        from pgrepl.internals.pyspark import arrow_function, check_types
 
-        function = arrow_function(
-            function_of(self.program), f"struct<v:{self.result},e:string>", argument_types(self.program)
-        )
+        types = argument_types(self.program)
+        check_types(self.result, types)
+        function = arrow_function(function_of(self.program), f"struct<v:{self.result},e:string>", types)
         spark.udf.register(self.name, function.asNondeterministic() if self.volatile else function)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import text as evaluator
+from pgrepl.expr.functions import strings as evaluator
 from pgrepl.expr.spark.compiler import NOT_CONSTANT
 from pgrepl.expr.spark.functions import Call, native, template
 from pgrepl.expr.spark.output import output_text

@@ -10,7 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.tree import Query, SortGroup
 from pgrepl.query.local.env import Env, Row
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.sorting import Key, same_keys, sort
+from pgrepl.query.local.sorting import SortKey, same_keys, sort
 from pgrepl.types.values import hash_form
 
 
@@ -45,14 +45,14 @@ class Finish:
         return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
 
 
-def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[Key]:
+def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[SortKey]:
     return [
-        Key(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first)  # type: ignore[misc]
+        SortKey(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first)  # type: ignore[misc]
         for g in groups
     ]
 
 
-def _unique(rows: Iterable[Row], keys: list[Key]) -> list[Row]:
+def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
     forms = [hash_form(key.type) for key in keys]
     seen: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -60,7 +60,7 @@ def _unique(rows: Iterable[Row], keys: list[Key]) -> list[Row]:
     return list(seen.values())
 
 
-def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[Key] | None) -> Iterable[Row]:
+def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:
     """Rows behind the limit are not even computed, but for the one that shows that there are no more ties."""
     if offset is not None and offset < 0:
         raise PgError("2201X", "OFFSET must not be negative")
@@ -83,7 +83,7 @@ def _after(found: Iterable[Row], first: int) -> Iterator[Row]:
     return islice(found, first, None)
 
 
-def _with_ties(rows: Iterable[Row], limit: int, ties: list[Key]) -> Iterator[Row]:
+def _with_ties(rows: Iterable[Row], limit: int, ties: list[SortKey]) -> Iterator[Row]:
     last: Row = ()
     for number, row in enumerate(rows):
         if number >= limit and not same_keys(ties, last, row):

@@ -10,7 +10,7 @@ from pgrepl.expr.tree import Expr, Query
 from pgrepl.expr.walk import query_exprs, rewrite, walk_deep, with_levels
 from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.sorting import Key, sort
+from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.query.shape import aggregates, at_home
 from pgrepl.types.values import hash_form, hashable, order_key
 
@@ -57,11 +57,11 @@ class Grouping:
         args = [self.evaluator.flat(with_levels(arg, -node.levelsup)) for arg in node.args]
         return tuple(next(resno for resno, key in self.keys if key == arg) for arg in args)
 
-    def _common_order(self) -> list[Key]:
+    def _common_order(self) -> list[SortKey]:
         """The first ORDER BY among the aggregates: all of them see the rows in it (make_pathkeys_for_groupagg)."""
         for aggregate in self.aggregates:
             if aggregate.order and aggregate.kind == "n":
-                return [Key(self.evaluator.compile(o.expr), o.sortop, o.nulls_first) for o in aggregate.order]
+                return [SortKey(self.evaluator.compile(o.expr), o.sortop, o.nulls_first) for o in aggregate.order]
         return []
 
     @property
@@ -181,7 +181,7 @@ class _Aggregate:
         members = state
         if self.order:
             keys = [
-                Key(lambda m, i=i: m[1][i], o.sortop, o.nulls_first)  # type: ignore[misc]
+                SortKey(lambda m, i=i: m[1][i], o.sortop, o.nulls_first)  # type: ignore[misc]
                 for i, (_, o) in enumerate(self.order)
             ]
             members = sort(members, keys)

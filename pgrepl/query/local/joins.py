@@ -26,7 +26,7 @@ from pgrepl.types.values import hash_form
 
 
 @dataclass
-class Plan:
+class JoinPlan:
     """Gives the combinations of some relations; `needs` are relations to its left that it refers to (LATERAL)."""
 
     relations: frozenset[int]
@@ -43,9 +43,9 @@ def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
     return frozenset(n.varno for n, level in nodes if isinstance(n, tree.Var) and n.levelsup == level)
 
 
-def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan) -> Plan:
+def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan) -> JoinPlan:
     """The whole FROM clause with WHERE."""
-    parts: list[Plan] = []
+    parts: list[JoinPlan] = []
     conditions: list[Expr] = []
     for item in query.from_:
         _flatten(query, item, evaluator, scan, parts, conditions)
@@ -54,7 +54,7 @@ def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan
 
 
 def _flatten(
-    query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, parts: list[Plan], conditions: list[Expr]
+    query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, parts: list[JoinPlan], conditions: list[Expr]
 ) -> None:
     if isinstance(item, Join) and item.kind in (JoinType.INNER, JoinType.CROSS):
         _flatten(query, item.left, evaluator, scan, parts, conditions)
@@ -64,11 +64,11 @@ def _flatten(
         parts.append(_plan(query, item, evaluator, scan))
 
 
-def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan) -> Plan:
+def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan) -> JoinPlan:
     if isinstance(item, RangeRef):
         return _plan_scan(query, item.varno, evaluator, scan)
     if item.kind in (JoinType.INNER, JoinType.CROSS):
-        parts: list[Plan] = []
+        parts: list[JoinPlan] = []
         conditions: list[Expr] = []
         _flatten(query, item, evaluator, scan, parts, conditions)
         return _combine(len(query.rtable), parts, conditions, evaluator)
@@ -83,7 +83,7 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan)
     return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
 
 
-def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Plan:
+def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> JoinPlan:
     entry = query.rtable[varno - 1]
     rows_of = scan(varno)
     size = len(query.rtable)
@@ -103,7 +103,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Pl
             combination[varno] = row
             yield combination
 
-    return Plan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION and entry.sample is None)
+    return JoinPlan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION and entry.sample is None)
 
 
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -124,7 +124,7 @@ def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tu
     return None
 
 
-def _combine(size: int, parts: list[Plan], conditions: list[Expr], evaluator: Evaluator) -> Plan:
+def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator: Evaluator) -> JoinPlan:
     if not parts:
         empty = evaluator.test(conditions)
 
@@ -133,7 +133,7 @@ def _combine(size: int, parts: list[Plan], conditions: list[Expr], evaluator: Ev
             if empty(Env(combination, env.outer)):
                 yield combination
 
-        return Plan(frozenset(), run_empty)
+        return JoinPlan(frozenset(), run_empty)
     waiting = list(conditions)
     everything = frozenset().union(*[p.relations for p in parts])
     outside = frozenset().union(*[p.needs for p in parts]) - everything
@@ -155,10 +155,10 @@ def _combine(size: int, parts: list[Plan], conditions: list[Expr], evaluator: Ev
         tests = [c for c in waiting if relations_of(c) <= known | outside]
         waiting[:] = [c for c in waiting if c not in tests]
         current = _inner_join(current, chosen, tests, evaluator)
-    return _filtered(Plan(current.relations, current.run, outside), waiting, evaluator)
+    return _filtered(JoinPlan(current.relations, current.run, outside), waiting, evaluator)
 
 
-def _next(known: frozenset[int], remaining: list[Plan], waiting: list[Expr]) -> Plan:
+def _next(known: frozenset[int], remaining: list[JoinPlan], waiting: list[Expr]) -> JoinPlan:
     """A part that an equality ties to what is there, else the first that needs nothing more."""
     possible = [p for p in remaining if p.needs <= known] or remaining
     for part in possible:
@@ -167,7 +167,7 @@ def _next(known: frozenset[int], remaining: list[Plan], waiting: list[Expr]) -> 
     return possible[0]
 
 
-def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
+def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
     if not tests:
         return plan
     for test in tests if plan.stable else ():
@@ -184,7 +184,7 @@ def _filtered(plan: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
             if passes(Env(merged(left, combination, plan.relations) if plan.needs else combination, env.outer)):
                 yield combination
 
-    return Plan(plan.relations, filtered, plan.needs)
+    return JoinPlan(plan.relations, filtered, plan.needs)
 
 
 def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -205,7 +205,7 @@ def _varies(expr: Expr) -> bool:
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
 
 
-def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan:
+def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> JoinPlan:
     """Rows by key, read once: a subquery that asks for one row at a time does not read the catalog each time."""
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
     own_form, form = hash_form(own.type), hash_form(other.type)
@@ -220,7 +220,7 @@ def _looked_up(plan: Plan, own: Expr, other: Expr, evaluator: Evaluator) -> Plan
         key = wanted(env)
         return () if key is None else tables[0].get(form(key), ())
 
-    return Plan(plan.relations, run, plan.needs)
+    return JoinPlan(plan.relations, run, plan.needs)
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
@@ -233,7 +233,7 @@ def merged(left: Combination, right: Combination, relations: Iterable[int]) -> C
 class _Matcher:
     """Finds what of the right side of a join goes with a combination of the left."""
 
-    def __init__(self, left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> None:
+    def __init__(self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> None:
         self.right = right
         self.lateral = bool(right.needs & left.relations)
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
@@ -286,7 +286,7 @@ def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: En
     return tuple(values)
 
 
-def _inner_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator) -> Plan:
+def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
     matcher = _Matcher(left, right, tests, evaluator)
     needs = (left.needs | right.needs) - left.relations
 
@@ -296,17 +296,17 @@ def _inner_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator
             for _, both in matcher.matches(combination, loaded, env):
                 yield both
 
-    return Plan(left.relations | right.relations, run, needs)
+    return JoinPlan(left.relations | right.relations, run, needs)
 
 
-def _beside(env: Env, left: Plan, needs: frozenset[int]) -> Iterable[Combination]:
+def _beside(env: Env, left: JoinPlan, needs: frozenset[int]) -> Iterable[Combination]:
     """The left side of a join; with the rows further to the left, if either side refers to them."""
     if not needs:
         return left.run(env)
     return (merged(env.rows, combination, left.relations) for combination in left.run(env))
 
 
-def _outer_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> Plan:
+def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> JoinPlan:
     matcher = _Matcher(left, right, tests, evaluator)
     needs = (left.needs | right.needs) - left.relations
 
@@ -324,4 +324,4 @@ def _outer_join(left: Plan, right: Plan, tests: list[Expr], evaluator: Evaluator
         if full:
             yield from (c for c in loaded.rows if id(c) not in matched)
 
-    return Plan(left.relations | right.relations, run, needs)
+    return JoinPlan(left.relations | right.relations, run, needs)

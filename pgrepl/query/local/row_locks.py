@@ -17,8 +17,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import ROW_MODES, LockKind, RelationMode, RowMode
-from pgrepl.catalog.lock_table import Wanted
-from pgrepl.catalog.locks import Busy, Wait
+from pgrepl.catalog.lock_table import LockRequest
+from pgrepl.catalog.locks import LockNotAvailable, Wait
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.range_table import TABLEOID
@@ -37,7 +37,7 @@ _AT_ONCE = 1000  # rows locked together where no LIMIT could make that too many
 
 
 @frozen
-class Mark:
+class LockedTable:
     """A table whose rows are locked: the way to it through the range tables, and the columns that say where a row
     stands. `mode` None: it is only joined, and stays as it was found."""
 
@@ -48,10 +48,10 @@ class Mark:
     table: int
 
 
-def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[Mark]]:
+def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[LockedTable]]:
     """The query with the places of its tables' rows as further columns."""
     _check_outer_joins(query)
-    marks: list[Mark] = []
+    marks: list[LockedTable] = []
     known = {mark.varno: mark for mark in query.row_marks}
     targets, rtable = list(query.targets), list(query.rtable)
 
@@ -66,7 +66,7 @@ def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[Mark]]:
         asked = known.get(varno)
         if is_user_table(entry):
             place, table = (add(Var(t, varno=varno, attnum=n)) for t, n in ((oids.TID, PLACE), (oids.OID, TABLEOID)))
-            marks.append(Mark((varno,), _mode(asked), _wait(asked), place, table))
+            marks.append(LockedTable((varno,), _mode(asked), _wait(asked), place, table))
         elif asked is not None and entry.subquery is not None and is_simple(entry.subquery):
             inner, below = with_places(entry.subquery, junk=False)
             rtable[varno - 1] = replace(entry, subquery=inner, columns=_columns(entry, inner))
@@ -75,7 +75,7 @@ def with_places(query: Query, *, junk: bool = True) -> tuple[Query, list[Mark]]:
                     add(Var(t, varno=varno, attnum=_attnum(inner, n)))
                     for t, n in ((oids.TID, mark.place), (oids.OID, mark.table))
                 )
-                marks.append(Mark((varno, *mark.path), mark.mode, mark.wait, place, table))
+                marks.append(LockedTable((varno, *mark.path), mark.mode, mark.wait, place, table))
     order = list(known)  # as the FOR clauses name them
     marks.sort(key=lambda mark: order.index(mark.path[0]) if mark.path[0] in known else len(order))
     return replace(query, targets=tuple(targets), rtable=tuple(rtable), row_marks=()), marks
@@ -147,7 +147,7 @@ class RowLocker:
     """Locks the rows of one query. `again` plays a query in the same surroundings."""
 
     def __init__(
-        self, session: Session, query: Query, marks: Sequence[Mark], again: Callable[[Query, Any], Iterable[Row]]
+        self, session: Session, query: Query, marks: Sequence[LockedTable], again: Callable[[Query, Any], Iterable[Row]]
     ) -> None:
         self._session = session
         self._query = replace(query, limit=None, offset=None, with_ties=False)
@@ -192,7 +192,7 @@ class RowLocker:
                 continue
             yield from islice(self._looked_at_again(standing, changes, env), 1)
 
-    def _lock(self, mark: Mark, rows: Sequence[Standing]) -> tuple[set[Standing], dict[Standing, Newer | None]]:
+    def _lock(self, mark: LockedTable, rows: Sequence[Standing]) -> tuple[set[Standing], dict[Standing, Newer | None]]:
         from pgrepl.rows.locking import lock_rows
 
         session = self._session
@@ -201,10 +201,10 @@ class RowLocker:
         tables = dict.fromkeys(row.table for row in rows)
         fresh = [oid for oid in tables if not locks.has_relation(oid, RelationMode.ROW_SHARE)]
         if fresh:
-            locks.take([Wanted(LockKind.RELATION, oid, 0, RelationMode.ROW_SHARE) for oid in fresh])
+            locks.take([LockRequest(LockKind.RELATION, oid, 0, RelationMode.ROW_SHARE) for oid in fresh])
         try:
             return lock_rows(session, rows, [mark.mode] * len(rows), verb="locking", blocked=mark.wait)
-        except Busy as busy:
+        except LockNotAvailable as busy:
             name = relation(session, busy.wanted.object).name
             raise PgError("55P03", f'could not obtain lock on row in relation "{name}"') from None
 

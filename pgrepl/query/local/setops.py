@@ -13,7 +13,7 @@ from pgrepl.expr.tree import Query, RangeRef, SetOperation
 from pgrepl.query.local.env import Env, Row, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
-from pgrepl.query.local.sorting import Key, sort
+from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.sql.nodes import CoercionForm, SetOp
 from pgrepl.types.values import hash_form
 
@@ -104,7 +104,7 @@ def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
     for row in rows:
         seen.setdefault(_row_key(row, forms), row)
     keys = [
-        Key(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
+        SortKey(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]

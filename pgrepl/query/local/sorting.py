@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Key:
+class SortKey:
     """One sort key: how its value is got, the < or > operator it is sorted by, where NULL goes."""
 
     value: Callable[[Any], Any]
@@ -31,7 +31,7 @@ class Key:
         return operator is not None and operator.name in (">", "~>~")
 
 
-def sort(items: Iterable[Item], keys: Sequence[Key]) -> list[Item]:
+def sort(items: Iterable[Item], keys: Sequence[SortKey]) -> list[Item]:
     """A stable sort, the last key first."""
     found = list(items)
     for key in reversed(keys):
@@ -46,7 +46,7 @@ def sort(items: Iterable[Item], keys: Sequence[Key]) -> list[Item]:
     return found
 
 
-def same_keys(keys: Sequence[Key], one: Any, two: Any) -> bool:
+def same_keys(keys: Sequence[SortKey], one: Any, two: Any) -> bool:
     """Neither comes before the other."""
     for key in keys:
         a, b = key.value(one), key.value(two)

@@ -13,7 +13,7 @@ from pgrepl.expr.tree import Expr, Query, SortGroup, Target, Window
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.sorting import Key, same_keys, sort
+from pgrepl.query.local.sorting import SortKey, same_keys, sort
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.values import hashable
 
@@ -74,8 +74,8 @@ class Windows:
         keys = [*window.partition, *window.order]
         return [*[(-key.resno, -key.sortop) for key in keys], (math.inf, 0.0)]
 
-    def keys(self, groups: Sequence[SortGroup]) -> list[Key]:
-        return [Key(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.nulls_first) for g in groups]
+    def keys(self, groups: Sequence[SortGroup]) -> list[SortKey]:
+        return [SortKey(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.nulls_first) for g in groups]
 
     def compile(self, expr: Expr | None) -> Compiled:
         return (lambda env: None) if expr is None else self._evaluator.compile(self._after(expr))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import Declined, choose
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Column, Cte, SetOperation
+from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.shape import sees_outside
-from pgrepl.query.size import extent_of
 from pgrepl.query.spark.fetch import batches
 from pgrepl.query.spark.level import Level, WithQuery
 from pgrepl.query.spark.setops import side

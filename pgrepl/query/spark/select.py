@@ -20,8 +20,8 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Query, SortGroup, Target
 from pgrepl.expr.walk import query_exprs, returns_set, rewrite, subqueries, walk, walk_deep
 from pgrepl.frozen import frozen
+from pgrepl.query.engine_choice import is_for_spark
 from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
-from pgrepl.query.size import is_for_spark
 from pgrepl.query.spark.job import Job, Text
 from pgrepl.query.spark.level import Level, WithQuery, is_place
 from pgrepl.query.spark.recursive import recursive_query

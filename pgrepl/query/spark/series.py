@@ -8,7 +8,7 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Expr, Rte
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import value_of
-from pgrepl.query.size import MANY, WHOLE_SERIES, series_length
+from pgrepl.query.engine_choice import MANY, WHOLE_SERIES, series_length
 from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.types import oids

@@ -15,10 +15,10 @@ from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import walk_deep
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
+from pgrepl.query.engine_choice import is_for_spark
 from pgrepl.query.local.env import Env
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.shape import depends, sees_outside
-from pgrepl.query.size import is_for_spark
 from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.query.spark.series import lateral_series, plain_series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pgrepl.catalog import configuration, copies, parameters
+from pgrepl.catalog import copies, parameters, system_settings
 from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
 from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.parameters import Parameter, Value
@@ -19,7 +19,7 @@ def _settings(session: Session) -> Iterator[Values]:
     if has_privs_of_role(session, session.role, ROLE_READ_ALL_SETTINGS):
         lines = {
             each.name: {"sourcefile": session.catalog.name, "sourceline": each.line}
-            for each in configuration.file_settings(session)
+            for each in system_settings.file_settings(session)
             if session.settings.source(each.name) == "configuration file"
         }
     for parameter in parameters.all_parameters():
@@ -40,7 +40,7 @@ def _settings(session: Session) -> Iterator[Values]:
 
 
 def _file_settings(session: Session) -> Iterator[Values]:
-    for each in configuration.file_settings(session):
+    for each in system_settings.file_settings(session):
         yield {
             "sourcefile": session.catalog.name, "sourceline": each.line, "seqno": each.number, "name": each.name,
             "setting": each.text, "applied": each.error is None, "error": each.error,

@@ -22,10 +22,10 @@ from pgrepl.query.system.forms import Provider, Values
 
 _TABLE_COUNTERS = (
     "seq_scan seq_tup_read n_tup_ins n_tup_upd n_tup_del n_mod_since_analyze n_ins_since_vacuum vacuum_count"
-    " analyze_count"
+    " autovacuum_count analyze_count"
 ).split()
-_NEVER = ("n_tup_hot_upd", "n_tup_newpage_upd", "autovacuum_count", "autoanalyze_count")
-_MOMENTS = ("last_seq_scan", "last_idx_scan", "last_vacuum", "last_analyze")
+_NEVER = ("n_tup_hot_upd", "n_tup_newpage_upd", "autoanalyze_count")
+_MOMENTS = ("last_seq_scan", "last_idx_scan", "last_vacuum", "last_autovacuum", "last_analyze")
 _BLOCKS = "heap_blks_read heap_blks_hit".split()
 _INDEX_BLOCKS = "idx_blks_read idx_blks_hit".split()
 _SLOT_COUNTERS = (
@@ -87,48 +87,23 @@ def _counted(session: Session) -> dict[str, dict[str, Any]]:
 
 
 def _of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
+    from pgrepl.lake.sizes import RowCounts, row_counts
+
     counted = _counted(session)
-    alive, dead = _rows_there(session)
+    counts = row_counts(session)
     indexed = {row.indrelid for row in rows(session, pg_index)}
     for table in _tables(session, wanted):
         known = counted.get(str(table.oid), {})
         has_index = table.oid in indexed or table.table_id is None
+        there = counts.get(table.table_id, RowCounts()) if table.table_id is not None else RowCounts()
         yield {
             "relid": table.oid, "schemaname": table.schema, "relname": table.name,
             **{name: known.get(name, 0) for name in _TABLE_COUNTERS}, **dict.fromkeys(_NEVER, 0),
             **{name: known.get(name) for name in _MOMENTS},
             "idx_scan": known.get("idx_scan", 0) if has_index else None,
             "idx_tup_fetch": known.get("idx_scan", 0) if has_index else None,
-            "n_live_tup": alive.get(table.table_id, 0), "n_dead_tup": dead.get(table.table_id, 0),
+            "n_live_tup": there.live, "n_dead_tup": there.dead,
         }  # fmt: skip
-
-
-def _rows_there(session: Session) -> tuple[dict[int | None, int], dict[int | None, int]]:
-    """By table, the rows that are alive and those that are deleted and still stand in files."""
-    from pgrepl.lake import sql
-    from pgrepl.lake.inlined import deletes_table, exists
-    from pgrepl.lake.table import inlined_tables
-
-    session.transaction.require_read()
-    link = session.link
-    alive: dict[int | None, int] = {}
-    dead: dict[int | None, int] = {}
-    for asked, counts, sign in (
-        (sql.LIVING_ROWS_BY_TABLE, alive, 1), (sql.DEAD_ROWS_BY_TABLE, alive, -1), (sql.DEAD_ROWS_BY_TABLE, dead, 1),
-    ):  # fmt: skip
-        for table_id, count in link.execute(asked):
-            counts[table_id] = counts.get(table_id, 0) + sign * int(count)
-    for (table_id,) in link.execute(sql.TABLES_WITH_INLINED_ROWS):
-        for inlined in inlined_tables(session, table_id):
-            found = link.execute(sql.count_living_inlined_rows(inlined.name))
-            alive[table_id] = alive.get(table_id, 0) + int(found[0][0])
-    for table_id in list(alive):
-        name = deletes_table(int(table_id or 0))
-        if exists(link, name):
-            gone = link.execute(sql.count_inlined_deletes(name))[0][0]
-            alive[table_id] -= int(gone)
-            dead[table_id] = dead.get(table_id, 0) + int(gone)
-    return alive, dead
 
 
 def _blocks_of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:

@@ -15,7 +15,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.replication.decoding.everything import decoded
-from pgrepl.replication.decoding.options import Given, protocol_options, text_options
+from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.standby_slots import sendable_lsn

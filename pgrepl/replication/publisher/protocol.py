@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.replication.wire.batch import SparkRows, WireBatch
+from pgrepl.replication.wire.batch import SparkCopyRows, WireBatch
 from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
-    from pgrepl.rows.staged import Staged
+    from pgrepl.lake.kernels.copy import KernelSource
+    from pgrepl.rows.staged import StagedRows
 
 
 class PublisherError(Exception):
@@ -102,8 +103,21 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, came: Came) -> Staged | None:
+    def stage(self, session: Session, table: Relation, came: Came) -> StagedRows | None:
         """What was staged; None: somebody has to look at them. `came` hears of rows and bytes."""
+        ...
+
+
+class LakeSources(Protocol):
+    """Rows in the files of a lake."""
+
+    @property
+    def estimate(self) -> int:
+        """About how many rows have to be looked at."""
+        ...
+
+    def sources(self) -> list[KernelSource]:
+        """The tables that they are in, in order; Unfit where the filter needs the publisher's session."""
         ...
 
 
@@ -114,8 +128,9 @@ class TableCopy:
     relation: SentRelation
     lsn: int
     rows: Iterator[Row]
-    spark: SparkRows | None = None  # the same rows for Spark, if they can be had so
+    spark: SparkCopyRows | None = None  # the same rows for Spark, if they can be had so
     direct: DirectRows | None = None  # the same without Spark
+    lake: LakeSources | None = None  # the same for kernels over Arrow
     count: int | None = None  # of the rows, if that is known before
     may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
 

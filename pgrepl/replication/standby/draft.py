@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import disk
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.connection import CatalogConnection
-from pgrepl.catalog.engine import place_file, sqlite_catalog
+from pgrepl.catalog.opening import place_file, sqlite_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
 from pgrepl.lake.expire import forget_removed
@@ -98,7 +98,7 @@ def publish_new(draft: Session, catalog: Path) -> None:
     target = path.with_name(path.name + ".new")
     with closing(sqlite3.connect(target)) as copy:
         os.chmod(target, 0o600)
-        _driver(draft.link).backup(copy)
+        draft.link.driver.backup(copy)
     disk.sync(target)
     place_file(target, catalog)
     target.unlink(missing_ok=True)
@@ -110,7 +110,7 @@ def publish(draft: Session, catalog: Path) -> None:
     try:
         with closing(sqlite3.connect(catalog, timeout=_LOCK_TIMEOUT)) as live:
             live.execute("PRAGMA synchronous = FULL")
-            _driver(draft.link).backup(live)
+            draft.link.driver.backup(live)
     except sqlite3.Error as problem:
         raise draft.catalog.failure(problem) from problem
 
@@ -119,13 +119,7 @@ def _back_up(link: CatalogConnection, path: Path) -> None:
     try:
         with closing(sqlite3.connect(path)) as copy:
             copy.execute("PRAGMA synchronous = OFF")  # a draft is nobody's
-            _driver(link).backup(copy)
+            link.driver.backup(copy)
         link.flush()  # what the standby has, the primary must not lose
     except sqlite3.Error as problem:
         raise PgError("58030", f'catalog "{link.catalog.name}" could not be copied: {problem}') from problem
-
-
-def _driver(link: CatalogConnection) -> sqlite3.Connection:
-    driver: Any = link.sqlalchemy.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)
-    return driver

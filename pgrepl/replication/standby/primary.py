@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.engine import open_catalog
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.recovery import is_standby
 from pgrepl.errors import PgError, unsupported
 from pgrepl.replication.libpq.conninfo import check_conninfo

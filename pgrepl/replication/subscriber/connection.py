@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import configuration, tables
+from pgrepl.catalog import system_settings, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.databases import database_or_none
 from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings
@@ -26,7 +26,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.conninfo import check_conninfo
 from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
-from pgrepl.replication.libpq.options import apply_options
+from pgrepl.replication.libpq.session_options import apply_options
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Unreachable
@@ -186,7 +186,7 @@ def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart:
 
 
 def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
-    from pgrepl.catalog.engine import open_catalog
+    from pgrepl.catalog.opening import open_catalog
 
     catalog = open_catalog(file)
     door = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
@@ -195,7 +195,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
             role, database, used_password = _admit(door, wish, options)
         there = door.elsewhere(database, role, apart=True)
         with reading(there):
-            configuration.start(there)
+            system_settings.start(there)
             apply_stored_settings(there, role, database)
             apply_options(there, options.get("options", ""))
     except BaseException:

@@ -23,6 +23,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.subscription import sync_slot_name
 from pgrepl.errors import PgError
+from pgrepl.lake import spark
 from pgrepl.lake.commit import Stale, check_unchanged
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.files import last_snapshot
@@ -43,7 +44,7 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.write import write
-from pgrepl.replication.subscriber.copy_spark import BulkCopy, stage_copy
+from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -124,13 +125,13 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
             raise SubscriptionChanged
         if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
-            if isinstance(received, BulkCopy):
+            if isinstance(received, StagedCopy):
                 received.discard()
             return None
         origin = catalog.origin_name(subscription.oid, relid)
         with receiver.as_owner(subscription):
             guarded(
-                lambda: received.write(origin) if isinstance(received, BulkCopy) else write(session, received, origin)
+                lambda: received.write(origin) if isinstance(received, StagedCopy) else write(session, received, origin)
             )
         state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
@@ -145,8 +146,8 @@ def _tree(session: Session, relid: int) -> list[Relation]:
     return [relation(session, oid) for oid in inheritors(session, relid)] if table.kind == "p" else []
 
 
-def _is_stale(session: Session, received: Player | BulkCopy, snapshot: int) -> bool:
-    relids = received.relids if isinstance(received, BulkCopy) else list(received.overlays)
+def _is_stale(session: Session, received: Player | StagedCopy, snapshot: int) -> bool:
+    relids = received.relids if isinstance(received, StagedCopy) else list(received.overlays)
     tables = [lake_table(session, relid).table_id for relid in relids]
     try:
         check_unchanged(session, tables, snapshot)
@@ -167,7 +168,7 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 def _received(
     receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
-) -> tuple[Player | BulkCopy, int, int]:
+) -> tuple[Player | StagedCopy, int, int]:
     """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
     large, unless a row is wrong: which one, and how, is found out row by row."""
     session = receiver.session
@@ -181,9 +182,13 @@ def _received(
             came = receiver.copy_begins(subscription.subname, table, source.count)
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
-            bulk = None if converted else stage_copy(session, table, source, sent, came)
-            if bulk is not None:
-                return bulk, source.lsn, bulk.count
+            staged = None
+            if not converted:
+                begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
+                with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):
+                    staged = stage_copy(session, table, source, sent, came, begins, receiver.check_stopped)
+            if staged is not None:
+                return staged, source.lsn, staged.count
             came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
             lines = _Lines(table.name, source.relation, binary=binary)
             return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)

@@ -7,7 +7,7 @@ way copies the table once more and finds the line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl import engine
@@ -15,12 +15,12 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import writing_told
-from pgrepl.replication.publisher.protocol import Came, TableCopy
+from pgrepl.replication.publisher.protocol import Came, LakeSources, TableCopy
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.routing_spark import SparkRouter
-from pgrepl.rows.staged import Staged
+from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import SparkIndex
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 _WORK = "initial copy"  # as pgrepl_stat_engine calls it
 
 
-class BulkCopy:
+class StagedCopy:
     """Staged rows of one table, or of the leaves of a partitioned one."""
 
-    def __init__(self, session: Session, staged: Sequence[Staged] = ()) -> None:
+    def __init__(self, session: Session, staged: Sequence[StagedRows] = ()) -> None:
         self._session = session
         self._snapshot = last_snapshot(session)
         self.staged = list(staged)
@@ -75,7 +75,7 @@ class BulkCopy:
     def _arrive(self, table: Relation, rows: DataFrame, *, bound: bool) -> None:
         from pgrepl.lake.stage import write_frame
 
-        staged = Staged(self._session, table, self._snapshot)
+        staged = StagedRows(self._session, table, self._snapshot)
         self.staged.append(staged)
         checks = SparkChecks(self._session, table, table, frozenset())
         rows = checks.checked(checks.complete(rows), bound=bound)
@@ -93,23 +93,40 @@ class BulkCopy:
         finally:
             rows.unpersist()
 
-    def _check_keys(self, staged: Staged) -> None:
+    def _check_keys(self, staged: StagedRows) -> None:
         """Those of deferrable constraints are checked by triggers, which do not fire here."""
         for info in unique_indexes(self._session, staged.relation):
             if info.immediate and staged.files:
                 SparkIndex(self._session, staged, info).check()
 
 
-def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentRelation, came: Came) -> BulkCopy | None:
-    """The rows as files. None: they are few, or something about them is for the exact way."""
+def stage_copy(
+    session: Session,
+    table: Relation,
+    source: TableCopy,
+    sent: SentRelation,
+    came: Came,
+    begins_again: Callable[[], Came],
+    check: Callable[[], None],
+) -> StagedCopy | None:
+    """The rows as files. None: they are few, or something about them is for the exact way. `came` is told of rows, and
+    another when the copy begins anew; `check` raises what ends the work."""
     if source.direct is not None and engine.choose_direct(source.direct.size).engine is engine.Engine.COLUMNS:
         direct = source.direct.stage(session, table, came)
         if direct is not None:
             engine.done(session, _WORK, engine.Engine.COLUMNS)
-            return BulkCopy(session, [direct])
+            return StagedCopy(session, [direct])
+    if source.lake is not None:
+        choice = engine.choose_kernels(session, source.lake.estimate)
+        if choice.engine is not engine.Engine.LOCAL:
+            try:
+                return _by_kernels(session, table, source.lake, sent, came, choice, check)
+            except engine.Declined as reason:
+                session.notice("DEBUG1", f'table "{table.name}" is not copied by kernels: {reason}')
+                came = begins_again()
     if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
         return None
-    copy = BulkCopy(session)
+    copy = StagedCopy(session)
     try:
         with writing_told(session, came):
             copy.fill(table, sent, source.spark.frame())
@@ -128,3 +145,27 @@ def stage_copy(session: Session, table: Relation, source: TableCopy, sent: SentR
         return copy
     copy.discard()
     return None
+
+
+def _by_kernels(
+    session: Session,
+    table: Relation,
+    source: LakeSources,
+    sent: SentRelation,
+    came: Came,
+    choice: engine.Choice,
+    check: Callable[[], None],
+) -> StagedCopy | None:
+    from pgrepl.lake.kernels.copy import WrongRow
+    from pgrepl.replication.subscriber.copy_columns import stage_columns
+
+    try:
+        with writing_told(session, came):
+            staged = stage_columns(session, table, source, sent, on_spark=choice.on_spark, check=check)
+    except (PgError, WrongRow) as error:
+        if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):
+            raise  # no row is to blame
+        engine.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
+        return None
+    engine.done(session, _WORK, choice.engine)
+    return StagedCopy(session, [staged])

@@ -17,7 +17,7 @@ from pgrepl.catalog import processes, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.copies import Copying
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import one
@@ -365,7 +365,7 @@ class Receiver:
                     raise
                 locks.release()  # who waits for what it has waited for before goes first
 
-    def _is_taken(self, wanted: Wanted, ticket: int) -> bool:
+    def _is_taken(self, wanted: LockRequest, ticket: int) -> bool:
         self.check_stopped()
         return self.session.transaction.locks.is_taken(wanted, ticket)
 

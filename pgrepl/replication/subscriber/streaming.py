@@ -35,11 +35,11 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         end = end if upto is None else min(end, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
-        bulk = (
-            guarded(lambda: _bulk(receiver, subscription, position, publisher, start, end)) if limit is None else None
-        )
-        if bulk is not None:
-            applied, reached = bulk
+        by_columns = None
+        if limit is None:
+            by_columns = guarded(lambda: _by_columns(receiver, subscription, position, publisher, start, end))
+        if by_columns is not None:
+            applied, reached = by_columns
         else:
             stream = publisher.transactions(
                 catalog.slot_of(subscription),
@@ -142,7 +142,7 @@ class _Received:
 # --- applying ---------------------------------------------------------------------------------------------------------
 
 
-def _bulk(
+def _by_columns(
     receiver: Receiver,
     subscription: tables.pg_subscription,
     position: int,

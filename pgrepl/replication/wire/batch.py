@@ -104,8 +104,24 @@ class Kept:
     size: int  # bytes that the values which were not sent take
 
 
+class RelationMessages(Protocol):
+    """All messages of one relation in a batch, however many there are."""
+
+    @property
+    def relation(self) -> SentRelation: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def until(self, seq: int) -> RelationMessages:
+        """Only the messages before a sequence number."""
+        ...
+
+    def whole(self) -> RelationChanges: ...
+
+
 class RelationChanges(Protocol):
-    """All messages of one relation in a batch, in order."""
+    """Messages of one relation, in order: all of a batch, or a part of them."""
 
     @property
     def relation(self) -> SentRelation: ...
@@ -159,17 +175,13 @@ class RelationChanges(Protocol):
         in the Spark form of the column's type; `ordered`: in the order of the messages."""
         ...
 
-    def until(self, seq: int) -> RelationChanges:
-        """Only the messages before a sequence number."""
-        ...
-
 
 @frozen
 class WireBatch:
     """Transactions in commit order, and what is sent of them."""
 
     transactions: Sequence[BatchTransaction]
-    changes: tuple[RelationChanges, ...]
+    changes: tuple[RelationMessages, ...]
     truncates: tuple[tuple[int, TruncateMessage], ...] = ()  # with their sequence numbers
     forget: Callable[[], None] | None = None
 
@@ -191,7 +203,7 @@ class WireBatch:
             self.forget()
 
 
-class SparkRows(Protocol):
+class SparkCopyRows(Protocol):
     """The rows of a copy."""
 
     @property

@@ -1,26 +1,34 @@
-"""Messages of one relation as columns, kept in a file of this machine: what a batch of a server's changes is made of.
+"""Messages of one relation as columns, kept in files of this machine: what a batch larger than memory is made of.
 
-Decoded portions go one after the other into an Arrow file, which is mapped into memory when it is asked for: a batch
-costs memory for its numbers only, however large its rows are. What Spark is to read is written for it as Parquet.
+They come in portions, which go into Arrow files of a bounded number of messages each. A file is mapped into memory when
+it is asked for: a batch costs memory for what is looked at, however large it is. Beside the messages' heads (sequence
+number, operation, whether there is an old row) a file has the new rows and the old ones, one behind the other.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.replication.wire.batch import AT, DELETE, FIRST_STORED, Kept, RelationChanges
-from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import spill_folders, storage
+from pgrepl.lake.spark_result import result_folder
+from pgrepl.replication.wire.batch import DELETE, INSERT
+from pgrepl.replication.wire.messages import MESSAGE_BYTES, SentColumn, SentRelation
 from pgrepl.types import oids
+from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
 
 Numbers = npt.NDArray[Any]
 
@@ -28,8 +36,7 @@ _TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB)
 _CAST = frozenset(
     (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 )
-_ROWS_IN_FILE = 250_000
-_BYTES_IN_FILE = 1 << 29  # about: Arrow holds texts of 2 GiB together
+_HEADS, _NEW, _OLD = "heads", "new", "old"
 
 
 def is_typed(typoid: int, typmod: int) -> bool:
@@ -47,194 +54,189 @@ def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
     return texts if texts.type == kind else pc.cast(texts, kind)
 
 
+class MessageFolder:
+    """Where the files of a batch are: those of this process in the machine's temporary folder, those that Spark is to
+    read where its machines find them."""
+
+    def __init__(self, data_path: str) -> None:
+        self._data_path = data_path
+        self._stack = ExitStack()
+        self._own: str | None = None
+        self._shared: str | None = None
+
+    def path(self, relation: SentRelation) -> str:
+        """With which the names of the relation's files begin."""
+        if self._own is None:
+            self._own = spill_folders.make(spill_folders.CHANGES)
+            self._stack.callback(shutil.rmtree, self._own, ignore_errors=True)
+        return f"{self._own}/{relation.relid}"
+
+    def new_path(self) -> str:
+        """Names a file that Spark can read."""
+        if self._shared is None:
+            self._shared = self._stack.enter_context(result_folder(self._data_path))
+        return self._shared + storage.new_name()
+
+    def close(self) -> None:
+        """The files are needed no more."""
+        self._stack.close()
+
+
+def most_held(session: Session, width: int) -> int:
+    """How many messages with rows of so many bytes are held in memory together."""
+    room = int(session.settings.value("logical_decoding_work_mem")) << 10
+    return max(1, room // (MESSAGE_BYTES + width))
+
+
+@frozen
+class Decoded:
+    """Some messages of one relation. `new` are the rows of those that are no DELETE; `old` those of the ones that have
+    an old row, by place, of which only the places of the key count; `unchanged`, by place, which of the new rows were
+    sent without the value (see wire.UNCHANGED)."""
+
+    op: Numbers
+    has_old: Numbers
+    new: Sequence[pa.Array]
+    old: Mapping[int, pa.Array]
+    unchanged: Mapping[int, Numbers]
+
+
 class MessageWriter:
     """Takes the messages of one relation in portions."""
 
-    def __init__(self, relation: SentRelation, path: str) -> None:
-        import pyarrow as pa
-
+    def __init__(self, relation: SentRelation, path: str, most: int) -> None:
+        """`most`: messages from which on another file is begun."""
         self.relation = relation
-        self.path = path
-        self._numbers: list[tuple[Numbers, Numbers, Numbers]] = []
-        self._unchanged: dict[int, list[tuple[int, Numbers]]] = {}  # by place, where portions with such values begin
-        self._count = 0
-        fields = []
-        for place, column in enumerate(relation.columns):
-            kind = form(column.type, column.typmod).arrow()
-            if column.is_key:
-                fields.append(pa.field(f"o{place}", kind))
-            fields.append(pa.field(f"n{place}", kind))
-        self._schema = pa.schema(fields)
-        self._sink = pa.OSFile(path, "wb")
-        self._writer = pa.ipc.new_file(self._sink, self._schema)
+        self._path = path
+        self._most = most
+        self._files: list[MessageFile] = []
+        self._open: _OpenFile | None = None
 
-    def write(self, seq: Numbers, made: dict[str, pa.Array]) -> None:
-        """The columns that pgoutput_columns.changes makes."""
-        import pyarrow as pa
+    def write(self, seq: Numbers, made: Decoded) -> None:
+        if self._open is None:
+            self._open = _OpenFile(self.relation, f"{self._path}.{len(self._files)}", made)
+        self._open.write(seq, made)
+        if self._open.count >= self._most:
+            self._roll()
 
-        arrays = []
-        for field in self._schema:
-            column = self.relation.columns[int(field.name[1:])]
-            texts = made.get(field.name)
-            arrays.append(pa.nulls(len(seq), field.type) if texts is None else typed_array(column, texts))
-        for place in range(len(self.relation.columns)):
-            if f"u{place}" in made:
-                flags = made[f"u{place}"].to_numpy(zero_copy_only=False)
-                self._unchanged.setdefault(place, []).append((self._count, flags))
-        self._count += len(seq)
-        op = made["op"].to_numpy().astype(np.uint8)
-        self._numbers.append((seq, op, made["has_old"].to_numpy(zero_copy_only=False)))
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+    def _roll(self) -> None:
+        file, self._open = self._open, None
+        if file is not None:
+            self._files.append(file.close())
 
-    def close(self, new_path: Callable[[], str]) -> MessageFile:
-        self._writer.close()
-        self._sink.close()
-        seq, op, has_old = (np.concatenate(parts) for parts in zip(*self._numbers, strict=True))
-        unchanged = {}
-        for place, parts in self._unchanged.items():
-            unchanged[place] = np.zeros(len(seq), np.bool_)
-            for start, flags in parts:
-                unchanged[place][start : start + len(flags)] = flags
-        return MessageFile(self.relation, self.path, seq, op, has_old, unchanged, new_path)
+    def close(self) -> tuple[MessageFile, ...]:
+        self._roll()
+        return tuple(self._files)
 
     def abandon(self) -> None:
-        if not self._sink.closed:
-            self._writer.close()
-            self._sink.close()
+        file, self._open = self._open, None
+        if file is not None:
+            with suppress(PgError):  # a full disk is full for the end of the file, too
+                file.close()
 
 
-class MessageFile:
-    """All messages of one relation in a batch (RelationChanges)."""
+class _OpenFile:
+    def __init__(self, relation: SentRelation, path: str, first: Decoded) -> None:
+        """`first` comes first: values are kept in the types that they have there."""
+        import pyarrow as pa
 
-    def __init__(
-        self,
-        relation: SentRelation,
-        path: str,
-        seq: Numbers,
-        op: Numbers,
-        has_old: Numbers,
-        unchanged: Mapping[int, Numbers],
-        new_path: Callable[[], str],
-        kept: Mapping[int, Kept] | None = None,
-    ) -> None:
-        """`new_path` names a file that Spark can read."""
-        self.relation = relation
-        self.seq, self.op, self.has_old = seq, op, has_old
-        self.unchanged = unchanged
+        self.count = 0
         self._path = path
-        self._new_path = new_path
-        self._kept = kept or {}
+        self._kinds = tuple([array.type for array in first.new])
+        olds = [str(place) for place, column in enumerate(relation.columns) if column.is_key]
+        self._schemas = {
+            _HEADS: pa.schema([("seq", pa.int64()), ("op", pa.uint8()), ("has_old", pa.bool_())]),
+            _NEW: pa.schema([(str(place), kind) for place, kind in enumerate(self._kinds)]),
+            _OLD: pa.schema([(place, self._kinds[int(place)]) for place in olds]),
+        }
+        self._sinks, self._writers = {}, {}
+        for name, schema in self._schemas.items():
+            with storage.writing(f"{path}.{name}"):
+                self._sinks[name] = pa.OSFile(f"{path}.{name}", "wb")
+                self._writers[name] = pa.ipc.new_file(self._sinks[name], schema)
+        self._counts = {_NEW: 0, _OLD: 0}
+        self._size = 0
+        self._searches = False
+        self._unchanged: dict[int, list[Numbers]] = {}  # by place the numbers of new rows
 
-    @property
-    def count(self) -> int:
-        return len(self.seq)
-
-    def until(self, seq: int) -> RelationChanges:
-        end = int(np.searchsorted(self.seq, seq))
-        part = self.seq[:end], self.op[:end], self.has_old[:end]
-        unchanged = {place: flags[:end] for place, flags in self.unchanged.items() if flags[:end].any()}
-        return MessageFile(self.relation, self._path, *part, unchanged, self._new_path)
-
-    def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
-        part = self.seq, self.op, self.has_old
-        return MessageFile(self.relation, self._path, *part, {}, self._new_path, kept)
-
-    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
-        if old or not self._kept:
-            return self._sent(places, messages, old=old)
-        as_sent = iter(self._sent([place for place in places if place not in self._kept], messages, old=False))
-        return [self._with(place, messages) if place in self._kept else next(as_sent) for place in places]
-
-    def _with(self, place: int, messages: Numbers) -> pa.Array:
-        """Values of a place, some of which come from elsewhere."""
+    def write(self, seq: Numbers, made: Decoded) -> None:
         import pyarrow as pa
 
-        kept = self._kept[place]
-        source = kept.source[messages]
-        stored = np.flatnonzero(source < 0)
-        (found,) = self._sent([place], np.where(source < 0, messages, source), old=False)
-        if not len(stored):
-            return found
-        at = np.arange(len(messages))
-        at[stored] = len(messages) + FIRST_STORED - source[stored]
-        return pa.concat_arrays([found, kept.stored]).take(pa.array(at))
+        heads = [pa.array(seq), pa.array(made.op.astype(np.uint8, copy=False)), pa.array(made.has_old)]
+        self._put(_HEADS, heads)
+        news, olds = np.count_nonzero(made.op != DELETE), np.count_nonzero(made.has_old)
+        if news and len(self._schemas[_NEW]):
+            self._put(_NEW, made.new)
+            self._size += sum(array.nbytes for array in made.new)
+        if olds and len(self._schemas[_OLD]):
+            self._put(_OLD, [made.old[int(field.name)] for field in self._schemas[_OLD]])
+        for place, flags in made.unchanged.items():
+            self._unchanged.setdefault(place, []).append(np.flatnonzero(flags) + self._counts[_NEW])
+        self._counts[_NEW] += int(news)
+        self._counts[_OLD] += int(olds)
+        self.count += len(seq)
+        self._searches = self._searches or bool((made.op != INSERT).any())
 
-    def _sent(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
+    def _put(self, name: str, arrays: Sequence[pa.Array]) -> None:
         import pyarrow as pa
 
-        if not len(messages):
-            return [pa.array([], self._type(place)) for place in places]
-        first, last = int(messages.min()), int(messages.max())
-        table = self._table().slice(first, last + 1 - first)
-        numbers = pa.array(messages - first)
-        one_piece = len(messages) == len(table) and bool((messages[1:] > messages[:-1]).all())
-        found = []
-        for place in places:
-            if old and not self.relation.columns[place].is_key:
-                found.append(pa.nulls(len(messages), self._type(place)))
-                continue
-            column = table.column(f"{'o' if old else 'n'}{place}").combine_chunks()
-            found.append(column if one_piece else column.take(numbers))
+        schema = self._schemas[name]
+        arrays = [a if a.type == f.type else plain_array(a).cast(f.type) for a, f in zip(arrays, schema, strict=True)]
+        with storage.writing(f"{self._path}.{name}"):
+            self._writers[name].write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+    def close(self) -> MessageFile:
+        for name, writer in self._writers.items():
+            with storage.writing(f"{self._path}.{name}"):
+                writer.close()
+                self._sinks[name].close()
+        unchanged = {place: np.concatenate(parts) for place, parts in self._unchanged.items()}
+        news, olds = self._counts[_NEW], self._counts[_OLD]
+        return MessageFile(self._path, self.count, news, olds, self._size, self._searches, self._kinds, unchanged)
+
+
+@frozen
+class Heads:
+    """Of all messages of a file; `new` and `old` are the numbers of their rows in it."""
+
+    seq: Numbers
+    op: Numbers
+    has_old: Numbers
+    new: Numbers
+    old: Numbers
+
+
+@frozen
+class MessageFile:
+    """Some messages of one relation, in order."""
+
+    path: str
+    count: int
+    news: int
+    olds: int
+    size: int  # of the new rows, in bytes
+    searches: bool  # some are no INSERT
+    kinds: tuple[Any, ...]  # the Arrow types of the columns
+    unchanged: Mapping[int, Numbers]  # by place the numbers of the new rows without the value
+
+    def heads(self, count: int | None = None) -> Heads:
+        """Of so many of the first messages."""
+        table = self.table(_HEADS).slice(0, self.count if count is None else count)
+        seq, op, has_old = (plain_array(column).to_numpy(zero_copy_only=False) for column in table.columns)
+        new = np.cumsum(op != DELETE, dtype=np.int64) - 1
+        return Heads(seq, op, has_old, new, np.cumsum(has_old, dtype=np.int64) - 1)
+
+    def seq(self, count: int) -> Numbers:
+        """The sequence numbers of so many of the first messages."""
+        found: Numbers = plain_array(self.table(_HEADS).column("seq").slice(0, count)).to_numpy()
         return found
 
-    def prepare(self, places: Sequence[int], most: int) -> None:
-        """They stand in a file that is mapped into memory."""
+    def rows(self, *, old: bool) -> pa.Table:
+        """By place; only mapped into memory."""
+        return self.table(_OLD if old else _NEW)
 
-    def fits(self, places: Sequence[int], most: int) -> bool:
-        table = self._table()
-        size: int = sum(table.column(f"n{place}").nbytes for place in places)
-        return size + sum(self._kept[place].size for place in places if place in self._kept) <= most
-
-    def _type(self, place: int) -> pa.DataType:
-        column = self.relation.columns[place]
-        kind: pa.DataType = form(column.type, column.typmod).arrow()
-        return kind
-
-    def _table(self) -> pa.Table:
+    def table(self, name: str) -> pa.Table:
         import pyarrow as pa
 
-        with pa.memory_map(self._path) as source:
-            return pa.ipc.open_file(source).read_all().slice(0, self.count)
-
-    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        from pyspark.sql.types import LongType, StructField, StructType
-
-        from pgrepl.lake import spark
-        from pgrepl.lake.scan import spark_path
-        from pgrepl.lake.spark_types import spark_type
-
-        wanted = self.op != DELETE if chosen is None else (self.op != DELETE) & chosen
-        fields = [StructField(AT, LongType())]
-        for place in places:
-            column = self.relation.columns[place]
-            fields.append(StructField(f"s{place}", spark_type(form(column.type, column.typmod).spark)))
-        paths = self._write_rows(places, np.flatnonzero(wanted))
-        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in paths])
-        return frame.orderBy(AT) if ordered else frame
-
-    def _write_rows(self, places: Sequence[int], at: Numbers) -> list[str]:
-        """Parquet files with these messages, as many as there are processors to read them."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        from pgrepl.lake import storage
-        from pgrepl.types.lake_arrays import plain_array
-
-        table = self._table()
-        size = sum(table.column(f"n{place}").nbytes for place in places) + sum(k.size for k in self._kept.values())
-        each = min(_ROWS_IN_FILE, -(-len(at) // (os.cpu_count() or 1)), _BYTES_IN_FILE * self.count // max(1, size))
-        each = max(1, each)
-        paths = []
-        for start in range(0, max(1, len(at)), each):
-            part = at[start : start + each]
-            sent = table.select([f"n{place}" for place in places if place not in self._kept]).take(pa.array(part))
-            columns = [
-                self._with(place, part) if place in self._kept else plain_array(sent.column(f"n{place}"))
-                for place in places
-            ]
-            names = [AT, *(f"s{place}" for place in places)]
-            rows = pa.Table.from_arrays([pa.array(part), *columns], names=names)
-            paths.append(self._new_path())
-            with storage.writing(paths[-1]), storage.open_output(paths[-1]) as output:
-                pq.write_table(rows, output, store_schema=False, use_dictionary=False, compression="snappy")
-        return paths
+        with pa.memory_map(f"{self.path}.{name}") as source:
+            return pa.ipc.open_file(source).read_all()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pgrepl.frozen import frozen
+from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.pgoutput import (
     COLUMN_COUNT,
@@ -58,10 +59,8 @@ def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
     return found
 
 
-def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Array]:
-    """The columns op, has_old, o…, n… and u… of messages that begin at these positions (see message_files)."""
-    import pyarrow as pa
-
+def changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
+    """The messages that begin at these positions; values as text."""
     width = len(relation.columns)
     operation, tag = data[at], data[at + TAG_AT]
     if not np.isin(tag, (NEW_TUPLE, KEY_TUPLE, OLD_TUPLE)).all():
@@ -69,22 +68,19 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> dict[str, pa.Ar
     has_old, has_new = tag != NEW_TUPLE, operation != DELETE_TYPE
     first = at + TUPLE_AT
     new_at = first.copy()
-    made: dict[str, pa.Array] = {
-        "op": pa.array(operation.astype(np.int8)),
-        "has_old": pa.array(has_old),
-    }
+    olds: dict[int, pa.Array] = {}
     if has_old.any():
         old, behind = _walk(data, first[has_old], width)
         new_at[has_old] = behind + 1
-        for place, column in enumerate(old):
-            if relation.columns[place].is_key:
-                made[f"o{place}"] = _texts(data, column, has_old)
+        olds = {place: _texts(data, column) for place, column in enumerate(old) if relation.columns[place].is_key}
     new, _ = _walk(data, new_at[has_new], width)
+    unchanged = {}
+    updated = operation[has_new] == UPDATE_TYPE  # an INSERT has NULL where a value was not sent (slot_store_data)
     for place, column in enumerate(new):
-        made[f"n{place}"] = _texts(data, column, has_new)
-    if (operation == UPDATE_TYPE).any():
-        made |= _unchanged(new, operation == UPDATE_TYPE, has_new)
-    return made
+        flags = (column.kind == UNCHANGED_VALUE) & updated
+        if flags.any():
+            unchanged[place] = flags
+    return Decoded(operation, has_old, [_texts(data, column) for column in new], olds, unchanged)
 
 
 def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numbers]:
@@ -104,14 +100,8 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numb
     return found, at
 
 
-def _texts(data: Bytes, column: ColumnSpans, rows: Flags) -> pa.Array:
-    """The values of a column, NULL in rows that have no such tuple."""
-    if rows.all():
-        return text_array(data, column.start, column.length, column.present)
-    start, length = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    present = np.zeros(len(rows), np.bool_)
-    start[rows], length[rows], present[rows] = column.start, column.length, column.present
-    return text_array(data, start, length, present)
+def _texts(data: Bytes, column: ColumnSpans) -> pa.Array:
+    return text_array(data, column.start, column.length, column.present)
 
 
 def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> pa.Array:
@@ -132,20 +122,3 @@ def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> 
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string_view(), count, buffers).cast(pa.string())
-
-
-def _unchanged(columns: list[ColumnSpans], updates: Flags, rows: Flags) -> dict[str, pa.Array]:
-    """u{place} for the places where an UPDATE did not send its value: of which messages that is so. An INSERT has NULL
-    there (slot_store_data)."""
-    import pyarrow as pa
-
-    made: dict[str, pa.Array] = {}
-    for place, column in enumerate(columns):
-        flags = column.kind == UNCHANGED_VALUE
-        if flags.any():
-            whole = np.zeros(len(rows), np.bool_)
-            whole[rows] = flags
-            whole &= updates
-            if whole.any():
-                made[f"u{place}"] = pa.array(whole)
-    return made

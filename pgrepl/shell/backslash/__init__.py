@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from pgrepl.errors import PgError
-from pgrepl.shell.backslash.command import COMMANDS, Command, Entry, Loop, RunFile
+from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Entry, Loop, RunFile
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.connection import internal_error
 from pgrepl.shell.lexer import Lexer
@@ -39,7 +39,7 @@ _BRANCHING = MODULES["branches"]
 
 def handle_slash(shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> Outcome:
     """Run the command whose backslash the lexer has just read; `loop` is None for -c."""
-    command = Command(shell, lexer, loop, run_file)
+    command = BackslashCommand(shell, lexer, loop, run_file)
     if shell.restrict_key is not None and command.name != "unrestrict":
         shell.error("backslash commands are restricted; only \\unrestrict is allowed")
         outcome = Outcome.FAILED
@@ -59,7 +59,7 @@ def handle_slash(shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFil
     return outcome
 
 
-def _run(command: Command) -> Outcome:
+def _run(command: BackslashCommand) -> Outcome:
     shell, name = command.shell, command.name
     active = command.active
     if shell.interactive and not active and name not in _BRANCHING:
@@ -88,7 +88,7 @@ def _run(command: Command) -> Outcome:
     return outcome
 
 
-def _guarded(command: Command, entry: Entry) -> Outcome | bool:
+def _guarded(command: BackslashCommand, entry: Entry) -> Outcome | bool:
     """Run it; what it meets and should not is an error like any other."""
     try:
         return entry.run(command)
@@ -99,7 +99,7 @@ def _guarded(command: Command, entry: Entry) -> Outcome | bool:
     return False
 
 
-def _eat_extra(command: Command) -> None:
+def _eat_extra(command: BackslashCommand) -> None:
     """Warn of arguments that the command did not ask for, as they are written: nothing in them is run."""
     shell = command.shell
     active = command.active

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.shell import interrupt
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.execute import NOT_CONNECTED
 from pgrepl.shell.results import remember_error
 from pgrepl.shell.shell import Shell
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 @command("apply")
-def apply(c: Command) -> bool:
+def apply(c: BackslashCommand) -> bool:
     return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.round(wait=True))
 
 
 @command("sync")
-def sync(c: Command) -> bool:
+def sync(c: BackslashCommand) -> bool:
     return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.synchronize(wait=True))
 
 
@@ -49,12 +49,12 @@ def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker]
 def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
     from pgrepl.replication.log import log_beside
     from pgrepl.replication.subscriber.launcher import Launcher
-    from pgrepl.shell.applying_progress import Lines
+    from pgrepl.shell.applying_progress import ProgressLines
 
     assert shell.connection is not None
     session = shell.connection.session
     shell.stdout.flush()
-    lines = Lines(shell.say)
+    lines = ProgressLines(shell.say)
     launcher = Launcher(session, log_beside(session), names=names, observer=lines)
     errors = []
     try:

@@ -2,13 +2,13 @@ r"""`\if`, `\elif`, `\else`, `\endif`. They run in branches that are not taken a
 
 from __future__ import annotations
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.variables import parse_bool
 
 
 @command("if", always=True)
-def begin(c: Command) -> bool:
+def begin(c: BackslashCommand) -> bool:
     stack = c.shell.conditionals
     if not stack.active:
         stack.push(Branch.IGNORED)
@@ -23,7 +23,7 @@ def begin(c: Command) -> bool:
 
 
 @command("elif", always=True)
-def otherwise_if(c: Command) -> bool:
+def otherwise_if(c: BackslashCommand) -> bool:
     stack = c.shell.conditionals
     if stack.branch is Branch.TRUE:
         _remember(c)
@@ -43,7 +43,7 @@ def otherwise_if(c: Command) -> bool:
 
 
 @command("else", always=True)
-def otherwise(c: Command) -> bool:
+def otherwise(c: BackslashCommand) -> bool:
     stack = c.shell.conditionals
     if stack.branch is Branch.TRUE:
         _remember(c)
@@ -57,7 +57,7 @@ def otherwise(c: Command) -> bool:
 
 
 @command("endif", always=True)
-def end(c: Command) -> bool:
+def end(c: BackslashCommand) -> bool:
     stack = c.shell.conditionals
     if not stack:
         return _misplaced(c)
@@ -67,13 +67,13 @@ def end(c: Command) -> bool:
     return True
 
 
-def _misplaced(c: Command) -> bool:
+def _misplaced(c: BackslashCommand) -> bool:
     problem = "cannot occur after \\else" if c.shell.conditionals else "no matching \\if"
     c.shell.error(f"\\{c.name}: {problem}")
     return False
 
 
-def _is_true(c: Command, what: str) -> bool:
+def _is_true(c: BackslashCommand, what: str) -> bool:
     expression = " ".join(c.words())
     value = parse_bool(expression)
     if value is None:
@@ -81,12 +81,12 @@ def _is_true(c: Command, what: str) -> bool:
     return bool(value)
 
 
-def _remember(c: Command) -> None:
+def _remember(c: BackslashCommand) -> None:
     length = len(c.query) if c.query is not None else None
     c.shell.conditionals.remember(length, c.lexer.save())
 
 
-def _discard(c: Command) -> None:
+def _discard(c: BackslashCommand) -> None:
     """Drop the query text of the branch just skipped."""
     length, lexer = c.shell.conditionals.remembered()
     if c.query is not None and length is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.shell.outcome import Outcome
 
 
-class Person(Protocol):
+class HasHistory(Protocol):
     def history(self, *, for_file: bool) -> list[str] | None: ...
 
 
@@ -29,7 +29,7 @@ class Loop(Protocol):
     @property
     def previous(self) -> str: ...
     @property
-    def person(self) -> Person | None: ...
+    def person(self) -> HasHistory | None: ...
 
 
 class RunFile(Protocol):
@@ -38,7 +38,7 @@ class RunFile(Protocol):
     def __call__(self, shell: Shell, name: str | None, *, relative: bool = False) -> int: ...
 
 
-class Command:
+class BackslashCommand:
     """Its name, and its arguments one by one."""
 
     def __init__(self, shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> None:
@@ -86,7 +86,7 @@ class Command:
         return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
-Run = Callable[[Command], "Outcome | bool"]
+Run = Callable[[BackslashCommand], "Outcome | bool"]
 
 
 @frozen

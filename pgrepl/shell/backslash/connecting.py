@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
 from pgrepl.shell.execute import run_hidden
 from pgrepl.shell.slash_lexer import Argument
@@ -14,7 +14,7 @@ _REUSE = "-reuse-previous="
 
 
 @command("c", "connect")
-def connect(c: Command) -> bool:
+def connect(c: BackslashCommand) -> bool:
     first = _connect_argument(c)
     reuse: bool | None = None
     if first is not None and first.startswith(_REUSE):
@@ -44,7 +44,7 @@ def connect(c: Command) -> bool:
     return True
 
 
-def _connect_argument(c: Command) -> str | None:
+def _connect_argument(c: BackslashCommand) -> str | None:
     """A bare `-` stands for "as it is"."""
     argument = c.argument(Argument.SQL_IDENTIFIER_HACK, semicolon=True)
     if argument is None or (not argument.quote and argument.text in ("", "-")):
@@ -53,7 +53,7 @@ def _connect_argument(c: Command) -> str | None:
 
 
 def _target(
-    c: Command, database: str | None, user: str | None, host: str | None, port: str | None, *, reuse: bool
+    c: BackslashCommand, database: str | None, user: str | None, host: str | None, port: str | None, *, reuse: bool
 ) -> ConnectTarget:
     old = c.shell.connection
     base = old.target if reuse and old is not None else c.shell.defaults
@@ -68,7 +68,7 @@ def _target(
     return replace(base, user=user) if user is not None else base
 
 
-def _keep_or_drop(c: Command, message: str) -> None:
+def _keep_or_drop(c: BackslashCommand, message: str) -> None:
     """A person keeps the connection there was; a script must not go on in the wrong place, so it loses it."""
     shell = c.shell
     if shell.interactive:
@@ -83,7 +83,7 @@ def _keep_or_drop(c: Command, message: str) -> None:
         shell.sync_variables()
 
 
-def _switch(c: Command, connection: Connection) -> None:
+def _switch(c: BackslashCommand, connection: Connection) -> None:
     shell, old = c.shell, c.shell.connection
     shell.connection = connection
     shell.sync_variables()
@@ -95,7 +95,7 @@ def _switch(c: Command, connection: Connection) -> None:
 
 
 @command("conninfo")
-def connection_information(c: Command) -> bool:
+def connection_information(c: BackslashCommand) -> bool:
     connection = c.shell.connection
     if connection is None:
         c.shell.say("You are currently not connected to a database.")
@@ -108,7 +108,7 @@ def connection_information(c: Command) -> bool:
 
 
 @command("encoding")
-def encoding(c: Command) -> bool:
+def encoding(c: BackslashCommand) -> bool:
     shell = c.shell
     name = c.word()
     if name is None:
@@ -121,7 +121,7 @@ def encoding(c: Command) -> bool:
 
 
 @command("password")
-def password(c: Command) -> bool:
+def password(c: BackslashCommand) -> bool:
     from pgrepl.catalog.passwords import encrypt_password
 
     shell = c.shell
@@ -146,7 +146,7 @@ def password(c: Command) -> bool:
 
 
 @command("restrict")
-def restrict(c: Command) -> bool:
+def restrict(c: BackslashCommand) -> bool:
     key = c.word(semicolon=True)
     if not key:
         return c.missing_argument()
@@ -155,7 +155,7 @@ def restrict(c: Command) -> bool:
 
 
 @command("unrestrict", rest=Argument.WHOLE_LINE)
-def unrestrict(c: Command) -> bool:
+def unrestrict(c: BackslashCommand) -> bool:
     key = c.word(Argument.WHOLE_LINE, semicolon=True)
     if not key:
         return c.missing_argument()

@@ -15,7 +15,7 @@ import subprocess
 from typing import IO, cast
 
 from pgrepl.frozen import frozen
-from pgrepl.shell.backslash.command import Command, command, expand_tilde
+from pgrepl.shell.backslash.command import BackslashCommand, command, expand_tilde
 from pgrepl.shell.copydata import command_source
 from pgrepl.shell.execute import send_query
 from pgrepl.shell.input import CopySource, standard_input
@@ -159,7 +159,7 @@ def parse(text: str, *, standard_strings: bool) -> SlashCopy:
 
 
 @command("copy", rest=Argument.WHOLE_LINE)
-def copy(c: Command) -> bool:
+def copy(c: BackslashCommand) -> bool:
     shell = c.shell
     text = c.word(Argument.WHOLE_LINE)
     if text is None:

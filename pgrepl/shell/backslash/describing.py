@@ -2,12 +2,12 @@ r"""`\d` and its family, `\l`, `\z`: the words are read here, the answers are `s
 
 from __future__ import annotations
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.outcome import Outcome
 
 
 @command("describe")
-def describe(c: Command) -> Outcome:
+def describe(c: BackslashCommand) -> Outcome:
     from pgrepl.shell import describe as describing
 
     patterns = []
@@ -19,7 +19,7 @@ def describe(c: Command) -> Outcome:
     return Outcome.UNKNOWN if known is None else Outcome.NEXT if known else Outcome.FAILED
 
 
-def _more_patterns(c: Command) -> list[str]:
+def _more_patterns(c: BackslashCommand) -> list[str]:
     r"""`\df` and `\do` take the types of arguments, `\drds` a database, `\dAc` and its like a second pattern."""
     name = c.name
     if name.startswith(("df", "do")):

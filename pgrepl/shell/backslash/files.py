@@ -6,13 +6,13 @@ import os
 import subprocess
 
 from pgrepl.shell import streams
-from pgrepl.shell.backslash.command import Command, command, expand_tilde
+from pgrepl.shell.backslash.command import BackslashCommand, command, expand_tilde
 from pgrepl.shell.shell import SUCCESS
 from pgrepl.shell.slash_lexer import Argument
 
 
 @command("i", "include", "ir", "include_relative")
-def include(c: Command) -> bool:
+def include(c: BackslashCommand) -> bool:
     name = c.word(semicolon=True)
     if name is None:
         return c.missing_argument()
@@ -20,13 +20,13 @@ def include(c: Command) -> bool:
 
 
 @command("o", "out", rest=Argument.FILE_OR_PIPE)
-def output(c: Command) -> bool:
+def output(c: BackslashCommand) -> bool:
     name = c.word(Argument.FILE_OR_PIPE, semicolon=True)
     return c.shell.send_output_to(expand_tilde(name) if name else None)
 
 
 @command("echo", "qecho", "warn")
-def echo(c: Command) -> bool:
+def echo(c: BackslashCommand) -> bool:
     shell = c.shell
     stream = {"echo": shell.stdout, "qecho": shell.query_out, "warn": shell.stderr}[c.name]
     between, newline = "", "\n"
@@ -42,7 +42,7 @@ def echo(c: Command) -> bool:
 
 
 @command("!", rest=Argument.WHOLE_LINE)
-def shell_escape(c: Command) -> bool:
+def shell_escape(c: BackslashCommand) -> bool:
     text = c.word(Argument.WHOLE_LINE)
     c.shell.stdout.flush()
     if text is None:
@@ -53,7 +53,7 @@ def shell_escape(c: Command) -> bool:
 
 
 @command("cd")
-def change_folder(c: Command) -> bool:
+def change_folder(c: BackslashCommand) -> bool:
     folder = c.word(semicolon=True)
     if folder is None:
         folder = os.path.expanduser("~")
@@ -66,7 +66,7 @@ def change_folder(c: Command) -> bool:
 
 
 @command("s")
-def history(c: Command) -> bool:
+def history(c: BackslashCommand) -> bool:
     shell = c.shell
     name = c.word(semicolon=True)
     person = c.loop.person if c.loop is not None else None

@@ -2,36 +2,36 @@ r"""`\a \C \f \H \pset \t \T \x`: how results are printed."""
 
 from __future__ import annotations
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.pset import listing, set_option
 
 
-def _set(c: Command, name: str, value: str | None) -> bool:
+def _set(c: BackslashCommand, name: str, value: str | None) -> bool:
     return set_option(c.shell, name, value, quiet=c.shell.quiet)
 
 
 @command("a")
-def align(c: Command) -> bool:
+def align(c: BackslashCommand) -> bool:
     return _set(c, "format", "unaligned" if c.shell.options.format == "aligned" else "aligned")
 
 
 @command("C")
-def title(c: Command) -> bool:
+def title(c: BackslashCommand) -> bool:
     return _set(c, "title", c.word(semicolon=True))
 
 
 @command("f")
-def field_separator(c: Command) -> bool:
+def field_separator(c: BackslashCommand) -> bool:
     return _set(c, "fieldsep", c.word())
 
 
 @command("H", "html")
-def html(c: Command) -> bool:
+def html(c: BackslashCommand) -> bool:
     return _set(c, "format", "aligned" if c.shell.options.format == "html" else "html")
 
 
 @command("pset")
-def print_option(c: Command) -> bool:
+def print_option(c: BackslashCommand) -> bool:
     name, value = c.word(), c.word()
     if name is None:
         c.shell.stdout.write(listing(c.shell.options))
@@ -40,15 +40,15 @@ def print_option(c: Command) -> bool:
 
 
 @command("t")
-def tuples_only(c: Command) -> bool:
+def tuples_only(c: BackslashCommand) -> bool:
     return _set(c, "tuples_only", c.word(semicolon=True))
 
 
 @command("T")
-def table_attributes(c: Command) -> bool:
+def table_attributes(c: BackslashCommand) -> bool:
     return _set(c, "tableattr", c.word())
 
 
 @command("x")
-def expanded(c: Command) -> bool:
+def expanded(c: BackslashCommand) -> bool:
     return _set(c, "expanded", c.word(semicolon=True))

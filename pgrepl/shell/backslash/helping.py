@@ -2,14 +2,14 @@ r"""`\? \h \copyright \errverbose \q`."""
 
 from __future__ import annotations
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.report import message_text
 from pgrepl.shell.slash_lexer import Argument
 
 
 @command("?")
-def slash_help(c: Command) -> bool:
+def slash_help(c: BackslashCommand) -> bool:
     from pgrepl.shell.help import show_commands, show_options, show_variables
 
     topic = c.word()
@@ -18,7 +18,7 @@ def slash_help(c: Command) -> bool:
 
 
 @command("h", "help", rest=Argument.WHOLE_LINE)
-def sql_help(c: Command) -> bool:
+def sql_help(c: BackslashCommand) -> bool:
     from pgrepl.shell.sql_help import show_sql_help
 
     show_sql_help(c.shell, c.word(Argument.WHOLE_LINE, semicolon=True))
@@ -26,7 +26,7 @@ def sql_help(c: Command) -> bool:
 
 
 @command("copyright")
-def copyright_notice(c: Command) -> bool:
+def copyright_notice(c: BackslashCommand) -> bool:
     from pgrepl.shell.help import show_copyright
 
     show_copyright(c.shell)
@@ -34,7 +34,7 @@ def copyright_notice(c: Command) -> bool:
 
 
 @command("errverbose")
-def verbose_error(c: Command) -> bool:
+def verbose_error(c: BackslashCommand) -> bool:
     if c.shell.last_error is None:
         c.shell.say("There is no previous error.")
     else:
@@ -44,5 +44,5 @@ def verbose_error(c: Command) -> bool:
 
 
 @command("q", "quit")
-def leave(c: Command) -> Outcome:
+def leave(c: BackslashCommand) -> Outcome:
     return Outcome.QUIT

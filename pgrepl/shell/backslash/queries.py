@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pgrepl.shell.backslash.command import Command, command, expand_tilde
+from pgrepl.shell.backslash.command import BackslashCommand, command, expand_tilde
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.pset import set_option
 from pgrepl.shell.slash_lexer import Argument
@@ -13,7 +13,7 @@ from pgrepl.writing.copy.programs import exit_reason
 
 
 @command("g", "gx", always=True)
-def send(c: Command) -> Outcome:
+def send(c: BackslashCommand) -> Outcome:
     """`\\g [(OPTION[=VALUE] …)] [FILE or |COMMAND]`."""
     name = c.word(Argument.FILE_OR_PIPE)
     if name is not None and name.startswith("("):
@@ -29,12 +29,12 @@ def send(c: Command) -> Outcome:
     return Outcome.SEND
 
 
-def _save_options(c: Command) -> None:
+def _save_options(c: BackslashCommand) -> None:
     if c.shell.next.saved_options is None:
         c.shell.next.saved_options = c.shell.options
 
 
-def _one_time_options(c: Command, option: str | None) -> bool:
+def _one_time_options(c: BackslashCommand, option: str | None) -> bool:
     ok, closed = True, False
     while not closed:
         if option is None:
@@ -57,31 +57,31 @@ def _one_time_options(c: Command, option: str | None) -> bool:
 
 
 @command("gset")
-def store(c: Command) -> Outcome:
+def store(c: BackslashCommand) -> Outcome:
     c.shell.next.set_prefix = c.word() or ""
     return Outcome.SEND
 
 
 @command("gdesc")
-def describe(c: Command) -> Outcome:
+def describe(c: BackslashCommand) -> Outcome:
     c.shell.next.describe = True
     return Outcome.SEND
 
 
 @command("gexec")
-def execute_result(c: Command) -> Outcome:
+def execute_result(c: BackslashCommand) -> Outcome:
     c.shell.next.execute = True
     return Outcome.SEND
 
 
 @command("bind")
-def bind(c: Command) -> bool:
+def bind(c: BackslashCommand) -> bool:
     c.shell.next.bind = c.words()
     return True
 
 
 @command("crosstabview")
-def crosstab(c: Command) -> Outcome:
+def crosstab(c: BackslashCommand) -> Outcome:
     c.shell.next.crosstab = [c.word(semicolon=True) for _ in range(4)]
     return Outcome.SEND
 
@@ -89,13 +89,13 @@ def crosstab(c: Command) -> Outcome:
 # --- the query buffer ------------------------------------------------------------------------------------------------
 
 
-def _current_query(c: Command) -> str:
+def _current_query(c: BackslashCommand) -> str:
     """What `\\g` would send."""
     return c.loop.query.text or c.loop.previous if c.loop is not None else ""
 
 
 @command("p", "print")
-def show(c: Command) -> bool:
+def show(c: BackslashCommand) -> bool:
     text = _current_query(c)
     if text:
         c.shell.say(text)
@@ -105,7 +105,7 @@ def show(c: Command) -> bool:
 
 
 @command("r", "reset")
-def reset(c: Command) -> bool:
+def reset(c: BackslashCommand) -> bool:
     c.lexer.query.text = ""
     c.lexer.reset()
     if not c.shell.quiet:
@@ -114,7 +114,7 @@ def reset(c: Command) -> bool:
 
 
 @command("w", "write", rest=Argument.FILE_OR_PIPE)
-def write(c: Command) -> bool:
+def write(c: BackslashCommand) -> bool:
     shell = c.shell
     name = c.word(Argument.FILE_OR_PIPE, semicolon=True)
     if c.loop is None:
@@ -145,7 +145,7 @@ def write(c: Command) -> bool:
 
 
 @command("e", "edit")
-def edit(c: Command) -> Outcome:
+def edit(c: BackslashCommand) -> Outcome:
     from pgrepl.shell.editor import edit_query
 
     shell, loop = c.shell, c.loop
@@ -182,7 +182,7 @@ def edit(c: Command) -> Outcome:
 
 
 @command("watch")
-def watch(c: Command) -> bool:
+def watch(c: BackslashCommand) -> bool:
     from pgrepl.shell.watch import Watch, watch_query_buffer
 
     settings = _watch_settings(c)
@@ -211,7 +211,7 @@ _WATCH_WRONG = {
 }
 
 
-def _watch_settings(c: Command) -> dict[str, float | int] | None:
+def _watch_settings(c: BackslashCommand) -> dict[str, float | int] | None:
     """`[i=]SECONDS c=COUNT m=ROWS`, None after a complaint."""
     settings: dict[str, float | int] = {}
     while (word := c.word(semicolon=True)) is not None:

@@ -2,7 +2,7 @@ r"""Commands of psql that pgrepl does not have: functions, large objects. They a
 
 from __future__ import annotations
 
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
 
@@ -10,13 +10,13 @@ _LARGE_OBJECTS = ("lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink")
 
 
 @command("ef", "ev", "sf", "sf+", "sv", "sv+", rest=Argument.WHOLE_LINE)
-def refuse(c: Command) -> bool:
+def refuse(c: BackslashCommand) -> bool:
     c.shell.error(f"\\{c.name} is not supported")
     return False
 
 
 @command("lo_")
-def large_object(c: Command) -> Outcome:
+def large_object(c: BackslashCommand) -> Outcome:
     c.word(semicolon=True)
     c.word(semicolon=True)
     if c.name not in _LARGE_OBJECTS:

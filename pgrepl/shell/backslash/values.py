@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from pgrepl.shell import interrupt
-from pgrepl.shell.backslash.command import Command, command
+from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.input import standard_input
 from pgrepl.shell.variables import parse_bool
 
 
 @command("set")
-def set_variable(c: Command) -> bool:
+def set_variable(c: BackslashCommand) -> bool:
     name = c.word()
     if name is None:
         for variable, value in c.shell.variables:
@@ -21,13 +21,13 @@ def set_variable(c: Command) -> bool:
 
 
 @command("unset")
-def unset_variable(c: Command) -> bool:
+def unset_variable(c: BackslashCommand) -> bool:
     name = c.word()
     return c.shell.variables.set(name, None) if name is not None else c.missing_argument()
 
 
 @command("getenv")
-def get_environment(c: Command) -> bool:
+def get_environment(c: BackslashCommand) -> bool:
     variable, name = c.word(), c.word()
     if variable is None or name is None:
         return c.missing_argument()
@@ -36,7 +36,7 @@ def get_environment(c: Command) -> bool:
 
 
 @command("setenv")
-def set_environment(c: Command) -> bool:
+def set_environment(c: BackslashCommand) -> bool:
     name, value = c.word(), c.word()
     if name is None:
         return c.missing_argument()
@@ -51,7 +51,7 @@ def set_environment(c: Command) -> bool:
 
 
 @command("prompt")
-def prompt(c: Command) -> bool:
+def prompt(c: BackslashCommand) -> bool:
     first, second = c.word(), c.word()
     if first is None:
         return c.missing_argument()
@@ -74,7 +74,7 @@ def prompt(c: Command) -> bool:
 
 
 @command("timing")
-def timing(c: Command) -> bool:
+def timing(c: BackslashCommand) -> bool:
     value = c.word()
     ok = True
     if value is None:

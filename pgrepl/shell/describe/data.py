@@ -31,7 +31,7 @@ from pgrepl.expr.definitions import (
 )
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.matching import matching_relations
-from pgrepl.shell.describe.patterns import Pattern
+from pgrepl.shell.describe.patterns import NamePattern
 from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import type_of
 from pgrepl.shell.describe.relations import KINDS
@@ -41,7 +41,7 @@ IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synchronized", "r": "ready"}
 
 
-def publications(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
+def publications(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
     return [_publication(session, each) for each in matching_publications(session, pattern)]
 
 
@@ -68,7 +68,7 @@ def _member(session: Session, member: MemberTable) -> dict[str, Any]:
     }
 
 
-def subscriptions(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
+def subscriptions(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
     found = subscription_facts(session)
     return [_subscription(session, each) for each in found if pattern is None or pattern.name.matches(each.name)]
 
@@ -102,7 +102,7 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
     return data
 
 
-def tables(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
+def tables(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
     hidden = ("pg_catalog", "information_schema") if pattern is None else ()
     return [
         {
@@ -117,7 +117,7 @@ def tables(session: Session, pattern: Pattern | None) -> list[dict[str, Any]]:
     ]
 
 
-def table(session: Session, pattern: Pattern) -> list[dict[str, Any]]:
+def table(session: Session, pattern: NamePattern) -> list[dict[str, Any]]:
     found = matching_relations(session, pattern, "rpvm")
     if not found:
         raise PgError("42P01", f'Did not find any relation named "{pattern.text}".')

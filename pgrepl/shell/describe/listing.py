@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.session import Session
-from pgrepl.shell.describe.patterns import BadPattern, Pattern, parse_pattern
-from pgrepl.shell.table import Table, result_table
+from pgrepl.shell.describe.patterns import BadPattern, NamePattern, parse_pattern
+from pgrepl.shell.table import TableContent, result_table
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def session_of(shell: Shell) -> Session:
 
 def read_pattern(
     shell: Shell, text: str | None, *, qualified: bool = False, of_schemas: bool = False
-) -> Pattern | bool | None:
+) -> NamePattern | bool | None:
     """The pattern, None if there is none, False (with a message) if it cannot be one."""
     try:
         database = session_of(shell).database.name
@@ -68,4 +68,4 @@ def print_description(
     options = replace(shell.options, title=None)
     if not expandable:
         options = replace(options, expanded="off")
-    return shell.print_table(Table(headers, rows, "l" * len(headers), title=title, footers=footers), options)
+    return shell.print_table(TableContent(headers, rows, "l" * len(headers), title=title, footers=footers), options)

@@ -7,10 +7,10 @@ from collections.abc import Container
 from pgrepl.catalog.namespace import schema_or_none
 from pgrepl.catalog.relation import Relation, relation, relation_is_visible, relations_named
 from pgrepl.catalog.session import Session
-from pgrepl.shell.describe.patterns import Pattern
+from pgrepl.shell.describe.patterns import NamePattern
 
 
-def matching_relations(session: Session, pattern: Pattern | None, kinds: Container[str]) -> list[Relation]:
+def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
     """Sorted by schema and name. Without a schema in the pattern, and without a pattern, only what is visible."""
     found = [
         relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"
@@ -30,7 +30,7 @@ def matching_relations(session: Session, pattern: Pattern | None, kinds: Contain
     return sorted(chosen, key=lambda r: (r.schema, r.name))
 
 
-def _candidates(session: Session, pattern: Pattern | None) -> list[tuple[int, str]]:
+def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int, str]]:
     """(OID, kind) of what may match, found by name where the pattern is one."""
     namespace = None
     name = pattern.name.literal if pattern is not None else None
@@ -46,7 +46,7 @@ def _candidates(session: Session, pattern: Pattern | None) -> list[tuple[int, st
     return found
 
 
-def _may_be_system(pattern: Pattern | None) -> bool:
+def _may_be_system(pattern: NamePattern | None) -> bool:
     """System relations are many and seldom meant: their list is read only if the pattern can mean one."""
     if pattern is None:
         return True

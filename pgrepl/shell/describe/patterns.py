@@ -31,7 +31,7 @@ class PatternPart:
 
 
 @dataclass(frozen=True)
-class Pattern:
+class NamePattern:
     text: str
     name: PatternPart
     schema: PatternPart | None = None
@@ -43,7 +43,7 @@ class BadPattern(Exception):
 
 def parse_pattern(
     text: str | None, *, qualified: bool = False, of_schemas: bool = False, database: str
-) -> Pattern | None:
+) -> NamePattern | None:
     """None: no pattern was given. `qualified`: names of this kind of object stand in schemas. A schema's name could
     follow a database's, but psql compares that with its pattern as a regular expression, so that it is never the own.
     """
@@ -58,7 +58,7 @@ def parse_pattern(
     if (len(parts) == 3 and parts[0].literal != database) or (of_schemas and dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
-    return Pattern(text, parts[-1], schema)
+    return NamePattern(text, parts[-1], schema)
 
 
 def _split(text: str, most: int) -> tuple[list[PatternPart], int]:

@@ -14,9 +14,8 @@ from pgrepl.catalog.publication_facts import (
 )
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
-from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of, yes
-from pgrepl.shell.describe.patterns import Pattern
+from pgrepl.shell.describe.patterns import NamePattern
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -34,7 +33,7 @@ FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] =
 HEADERS = tuple(header for header, _, _ in FLAGS)
 
 
-def matching_publications(session: Session, pattern: Pattern | None) -> list[PublicationFacts]:
+def matching_publications(session: Session, pattern: NamePattern | None) -> list[PublicationFacts]:
     if pattern is None:
         return publication_facts(session)
     return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
@@ -95,5 +94,7 @@ def member_clauses(session: Session, member: MemberTable) -> str:
     if member.columns is not None:
         text += f" ({', '.join(member.columns)})"
     if member.filter is not None:
+        from pgrepl.expr.deparse import stored_expression_text
+
         text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
     return text

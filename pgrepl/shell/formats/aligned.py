@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgrepl.frozen import frozen
-from pgrepl.shell.linestyle import LineStyle, Rule, line_style
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.linestyle import HorizontalRule, LineStyle, line_style
+from pgrepl.shell.table import PrintOptions, TableContent
 from pgrepl.shell.width import display_lines, take_columns
 
 Lines = list[tuple[str, int]]
@@ -24,7 +24,7 @@ class Layout:
         return 0 < columns < max(self.total, self.header_total)
 
 
-def lay_out(table: Table, options: PrintOptions, columns: int) -> Layout:
+def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
     """Measure every cell; in the wrapped format narrow the columns until the table fits, if it can."""
     headers = [display_lines(text) for text in table.headers]
     rows = [[display_lines(cell) for cell in row] for row in table.rows]
@@ -78,7 +78,7 @@ def extra_lines(layout: Layout) -> int:
     return extra
 
 
-def aligned(table: Table, options: PrintOptions, layout: Layout) -> str:
+def aligned(table: TableContent, options: PrintOptions, layout: Layout) -> str:
     style = line_style(options)
     border = min(options.border, 2)
     out: list[str] = []
@@ -101,7 +101,7 @@ def aligned(table: Table, options: PrintOptions, layout: Layout) -> str:
     return "".join(out)
 
 
-def horizontal_line(widths: list[int], border: int, rule: Rule) -> str:
+def horizontal_line(widths: list[int], border: int, rule: HorizontalRule) -> str:
     line = rule.horizontal
     between = " " if border == 0 else line + rule.middle + line
     middle = between.join(line * width for width in widths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 _FRAMES = {0: ',frame="none",grid="none"', 1: ',frame="none"', 2: ',frame="all",grid="all"'}
 
@@ -13,7 +13,7 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _begin(table: Table, options: PrintOptions, definition: str) -> str:
+def _begin(table: TableContent, options: PrintOptions, definition: str) -> str:
     title = f".{table.title}\n" if table.title is not None and not options.tuples_only else ""
     return f"\n{title}[{definition}{_FRAMES.get(options.border, '')}]\n|====\n"
 
@@ -24,7 +24,7 @@ def _end(options: PrintOptions, footers: Sequence[str]) -> str:
     return "|====\n\n....\n" + "".join(footer + "\n" for footer in footers) + "....\n"
 
 
-def asciidoc(table: Table, options: PrintOptions) -> str:
+def asciidoc(table: TableContent, options: PrintOptions) -> str:
     out: list[str] = []
     if options.start_table:
         columns = ",".join(">l" if align == "r" else "<l" for align in table.aligns)
@@ -43,7 +43,7 @@ def asciidoc(table: Table, options: PrintOptions) -> str:
     return "".join(out)
 
 
-def asciidoc_expanded(table: Table, options: PrintOptions) -> str:
+def asciidoc_expanded(table: TableContent, options: PrintOptions) -> str:
     out = [_begin(table, options, 'cols="h,l"')] if options.start_table else []
     for number, row in enumerate(table.rows, options.prior_records + 1):
         if not row:

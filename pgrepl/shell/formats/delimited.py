@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 
-def unaligned(table: Table, options: PrintOptions) -> str:
+def unaligned(table: TableContent, options: PrintOptions) -> str:
     field, record = options.field_separator, options.record_separator
     out: list[str] = []
     if options.start_table and not options.tuples_only:
@@ -34,7 +34,7 @@ def unaligned(table: Table, options: PrintOptions) -> str:
     return "".join(out)
 
 
-def unaligned_expanded(table: Table, options: PrintOptions) -> str:
+def unaligned_expanded(table: TableContent, options: PrintOptions) -> str:
     field, record = options.field_separator, options.record_separator
     out: list[str] = []
     separate = not options.start_table
@@ -66,7 +66,7 @@ def _csv_field(text: str, separator: str) -> str:
     return text
 
 
-def csv(table: Table, options: PrintOptions) -> str:
+def csv(table: TableContent, options: PrintOptions) -> str:
     separator = options.csv_fieldsep
     lines = [row for row in table.rows if row]
     if options.start_table and not options.tuples_only:
@@ -74,7 +74,7 @@ def csv(table: Table, options: PrintOptions) -> str:
     return "".join(separator.join(_csv_field(text, separator) for text in line) + "\n" for line in lines)
 
 
-def csv_expanded(table: Table, options: PrintOptions) -> str:
+def csv_expanded(table: TableContent, options: PrintOptions) -> str:
     separator = options.csv_fieldsep
     return "".join(
         _csv_field(header, separator) + separator + _csv_field(cell, separator) + "\n"

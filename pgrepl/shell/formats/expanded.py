@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from pgrepl.shell.formats.aligned import Lines
-from pgrepl.shell.linestyle import LineStyle, Rule, line_style
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.linestyle import HorizontalRule, LineStyle, line_style
+from pgrepl.shell.table import PrintOptions, TableContent
 from pgrepl.shell.width import display_lines, take_columns
 
 
-def expanded(table: Table, options: PrintOptions, columns: int) -> str:
+def expanded(table: TableContent, options: PrintOptions, columns: int) -> str:
     """`columns` is the screen's width, 0 if there is none."""
     style = line_style(options)
     border = min(options.border, 2)
@@ -109,7 +109,7 @@ class _Drawing:
             blank += 1
         self.no_header = " " * max(blank, 1)
 
-    def record_line(self, record: int, header_width: int, rule: Rule) -> str:
+    def record_line(self, record: int, header_width: int, rule: HorizontalRule) -> str:
         """`-[ RECORD 1 ]-+----`, or the plain line of a table's end; as print_aligned_vertical_line does."""
         line = rule.horizontal
         border = self.options.border  # as it is: more than 2 draws these lines without their ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br />\n", '"': "&quot;"})
 
@@ -13,7 +13,7 @@ def escaped(text: str) -> str:
     return "&nbsp;" * (len(text) - len(body)) + body.translate(_ENTITIES)
 
 
-def _begin(table: Table, options: PrintOptions) -> str:
+def _begin(table: TableContent, options: PrintOptions) -> str:
     attributes = f" {options.tableattr}" if options.tableattr is not None else ""
     out = f'<table border="{options.border}"{attributes}>\n'
     if table.title is not None and not options.tuples_only:
@@ -31,7 +31,7 @@ def _cell(text: str, align: str) -> str:
     return f'    <td align="{"right" if align == "r" else "left"}">{shown}</td>\n'
 
 
-def html(table: Table, options: PrintOptions) -> str:
+def html(table: TableContent, options: PrintOptions) -> str:
     out: list[str] = []
     if options.start_table:
         out.append(_begin(table, options))
@@ -47,7 +47,7 @@ def html(table: Table, options: PrintOptions) -> str:
     return "".join(out)
 
 
-def html_expanded(table: Table, options: PrintOptions) -> str:
+def html_expanded(table: TableContent, options: PrintOptions) -> str:
     out = [_begin(table, options)] if options.start_table else []
     for number, row in enumerate(table.rows, options.prior_records + 1):
         if not row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 _ESCAPES = str.maketrans(
     {
@@ -30,7 +30,7 @@ def _escaped(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def _title(table: Table, options: PrintOptions) -> str:
+def _title(table: TableContent, options: PrintOptions) -> str:
     if table.title is None or options.tuples_only:
         return ""
     return f"\\begin{{center}}\n{_escaped(table.title)}\n\\end{{center}}\n\n"
@@ -41,7 +41,7 @@ def _end(options: PrintOptions, rule: bool, footers: Sequence[str]) -> str:
     return ("\\hline\n" if rule else "") + "\\end{tabular}\n\n\\noindent " + notes + "\n"
 
 
-def latex(table: Table, options: PrintOptions) -> str:
+def latex(table: TableContent, options: PrintOptions) -> str:
     border = min(options.border, 3)
     out: list[str] = []
     if options.start_table:
@@ -62,7 +62,7 @@ def latex(table: Table, options: PrintOptions) -> str:
     return "".join(out)
 
 
-def latex_longtable(table: Table, options: PrintOptions) -> str:
+def latex_longtable(table: TableContent, options: PrintOptions) -> str:
     border = min(options.border, 3)
     out: list[str] = []
     if options.start_table:
@@ -93,7 +93,7 @@ def _longtable_columns(aligns: str, attributes: str | None) -> list[str]:
     return columns
 
 
-def _longtable_heads(table: Table, border: int) -> list[str]:
+def _longtable_heads(table: TableContent, border: int) -> list[str]:
     heads = " & ".join(f"\\small\\textbf{{\\textit{{{_escaped(header)}}}}}" for header in table.headers) + " \\\\\n"
     top = "\\toprule\n" if border >= 2 else ""
     out = [top, heads, "\\midrule\n\\endfirsthead\n", top, heads]
@@ -109,7 +109,7 @@ def _longtable_heads(table: Table, border: int) -> list[str]:
     return out
 
 
-def latex_expanded(table: Table, options: PrintOptions) -> str:
+def latex_expanded(table: TableContent, options: PrintOptions) -> str:
     border = min(options.border, 2)
     out: list[str] = []
     if options.start_table:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.shell.table import PrintOptions, Table
+from pgrepl.shell.table import PrintOptions, TableContent
 
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\(rs")
 
 
-def _begin(table: Table, options: PrintOptions) -> str:
+def _begin(table: TableContent, options: PrintOptions) -> str:
     title = ""
     if table.title is not None and not options.tuples_only:
         title = f".LP\n.DS C\n{_escaped(table.title)}\n.DE\n"
@@ -23,7 +23,7 @@ def _end(options: PrintOptions, footers: Sequence[str]) -> str:
     return f".TE\n.DS L\n{notes}.DE\n"
 
 
-def troff_ms(table: Table, options: PrintOptions) -> str:
+def troff_ms(table: TableContent, options: PrintOptions) -> str:
     out: list[str] = []
     if options.start_table:
         out += (_begin(table, options), (" | " if options.border else "").join(table.aligns) + ".\n")
@@ -35,7 +35,7 @@ def troff_ms(table: Table, options: PrintOptions) -> str:
     return "".join(out)
 
 
-def troff_ms_expanded(table: Table, options: PrintOptions) -> str:
+def troff_ms_expanded(table: TableContent, options: PrintOptions) -> str:
     out: list[str] = []
     begun = not options.start_table  # a table format has been given to tbl
     if options.start_table:

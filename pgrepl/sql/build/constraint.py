@@ -14,7 +14,7 @@ Attributes = frozenset[str]
 
 
 @frozen
-class Collation:
+class ColumnCollate:
     """COLLATE, written among a column's constraints."""
 
     names: Names
@@ -30,8 +30,8 @@ def named_constraint(location: int, name: str, constraint: Constraint) -> Constr
 
 
 @build
-def column_collation(location: int, names: Names) -> Collation:
-    return Collation(names, location)
+def column_collation(location: int, names: Names) -> ColumnCollate:
+    return ColumnCollate(names, location)
 
 
 @build

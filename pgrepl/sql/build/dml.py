@@ -20,7 +20,7 @@ from pgrepl.sql.nodes import (
     MergeStmt,
     MergeWhen,
     MultiAssign,
-    OnConflict,
+    OnConflictClause,
     RangeVar,
     ResTarget,
     SelectStmt,
@@ -88,7 +88,7 @@ def insert(
     with_: WithClause | None,
     relation: RangeVar,
     rest: dict[str, Any],
-    on_conflict: OnConflict | None,
+    on_conflict: OnConflictClause | None,
     returning: _Targets | None,
 ) -> InsertStmt:
     return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=tuple(returning or ()), with_=with_)
@@ -102,22 +102,22 @@ def conflict_index(location: int, elements: list[IndexElem], where: Expr | None)
     return elements, where, location
 
 
-def _on_conflict(location: int, target: _ConflictTarget | str | None, do_nothing: bool) -> OnConflict:
+def _on_conflict(location: int, target: _ConflictTarget | str | None, do_nothing: bool) -> OnConflictClause:
     if isinstance(target, str):
-        return OnConflict(do_nothing, constraint=target, location=location)
+        return OnConflictClause(do_nothing, constraint=target, location=location)
     elements, where, place = target or ((), None, -1)
-    return OnConflict(do_nothing, tuple(elements), where, location=location, target_location=place)
+    return OnConflictClause(do_nothing, tuple(elements), where, location=location, target_location=place)
 
 
 @build
-def conflict_nothing(location: int, target: _ConflictTarget | str | None) -> OnConflict:
+def conflict_nothing(location: int, target: _ConflictTarget | str | None) -> OnConflictClause:
     return _on_conflict(location, target, True)
 
 
 @build
 def conflict_update(
     location: int, target: _ConflictTarget | str | None, clauses: list[_Targets], where: Expr | None
-) -> OnConflict:
+) -> OnConflictClause:
     return replace(_on_conflict(location, target, False), targets=_flat(clauses), where=where)
 
 

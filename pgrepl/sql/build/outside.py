@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from pgrepl.errors import PgError, Report
 from pgrepl.sql.build import build, notify
-from pgrepl.sql.build.constraint import Attributes, Collation, refuse
+from pgrepl.sql.build.constraint import Attributes, ColumnCollate, refuse
 from pgrepl.sql.build.names import Names
 from pgrepl.sql.build.table import split
 from pgrepl.sql.nodes import Constraint, Expr, TypeName, UnsupportedStmt
@@ -14,7 +14,7 @@ from pgrepl.sql.nodes import Constraint, Expr, TypeName, UnsupportedStmt
 
 @build
 def create_domain(
-    location: int, name: Names, _: None, type_name: TypeName, qualifiers: list[Constraint | Collation]
+    location: int, name: Names, _: None, type_name: TypeName, qualifiers: list[Constraint | ColumnCollate]
 ) -> UnsupportedStmt:
     split(qualifiers)
     return UnsupportedStmt("CREATE DOMAIN", location)

@@ -8,7 +8,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.sql.build import build
-from pgrepl.sql.build.constraint import Collation
+from pgrepl.sql.build.constraint import ColumnCollate
 from pgrepl.sql.build.names import Names
 from pgrepl.sql.build.select import warn_of_global
 from pgrepl.sql.nodes import (
@@ -197,7 +197,7 @@ def column_def(
     storage: str | None,
     compression: str | None,
     foreign_options: object,
-    qualifiers: list[Constraint | Collation],
+    qualifiers: list[Constraint | ColumnCollate],
 ) -> ColumnDef:
     constraints, collation = split(qualifiers)
     return ColumnDef(
@@ -213,7 +213,7 @@ def column_def(
 
 
 @build
-def column_options(location: int, name: str, qualifiers: list[Constraint | Collation]) -> ColumnDef:
+def column_options(location: int, name: str, qualifiers: list[Constraint | ColumnCollate]) -> ColumnDef:
     constraints, collation = split(qualifiers)
     return ColumnDef(
         name,
@@ -225,9 +225,9 @@ def column_options(location: int, name: str, qualifiers: list[Constraint | Colla
     )
 
 
-def split(qualifiers: list[Constraint | Collation]) -> tuple[tuple[Constraint, ...], Collation | None]:
+def split(qualifiers: list[Constraint | ColumnCollate]) -> tuple[tuple[Constraint, ...], ColumnCollate | None]:
     """Separate a column's constraints from its COLLATE clause (as SplitColQualList does)."""
-    collations = [item for item in qualifiers if isinstance(item, Collation)]
+    collations = [item for item in qualifiers if isinstance(item, ColumnCollate)]
     if len(collations) > 1:
         raise PgError("42601", "multiple COLLATE clauses not allowed", location=collations[1].location)
     constraints = tuple(item for item in qualifiers if isinstance(item, Constraint))

@@ -9,7 +9,7 @@ from pgrepl.sql.nodes.utility import DefElem
 
 
 @frozen
-class OnConflict(Node):
+class OnConflictClause(Node):
     do_nothing: bool
     elements: tuple[object, ...] = ()  # IndexElem
     where_index: Expr | None = None
@@ -35,7 +35,7 @@ class InsertStmt(Statement):
     columns: tuple[ResTarget, ...]
     select: SelectStmt | None  # None: DEFAULT VALUES
     overriding: str | None = None  # USER, SYSTEM
-    on_conflict: OnConflict | None = None
+    on_conflict: OnConflictClause | None = None
     returning: tuple[ResTarget, ...] = ()
     with_: WithClause | None = None
 
@@ -105,6 +105,6 @@ class ExplainStmt(Statement):
 
 
 __all__ = [
-    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MergeWhen", "MultiAssign", "OnConflict",
+    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MergeWhen", "MultiAssign", "OnConflictClause",
     "TruncateStmt", "UpdateStmt",
 ]  # fmt: skip

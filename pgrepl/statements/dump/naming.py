@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pgrepl.catalog.acl import LETTERS, NAMES, Kind, default_acl, parse_acl
+from pgrepl.catalog.acl import LETTERS, NAMES, ObjectKind, default_acl, parse_acl
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import role_name
@@ -35,7 +35,7 @@ def comment(session: Session, words: str, classid: int, oid: int, column: int = 
 
 
 def privileges(
-    session: Session, words: str, kind: Kind, owned_by: int, stored: Any, column: str | None = None
+    session: Session, words: str, kind: ObjectKind, owned_by: int, stored: Any, column: str | None = None
 ) -> Iterator[str]:
     """From the default list to the one that is stored; of a whole object or one of its columns."""
     if stored is None:

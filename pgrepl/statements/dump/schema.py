@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgrepl.catalog.acl import Kind
+from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_NAMESPACE
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.namespace import schemas
@@ -37,7 +37,7 @@ from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned,
 from pgrepl.statements.dump.table import column_settings, create_table
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
-KINDS = {"r": Kind.TABLE, "p": Kind.TABLE, "v": Kind.TABLE, "S": Kind.SEQUENCE}
+KINDS = {"r": ObjectKind.TABLE, "p": ObjectKind.TABLE, "v": ObjectKind.TABLE, "S": ObjectKind.SEQUENCE}
 
 
 def dump_schema(session: Session) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _schemas(session: Session) -> Iterator[str]:
             yield f"CREATE SCHEMA {name};"
             yield naming.owner(session, f"SCHEMA {name}", row.nspowner)
             yield from naming.comment(session, f"SCHEMA {name}", PG_NAMESPACE, row.oid)
-            yield from naming.privileges(session, f"SCHEMA {name}", Kind.SCHEMA, row.nspowner, row.nspacl)
+            yield from naming.privileges(session, f"SCHEMA {name}", ObjectKind.SCHEMA, row.nspowner, row.nspacl)
 
 
 def _identity_sequence(session: Session, sequence: Relation) -> int | None:
@@ -174,4 +174,4 @@ def _about(session: Session, found: Relation) -> Iterator[str]:
     yield from naming.privileges(session, words, KINDS[found.kind], found.owner, found.acl)
     for column in found.columns:
         name = quote_identifier(column.name)
-        yield from naming.privileges(session, words, Kind.COLUMN, found.owner, column.acl, name)
+        yield from naming.privileges(session, words, ObjectKind.COLUMN, found.owner, column.acl, name)

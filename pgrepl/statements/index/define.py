@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store
-from pgrepl.catalog.acl import Kind, check_privilege
+from pgrepl.catalog.acl import ObjectKind, check_privilege
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.comments import put_comment
 from pgrepl.catalog.constraint import constraint_of_index, constraint_row
@@ -29,7 +29,7 @@ from pgrepl.statements.index.clone import cloned_spec
 from pgrepl.statements.index.opclass import ABILITIES, index_access_method
 from pgrepl.statements.index.partition import attach_index
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
-from pgrepl.statements.index.store import Origin, store_index
+from pgrepl.statements.index.store import IndexOrigin, store_index
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.access import check_tablespace
 from pgrepl.statements.table.inherit import has_parent
@@ -38,7 +38,7 @@ from pgrepl.types.builtin import AccessMethod
 from pgrepl.writing.rewrite.phase3 import require
 
 if TYPE_CHECKING:
-    from pgrepl.statements.index.store import Origin
+    from pgrepl.statements.index.store import IndexOrigin
 
 
 MAX_INDEX_COLUMNS = 32
@@ -57,7 +57,7 @@ def define_index(
 ) -> int:
     """Make the index and say its OID; 0 if IF NOT EXISTS found one of that name."""
     rel = relation(session, table)
-    origin = Origin(alter_table, check_rights, parent_index, parent_constraint, unique)
+    origin = IndexOrigin(alter_table, check_rights, parent_index, parent_constraint, unique)
     partitioned = rel.kind == "p"
     _refuse_table(session, rel, spec, origin)
     names = choose_column_names([_wanted_name(key) for key in (*spec.keys, *spec.including)])
@@ -92,7 +92,7 @@ def define_index(
     return oid
 
 
-def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Origin) -> None:
+def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: IndexOrigin) -> None:
     if not spec.keys:
         raise PgError("42P17", "must specify at least one column")
     if len(spec.keys) + len(spec.including) > MAX_INDEX_COLUMNS:
@@ -106,7 +106,7 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Orig
     if origin.check_rights:
         row = schema_row(session, rel.namespace)
         assert row is not None
-        check_privilege(session, Kind.SCHEMA, row, "CREATE", rel.schema)
+        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", rel.schema)
     check_tablespace(spec.tablespace, partitioned=rel.kind == "p")
 
 
@@ -191,7 +191,7 @@ def _used(spec: IndexSpec, columns: IndexColumns) -> frozenset[int]:
     return frozenset(attnum for expr in exprs for attnum in var_attnums(expr))
 
 
-def index_partitions(session: Session, rel: Relation, index: int, constraint: int, origin: Origin) -> None:
+def index_partitions(session: Session, rel: Relation, index: int, constraint: int, origin: IndexOrigin) -> None:
     """Give every partition its part of a new index, as the end of DefineIndex does."""
     parent = index_info(session, index)
     invalid = False

@@ -27,7 +27,7 @@ from pgrepl.types.builtin import AccessMethod
 
 
 @frozen
-class Origin:
+class IndexOrigin:
     """Where an index comes from: by itself, or as the part of a partitioned table's index."""
 
     alter_table: bool = False
@@ -46,7 +46,7 @@ def store_index(
     name: str,
     names: Sequence[str],
     options: list[str],
-    origin: Origin,
+    origin: IndexOrigin,
     *,
     valid: bool,
 ) -> tuple[int, int]:

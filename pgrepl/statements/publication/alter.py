@@ -23,13 +23,13 @@ from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterPublicationAction, AlterPublicationStmt, PublicationTable
 from pgrepl.statements.publication.members import SYSTEM_COLUMNS, add_schemas, add_tables, drop_schemas, drop_tables
 from pgrepl.statements.publication.objects import (
-    Member,
+    PublicationRelation,
     analyse_filters,
     check_column_lists,
     open_tables,
     tables_and_schemas,
 )
-from pgrepl.statements.publication.options import parse_publication_options
+from pgrepl.statements.publication.publication_options import parse_publication_options
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -126,7 +126,9 @@ def _alter_tables(
     add_tables(session, publication, members, skip_members=True)
 
 
-def _not_kept(session: Session, publication: tables.pg_publication, members: Sequence[Member]) -> list[Member]:
+def _not_kept(
+    session: Session, publication: tables.pg_publication, members: Sequence[PublicationRelation]
+) -> list[PublicationRelation]:
     """The present tables that are not in the new list with the same filter and the same columns."""
     wanted = {member.relation.oid: member for member in members}
     dropped = []
@@ -137,7 +139,7 @@ def _not_kept(session: Session, publication: tables.pg_publication, members: Seq
         old, new = member_table(session, publication.oid, relid), wanted.get(relid)
         assert old is not None
         if new is None or old.prqual != new.stored_filter or _columns(old.prattrs) != _wanted_columns(new):
-            dropped.append(Member(relation(session, relid)))
+            dropped.append(PublicationRelation(relation(session, relid)))
     return dropped
 
 
@@ -145,13 +147,13 @@ def _columns(attrs: Sequence[int] | None) -> frozenset[int]:
     return frozenset(attrs or ())
 
 
-def _wanted_columns(member: Member) -> frozenset[int]:
+def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
     """Names that are no columns are found to be wrong later, when the table is added."""
     found = [member.relation.attribute(name) for name in member.columns or ()]
     return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
 
 
-def _refuse_system_columns(members: Sequence[Member]) -> None:
+def _refuse_system_columns(members: Sequence[PublicationRelation]) -> None:
     """A set of columns cannot hold them (bms_add_member); PostgreSQL finds that before it says so in better words."""
     for member in members:
         if any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):

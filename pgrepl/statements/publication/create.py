@@ -14,7 +14,7 @@ from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreatePublicationStmt
 from pgrepl.statements.publication.members import add_schemas, add_tables
 from pgrepl.statements.publication.objects import analyse_filters, check_column_lists, open_tables, tables_and_schemas
-from pgrepl.statements.publication.options import parse_publication_options
+from pgrepl.statements.publication.publication_options import parse_publication_options
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

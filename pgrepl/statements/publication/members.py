@@ -26,7 +26,7 @@ from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.store import insert, new_oid
 from pgrepl.errors import PgError
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.publication.objects import Member
+from pgrepl.statements.publication.objects import PublicationRelation
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -35,7 +35,7 @@ SYSTEM_COLUMNS = ("ctid", "xmin", "cmin", "xmax", "cmax", "tableoid")
 
 
 def add_tables(
-    session: Session, publication: tables.pg_publication, members: Iterable[Member], *, skip_members: bool
+    session: Session, publication: tables.pg_publication, members: Iterable[PublicationRelation], *, skip_members: bool
 ) -> None:
     """`skip_members`: a table that is in the publication already stays as it is, instead of an error."""
     for member in members:
@@ -83,7 +83,7 @@ def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
     return sorted(found)
 
 
-def _insert_table(session: Session, publication: tables.pg_publication, member: Member) -> None:
+def _insert_table(session: Session, publication: tables.pg_publication, member: PublicationRelation) -> None:
     relation = member.relation
     attrs = None if member.columns is None else column_numbers(relation, member.columns)
     oid = new_oid(session)
@@ -103,7 +103,7 @@ def _insert_table(session: Session, publication: tables.pg_publication, member: 
     record_dependencies(session, myself, used, Dependency.NORMAL)
 
 
-def _filter_columns(member: Member) -> list[int]:
+def _filter_columns(member: PublicationRelation) -> list[int]:
     if member.filter is None:
         return []
     from pgrepl.expr.walk import var_attnums
@@ -112,7 +112,11 @@ def _filter_columns(member: Member) -> list[int]:
 
 
 def drop_tables(
-    session: Session, publication: tables.pg_publication, members: Iterable[Member], *, missing_ok: bool = False
+    session: Session,
+    publication: tables.pg_publication,
+    members: Iterable[PublicationRelation],
+    *,
+    missing_ok: bool = False,
 ) -> None:
     for member in members:
         if member.columns is not None:

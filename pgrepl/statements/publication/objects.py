@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PublicationRelation:
     """A table on its way into a publication (PublicationRelInfo)."""
 
     relation: Relation
@@ -70,14 +70,14 @@ class _Opened:
     """The list under way: which tables it has, and which of them with a filter or a column list."""
 
     def __init__(self) -> None:
-        self.members: list[Member] = []
+        self.members: list[PublicationRelation] = []
         self._listed: dict[int, tuple[bool, bool]] = {}
 
     def __contains__(self, relid: int) -> bool:
         return relid in self._listed
 
     def add(self, found: Relation, table: PublicationTable) -> None:
-        self.members.append(Member(found, table.where, table.columns))
+        self.members.append(PublicationRelation(found, table.where, table.columns))
         self._listed[found.oid] = (table.where is not None, table.columns is not None)
 
     def refuse_clauses_twice(self, relid: int, table: PublicationTable, name: str) -> None:
@@ -89,7 +89,7 @@ class _Opened:
             raise PgError("42710", f'conflicting or redundant column lists for table "{name}"')
 
 
-def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[Member]:
+def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[PublicationRelation]:
     """The tables and, without ONLY, what inherits from them. Partitions come with their root and are not listed."""
     opened = _Opened()
     for table in tables:
@@ -111,7 +111,9 @@ def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[Me
     return opened.members
 
 
-def analyse_filters(session: Session, members: Sequence[Member], via_root: bool) -> list[Member]:
+def analyse_filters(
+    session: Session, members: Sequence[PublicationRelation], via_root: bool
+) -> list[PublicationRelation]:
     """Give the WHERE clauses their meaning; without publish_via_partition_root a partitioned table cannot have one."""
     out = []
     for member in members:
@@ -130,7 +132,9 @@ def analyse_filters(session: Session, members: Sequence[Member], via_root: bool)
     return out
 
 
-def check_column_lists(members: Sequence[Member], publication: str, with_schemas: bool, via_root: bool) -> None:
+def check_column_lists(
+    members: Sequence[PublicationRelation], publication: str, with_schemas: bool, via_root: bool
+) -> None:
     for member in members:
         if member.columns is None:
             continue

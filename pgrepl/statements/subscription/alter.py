@@ -22,7 +22,8 @@ from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.subscription.create import check_duplicates
-from pgrepl.statements.subscription.options import (
+from pgrepl.statements.subscription.rights import check_password_exemption, check_subscription_owner
+from pgrepl.statements.subscription.subscription_options import (
     PUBLICATION,
     REFRESH,
     SET,
@@ -30,7 +31,6 @@ from pgrepl.statements.subscription.options import (
     SubscriptionOptions,
     parse_subscription_options,
 )
-from pgrepl.statements.subscription.rights import check_password_exemption, check_subscription_owner
 from pgrepl.statements.subscription.tables import connected, refresh
 from pgrepl.types.lsn import lsn_text
 

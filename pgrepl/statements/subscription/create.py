@@ -17,8 +17,8 @@ from pgrepl.replication.origins import create_origin
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
-from pgrepl.statements.subscription.options import CREATE, SubscriptionOptions, parse_subscription_options
 from pgrepl.statements.subscription.rights import check_may_subscribe, check_password_exemption
+from pgrepl.statements.subscription.subscription_options import CREATE, SubscriptionOptions, parse_subscription_options
 from pgrepl.statements.subscription.tables import add_tables, check_publications, check_publications_origin, connected
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ class Check:
 
 
 @frozen
-class ForeignKey:
+class ForeignKeyFields:
     """The part of a foreign key's row that CHECK and index constraints do not have."""
 
     table: int
@@ -65,7 +65,7 @@ def store_constraint(
     valid: bool = True,
     parent: int = 0,
     index: int = 0,
-    foreign: ForeignKey | None = None,
+    foreign: ForeignKeyFields | None = None,
     expr: Expr | None = None,
     local: bool = True,
     inhcount: int = 0,

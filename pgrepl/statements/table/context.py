@@ -11,13 +11,13 @@ from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
+from pgrepl.sql.def_elem import conflicting, get_qualified_name
 from pgrepl.sql.nodes import (
     Constraint,
     DefElem,
     RangeVar,
     TypeName,
 )
-from pgrepl.sql.options import conflicting, get_qualified_name
 from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.table.columns import NewColumn
 from pgrepl.statements.table.names import choose_relation_name

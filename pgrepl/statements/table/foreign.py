@@ -24,8 +24,8 @@ from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.constraints import already_exists
 from pgrepl.statements.table.foreign_rows import (
     KeyColumns,
+    KeySide,
     KeySpec,
-    Side,
     recurse_referenced,
     recurse_referencing,
     store_key,
@@ -73,7 +73,7 @@ def add_foreign_key(
         valid,
         validate,
     )
-    oid, spec = store_key(session, Side.BOTH, spec, name, rel, pk_rel, index, 0, columns)
+    oid, spec = store_key(session, KeySide.BOTH, spec, name, rel, pk_rel, index, 0, columns)
     recurse_referenced(session, spec, rel, pk_rel, index, oid, columns)
     recurse_referencing(session, spec, rel, pk_rel, index, oid, columns, pending)
     if rel.persistence == "t":

@@ -19,8 +19,8 @@ from pgrepl.statements.index.partition import partition_index
 from pgrepl.statements.table.constraints import set_parent_constraint
 from pgrepl.statements.table.foreign_rows import (
     KeyColumns,
+    KeySide,
     KeySpec,
-    Side,
     attach_existing_key,
     recurse_referenced,
     recurse_referencing,
@@ -81,7 +81,7 @@ def _clone_referenced(session: Session, parent: Relation, partition: Relation) -
         mapped = replace(columns, referenced=tuple(numbers[number] for number in columns.referenced))
         spec = _spec(session, rel, row, columns.referencing, row.conname)
         index = partition_index(session, partition.oid, row.conindid)
-        oid, spec = store_key(session, Side.REFERENCED, spec, row.conname, rel, partition, index, row.oid, mapped)
+        oid, spec = store_key(session, KeySide.REFERENCED, spec, row.conname, rel, partition, index, row.oid, mapped)
         recurse_referenced(session, spec, rel, partition, index, oid, mapped)
 
 
@@ -111,7 +111,7 @@ def _clone_referencing(
         spec = replace(_spec(session, partition, row, mapped.referencing, None), valid=bool(row.convalidated))
         oid, spec = store_key(
             session,
-            Side.REFERENCING,
+            KeySide.REFERENCING,
             spec,
             row.conname,
             partition,

@@ -19,11 +19,11 @@ from pgrepl.expr.partition_order import partition_desc
 from pgrepl.rows.requirements import KeysExist, Requirement
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.index.partition import partition_index
-from pgrepl.statements.table.constraints import ForeignKey, set_parent_constraint, store_constraint
+from pgrepl.statements.table.constraints import ForeignKeyFields, set_parent_constraint, store_constraint
 from pgrepl.statements.table.names import choose_constraint_name, constraint_on, name_addition
 
 
-class Side(Enum):
+class KeySide(Enum):
     """Which side of a foreign key a row is for: of the key itself both, of a partition one."""
 
     BOTH = "both"
@@ -55,7 +55,7 @@ class KeyColumns:
 
 def store_key(
     session: Session,
-    side: Side,
+    side: KeySide,
     spec: KeySpec,
     wanted: str,
     rel: Relation,
@@ -82,7 +82,7 @@ def store_key(
         deferred=spec.deferred,
         valid=spec.valid,
         parent=parent,
-        foreign=ForeignKey(
+        foreign=ForeignKeyFields(
             pk_rel.oid,
             columns.referenced,
             index,
@@ -97,7 +97,7 @@ def store_key(
     )
     if parent:
         self, whole = ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_CONSTRAINT, parent)
-        if side is Side.REFERENCED:
+        if side is KeySide.REFERENCED:
             record_dependency(session, self, whole, Dependency.INTERNAL)
         else:
             record_dependency(session, self, whole, Dependency.PARTITION_PRI)
@@ -123,7 +123,7 @@ def recurse_referenced(
         mapped = replace(columns, referenced=tuple(numbers[number] for number in columns.referenced))
         part_index = partition_index(session, oid, index)
         assert spec.name is not None
-        row, _ = store_key(session, Side.REFERENCED, spec, spec.name, rel, part, part_index, parent, mapped)
+        row, _ = store_key(session, KeySide.REFERENCED, spec, spec.name, rel, part, part_index, parent, mapped)
         recurse_referenced(session, spec, rel, part, part_index, row, mapped)
 
 
@@ -155,7 +155,7 @@ def recurse_referencing(
         if attach_existing_key(session, part, parent, mapped):
             continue
         assert spec.name is not None
-        row, _ = store_key(session, Side.REFERENCING, spec, spec.name, part, pk_rel, index, parent, mapped)
+        row, _ = store_key(session, KeySide.REFERENCING, spec, spec.name, part, pk_rel, index, parent, mapped)
         recurse_referencing(session, spec, part, pk_rel, index, row, mapped, pending)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgrepl.catalog import store
-from pgrepl.catalog.acl import Kind, check_relation_owner, has_privilege
+from pgrepl.catalog.acl import ObjectKind, check_relation_owner, has_privilege
 from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.namespace import schema_row
@@ -39,7 +39,7 @@ def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, re
         check_can_set_role(session, session.role, new_owner)
         row = schema_row(session, rel.namespace)
         assert row is not None
-        if not has_privilege(session, Kind.SCHEMA, row, "CREATE", new_owner):
+        if not has_privilege(session, ObjectKind.SCHEMA, row, "CREATE", new_owner):
             raise PgError("42501", f"permission denied for schema {rel.schema}")
     acl = None if rel.acl is None else with_new_owner(list(rel.acl), rel.owner, new_owner)
     store.update(session, pg_class, {"oid": rel.oid}, relowner=new_owner, relacl=acl)

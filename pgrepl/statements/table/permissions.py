@@ -31,12 +31,12 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
     check_relation_owner(session, rel)
     refuse_catalog(rel, name)
     if rename:
-        from pgrepl.catalog.acl import Kind, check_privilege
+        from pgrepl.catalog.acl import ObjectKind, check_privilege
         from pgrepl.catalog.namespace import schema_row
 
         schema = schema_row(session, rel.namespace)
         assert schema is not None
-        check_privilege(session, Kind.SCHEMA, schema, "CREATE", rel.schema)
+        check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", rel.schema)
     if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
         kinds, words = _KINDS[kind]
         if rel.kind not in kinds:

@@ -1,6 +1,6 @@
 """Storage parameters: `WITH (fillfactor = 70)`, `ALTER TABLE … SET (…)`, of tables, indexes, views and columns.
 
-pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; nothing reads them.
+pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; autovacuum reads its own.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.sql.def_elem import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
-from pgrepl.sql.options import get_boolean, get_string
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
@@ -21,7 +21,7 @@ DBL_MAX = 1.7976931348623157e308
 
 
 @frozen
-class Parameter:
+class StorageParameter:
     name: str
     kinds: tuple[str, ...]
     type: str  # bool, int, real, enum
@@ -31,21 +31,21 @@ class Parameter:
     detail: str | None = None
 
 
-def _ints(kinds: tuple[str, ...], **ranges: tuple[int, int]) -> list[Parameter]:
-    return [Parameter(name, kinds, "int", low, high) for name, (low, high) in ranges.items()]
+def _ints(kinds: tuple[str, ...], **ranges: tuple[int, int]) -> list[StorageParameter]:
+    return [StorageParameter(name, kinds, "int", low, high) for name, (low, high) in ranges.items()]
 
 
 _ON_OFF_AUTO = 'Valid values are "on", "off", and "auto".'
 _TABLES = (HEAP, TOAST)
-PARAMETERS: tuple[Parameter, ...] = (
-    Parameter("autosummarize", (BRIN,), "bool"),
-    Parameter("autovacuum_enabled", _TABLES, "bool"),
-    Parameter("user_catalog_table", (HEAP,), "bool"),
-    Parameter("fastupdate", (GIN,), "bool"),
-    Parameter("security_barrier", (VIEW,), "bool"),
-    Parameter("security_invoker", (VIEW,), "bool"),
-    Parameter("vacuum_truncate", _TABLES, "bool"),
-    Parameter("deduplicate_items", (BTREE,), "bool"),
+PARAMETERS: tuple[StorageParameter, ...] = (
+    StorageParameter("autosummarize", (BRIN,), "bool"),
+    StorageParameter("autovacuum_enabled", _TABLES, "bool"),
+    StorageParameter("user_catalog_table", (HEAP,), "bool"),
+    StorageParameter("fastupdate", (GIN,), "bool"),
+    StorageParameter("security_barrier", (VIEW,), "bool"),
+    StorageParameter("security_invoker", (VIEW,), "bool"),
+    StorageParameter("vacuum_truncate", _TABLES, "bool"),
+    StorageParameter("deduplicate_items", (BTREE,), "bool"),
     *_ints((HEAP, BTREE, HASH, GIST, SPGIST), fillfactor=(10, 100)),
     *_ints(
         _TABLES,
@@ -67,24 +67,24 @@ PARAMETERS: tuple[Parameter, ...] = (
     *_ints((GIN,), gin_pending_list_limit=(64, 2147483647)),
     *_ints((TSVECTOR,), siglen=(1, 2024)),
     *_ints((MULTI,), values_per_range=(8, 256)),
-    Parameter("n_distinct_per_range", (BLOOM,), "real", -1, INT_MAX),
-    Parameter("false_positive_rate", (BLOOM,), "real", 0.0001, 0.25),
-    Parameter("autovacuum_vacuum_cost_delay", _TABLES, "real", 0, 100),
-    Parameter("autovacuum_vacuum_scale_factor", _TABLES, "real", 0, 100),
-    Parameter("autovacuum_vacuum_insert_scale_factor", _TABLES, "real", 0, 100),
-    Parameter("autovacuum_analyze_scale_factor", (HEAP,), "real", 0, 100),
-    Parameter("n_distinct", (ATTRIBUTE,), "real", -1, DBL_MAX),
-    Parameter("n_distinct_inherited", (ATTRIBUTE,), "real", -1, DBL_MAX),
-    Parameter("vacuum_cleanup_index_scale_factor", (BTREE,), "real", 0, 1e10),
-    Parameter(
+    StorageParameter("n_distinct_per_range", (BLOOM,), "real", -1, INT_MAX),
+    StorageParameter("false_positive_rate", (BLOOM,), "real", 0.0001, 0.25),
+    StorageParameter("autovacuum_vacuum_cost_delay", _TABLES, "real", 0, 100),
+    StorageParameter("autovacuum_vacuum_scale_factor", _TABLES, "real", 0, 100),
+    StorageParameter("autovacuum_vacuum_insert_scale_factor", _TABLES, "real", 0, 100),
+    StorageParameter("autovacuum_analyze_scale_factor", (HEAP,), "real", 0, 100),
+    StorageParameter("n_distinct", (ATTRIBUTE,), "real", -1, DBL_MAX),
+    StorageParameter("n_distinct_inherited", (ATTRIBUTE,), "real", -1, DBL_MAX),
+    StorageParameter("vacuum_cleanup_index_scale_factor", (BTREE,), "real", 0, 1e10),
+    StorageParameter(
         "vacuum_index_cleanup",
         _TABLES,
         "enum",
         words=("auto", "on", "off", "true", "false", "yes", "no", "1", "0"),
         detail=_ON_OFF_AUTO,
     ),
-    Parameter("buffering", (GIST,), "enum", words=("auto", "on", "off"), detail=_ON_OFF_AUTO),
-    Parameter(
+    StorageParameter("buffering", (GIST,), "enum", words=("auto", "on", "off"), detail=_ON_OFF_AUTO),
+    StorageParameter(
         "check_option", (VIEW,), "enum", words=("local", "cascaded"), detail='Valid values are "local" and "cascaded".'
     ),
 )
@@ -147,7 +147,7 @@ def validate(options: Sequence[str], kind: str) -> None:
         _check_value(parameter, value)
 
 
-def _check_value(parameter: Parameter, value: str) -> None:
+def _check_value(parameter: StorageParameter, value: str) -> None:
     if parameter.type == "bool":
         if parse_bool(value) is None:
             raise PgError("22023", f'invalid value for boolean option "{parameter.name}": {value}')
@@ -173,6 +173,16 @@ def _check_value(parameter: Parameter, value: str) -> None:
             )
     elif value.lower() not in parameter.words:
         raise PgError("22023", f'invalid value for enum option "{parameter.name}": {value}', detail=parameter.detail)
+
+
+def read_option(options: Sequence[str] | None, name: str) -> bool | int | float | None:
+    """The value of a table's option; None: it has none."""
+    parameter = next(each for each in PARAMETERS if each.name == name)
+    for text in options or ():
+        given, _, value = text.partition("=")
+        if given == name:
+            return {"bool": parse_bool, "int": parse_int, "real": _parse_real}[parameter.type](value)
+    return None
 
 
 def parse_bool(text: str) -> bool | None:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import unescaped
-from pgrepl.writing.copy.options import CopyOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import PgError
-from pgrepl.writing.copy.options import Names
+from pgrepl.writing.copy.copy_options import Names
 
 
 def copied_columns(found: Relation, names: Sequence[str]) -> list[Attribute]:

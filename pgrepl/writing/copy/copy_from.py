@@ -13,11 +13,11 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
+from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
 from pgrepl.writing.copy.encoding import codec
-from pgrepl.writing.copy.options import CopyOptions, copy_options
 from pgrepl.writing.copy.places import Incoming, check_place, incoming
 from pgrepl.writing.copy.relations import check_freeze, check_target
-from pgrepl.writing.copy.target import Target, find_target, one_by_one, with_options
+from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -40,7 +40,7 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
     return done
 
 
-Opening: TypeAlias = "Callable[[Target, CopyOptions], RowSource]"
+Opening: TypeAlias = "Callable[[CopyTarget, CopyOptions], RowSource]"
 
 
 def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = None) -> Opening:
@@ -64,13 +64,13 @@ def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
     return lambda target, options: TextSource(session, target, options, data, from_client=from_client)
 
 
-def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Target, opening: Opening) -> Result:
+def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: CopyTarget, opening: Opening) -> Result:
     """Load the rows, now that there are some."""
     check_target(target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
-    count = None
-    if _choice(session, opening(target, options)).on_spark:
+    count = _by_columns(session, stmt, opening, opening(target, options))
+    if count is None and _choice(session, opening(target, options)).on_spark:
         from pgrepl.writing.copy import load_spark
 
         try:
@@ -89,7 +89,24 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Ta
     return Result(f"COPY {count}")
 
 
-def _take_locks(session: Session, target: Target) -> None:
+def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowSource) -> int | None:
+    """None: it is to be done in another way."""
+    most = source.columnar_rows
+    choice = engine.choose_kernels(session, source.extent(most).rows if most else 0)
+    if choice.engine is engine.Engine.LOCAL or choice.rows > most:
+        return None
+    from pgrepl.writing.copy.load_columns import load
+
+    try:
+        count = load(session, lambda: opening(*_prepared(session, stmt)), choice)
+    except engine.Declined as reason:
+        session.notice("DEBUG1", f"COPY is not carried out by columns: {reason}")
+        return None
+    engine.done(session, "COPY", choice.engine)
+    return count
+
+
+def _take_locks(session: Session, target: CopyTarget) -> None:
     """Of the table, where others could write to it meanwhile; else that of the catalog."""
     transaction = session.transaction
     if not transaction.keeps_aside:
@@ -104,7 +121,7 @@ def _choice(session: Session, source: RowSource) -> engine.Choice:
     return engine.choose(session, lambda: source.extent(engine.local_rows(session)), unfit=unfit)
 
 
-def _prepared(session: Session, stmt: CopyStmt) -> tuple[Target, CopyOptions]:
+def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions]:
     """Everything that can be known before there are data."""
     target = find_target(session, stmt)
     if target.relation.persistence != "t":

@@ -29,8 +29,8 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
+from pgrepl.writing.copy.copy_options import copy_options
 from pgrepl.writing.copy.encoding import encoded
-from pgrepl.writing.copy.options import copy_options
 from pgrepl.writing.copy.places import check_place, outgoing
 from pgrepl.writing.copy.relations import check_source, open_relation
 from pgrepl.writing.copy.writer import LineWriter

@@ -12,16 +12,16 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from pgrepl.errors import PgError
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import verified
-from pgrepl.writing.copy.options import CopyOptions
 
 
-class Mark(Enum):
+class DefaultMark(Enum):
     DEFAULT = "default"
 
 
-DEFAULT: Final = Mark.DEFAULT
-Field = str | Literal[Mark.DEFAULT] | None
+DEFAULT: Final = DefaultMark.DEFAULT
+Field = str | Literal[DefaultMark.DEFAULT] | None
 Splitter = Callable[[str], "list[Any]"]  # of Field
 
 

@@ -12,7 +12,7 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.query.outside import OutsideRows
-    from pgrepl.writing.copy.target import Target as CopyTarget
+    from pgrepl.writing.copy.target import CopyTarget
 
 _NAME = "*FILE*"
 

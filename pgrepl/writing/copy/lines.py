@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 
 from pgrepl.errors import PgError
-from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.copy_options import CopyOptions
 
 
-class Lines:
+class CopyLines:
     """Reads lines from pieces of text. `number` and `line` are the current ones, for messages; `line` is None while
     it is being read."""
 

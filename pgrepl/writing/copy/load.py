@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.rows.changes import Change, Kind
+from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign import fire_triggers
 from pgrepl.rows.write import write_changes
@@ -31,7 +31,7 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
     the next."""
     target = source.target
     rows = _Entering(source, one_by_one=one_by_one)
-    checks = prepare(session, target.relation, Kind.INSERT, frozenset(target.attnums))
+    checks = prepare(session, target.relation, ModifyKind.INSERT, frozenset(target.attnums))
     try:
         changes = checks.local(rows.changes(), entered=rows.entered)
     except PgError as error:
@@ -59,13 +59,13 @@ class _Entering:
         self._batches = array("q")  # how many rows there were each time PostgreSQL would have written them
         self._finished = False
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[ModifiedRow]:
         table, source, numbers = self._source.target.relation.oid, self._source, self._numbers
         rows = size = 0
         try:
             for row in source.rows():
                 numbers.append(source.number)
-                yield Change(table, new=row)
+                yield ModifiedRow(table, new=row)
                 rows, size = rows + 1, size + source.size
                 if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
                     self._batches.append(len(numbers))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.spark_result import result_folder
-from pgrepl.rows.changes import Kind
+from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.foreign_actions_spark import apply
 from pgrepl.writing.copy.found_again import found_again
 from pgrepl.writing.copy.load import say_skipped
@@ -34,9 +34,12 @@ _PORTION = 32768  # rows written to a file at a time
 _ROWS_IN_FILE = 2_000_000
 
 
-def load(session: Session, open_source: Callable[[], RowSource]) -> int:
+Stage: TypeAlias = "Callable[[Session, RowSource], SparkChanges]"
+
+
+def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | None = None) -> int:
     """Read, check and write all rows; how many there were. Or Declined. `open_source` finds the target anew: it may
-    have changed since the last try."""
+    have changed since the last try. `stage` does it in another way."""
     from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
@@ -45,7 +48,7 @@ def load(session: Session, open_source: Callable[[], RowSource]) -> int:
         if locked:
             transaction.require_write()
         source = open_source()
-        changes = _stage(session, source)
+        changes = (stage or _stage)(session, source)
         transaction.require_write()
         try:
             apply(changes)
@@ -73,7 +76,7 @@ def _stage(session: Session, source: RowSource) -> SparkChanges:
             changes.insert(frame)
 
     try:
-        return staged(session, target.relation, Kind.INSERT, named, fill)
+        return staged(session, target.relation, ModifyKind.INSERT, named, fill)
     except PgError as error:
         raise found_again(session, source, error) from None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
-from pgrepl.writing.copy.parquet_types import FileColumn, file_column
+from pgrepl.writing.copy.parquet_types import CopyFileColumn, file_column
 from pgrepl.writing.copy.places import file_error
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ _SUFFIXES = (".parquet", ".parq", ".pq")
 class ParquetGroup:
     """Files with the same columns."""
 
-    columns: tuple[FileColumn, ...]
+    columns: tuple[CopyFileColumn, ...]
     paths: tuple[str, ...]
     rows: int
 
-    def column(self, name: str) -> FileColumn | None:
+    def column(self, name: str) -> CopyFileColumn | None:
         return next((column for column in self.columns if column.name == name), None)
 
 
@@ -42,14 +42,14 @@ def parquet_groups(name: str) -> list[ParquetGroup]:
     paths = parquet_paths(name)
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
         described = list(threads.map(_described, paths))
-    together: dict[tuple[FileColumn, ...], tuple[list[str], int]] = {}
+    together: dict[tuple[CopyFileColumn, ...], tuple[list[str], int]] = {}
     for path, (columns, rows) in zip(paths, described, strict=True):
         found, count = together.get(columns, ([], 0))
         together[columns] = ([*found, path], count + rows)
     return [ParquetGroup(columns, tuple(found), count) for columns, (found, count) in together.items()]
 
 
-def _described(path: str) -> tuple[tuple[FileColumn, ...], int]:
+def _described(path: str) -> tuple[tuple[CopyFileColumn, ...], int]:
     with opened(path) as file:
         return tuple(file_column(path, file, n) for n in range(len(file.schema_arrow))), file.metadata.num_rows
 

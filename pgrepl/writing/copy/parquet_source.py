@@ -6,11 +6,13 @@ type's input function, as it would from any other file.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.catalog.relation import Attribute
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
@@ -25,22 +27,27 @@ from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.writing.copy.file_query import file_query
 from pgrepl.writing.copy.parquet_files import ParquetGroup, opened, total_rows
-from pgrepl.writing.copy.parquet_types import FileColumn, as_type, values
+from pgrepl.writing.copy.parquet_types import CopyFileColumn, as_type, values
 from pgrepl.writing.copy.reader import placed
 from pgrepl.writing.copy.source import Row, RowSource
-from pgrepl.writing.copy.target import Target
+from pgrepl.writing.copy.target import CopyTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.kernels.copy import ForeignSource
+    from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.lake.table import LakeTable
 
 _BATCH = 16384  # rows read at a time
 
 
 class ParquetSource(RowSource):
+    columnar_rows = sys.maxsize
+
     def __init__(
-        self, session: Session, target: Target, groups: Sequence[ParquetGroup], shown: str | None = None
+        self, session: Session, target: CopyTarget, groups: Sequence[ParquetGroup], shown: str | None = None
     ) -> None:
         """`shown` is what messages call the one file that there is, if not by its path."""
         super().__init__(session, target)
@@ -59,6 +66,26 @@ class ParquetSource(RowSource):
     def queries(self) -> AbstractContextManager[list[Query]]:
         """One for each group of files."""
         return nullcontext([part.query(self.target) for part in self._parts])
+
+    @contextmanager
+    def kernel_source(self) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
+        from pgrepl.lake.kernels.copy import ForeignSource
+        from pgrepl.lake.kernels.part import ForeignRows
+        from pgrepl.lake.table import lake_table
+
+        if self.target.where is not None or self._shown is not None or len(self._parts) > 1:
+            raise Declined("its WHERE condition, or files that differ")
+        table = lake_table(self.session, self.target.relation.oid)
+        (part,) = self._parts
+        longest = part.as_they_are(table)
+        names = tuple([(a.num, a.name) for a in self.target.columns if a.num in longest])
+        found: list[tuple[PartRows, int, int]] = []
+        for path in part.group.paths:
+            with opened(path) as file:
+                for number in range(file.metadata.num_row_groups):
+                    group = file.metadata.row_group(number)
+                    found.append((ForeignRows(table, path, names, (number,)), group.num_rows, group.total_byte_size))
+        yield ForeignSource(table, tuple(longest), tuple(found)), longest
 
     def _read(self) -> Iterator[Row]:
         for part in self._parts:
@@ -101,11 +128,11 @@ class _InColumn(Exception):
 class _Part:
     """Files with the same columns, and what becomes of these."""
 
-    def __init__(self, session: Session, target: Target, group: ParquetGroup, path: str) -> None:
+    def __init__(self, session: Session, target: CopyTarget, group: ParquetGroup, path: str) -> None:
         self._session = session
         self._target = target
         self.group = group
-        self.columns: list[FileColumn] = []  # those that are read
+        self.columns: list[CopyFileColumn] = []  # those that are read
         self._exprs: dict[int, Expr] = dict(target.defaults)
         if not target.listed:
             _refuse_more(target, group, path)
@@ -120,7 +147,22 @@ class _Part:
             number = len(self.columns)
             self._exprs[column.num] = _converted(session, found, number, column, path)
 
-    def query(self, target: Target) -> Query:
+    def as_they_are(self, table: LakeTable) -> dict[int, int | None]:
+        """The table's columns that the files have as the lake keeps them, with how many characters they may have."""
+        found: dict[int, int | None] = {}
+        own = {column.name: column for column in self.columns}
+        for attribute in self._target.columns:
+            column = own.get(attribute.name)
+            if column is None:
+                continue
+            kept = table.column(attribute.num)
+            if kept.row is not None or kept.form.typoid != attribute.type or not _is_kept(column, attribute):
+                raise Declined(f'the type of column "{attribute.name}"')
+            sized = attribute.type == oids.VARCHAR and attribute.typmod >= 4
+            found[attribute.num] = attribute.typmod - 4 if sized else None
+        return found
+
+    def query(self, target: CopyTarget) -> Query:
         columns = [Column(c.name, c.shipped, c.typmod) for c in self.columns]
         return file_query(target, columns, self._exprs, _FileRows(self))
 
@@ -153,6 +195,25 @@ class _Part:
             return tuple(row)
 
         return make
+
+
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+_SAME = (
+    oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.TEXT, oids.BYTEA, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP,
+    oids.TIMESTAMPTZ,
+)  # fmt: skip
+
+
+def _is_kept(column: CopyFileColumn, attribute: Attribute) -> bool:
+    """Whether an assignment changes nothing that Arrow's cast to the lake's type does not."""
+    pair = column.shipped, attribute.type
+    if pair[0] in _WHOLE and pair[1] in _WHOLE:
+        return True
+    if pair in ((oids.FLOAT4, oids.FLOAT8), (oids.TEXT, oids.VARCHAR)):
+        return True
+    if pair == (oids.NUMERIC, oids.NUMERIC):
+        return attribute.typmod >= 4 and column.typmod == attribute.typmod
+    return pair[0] == pair[1] and pair[0] in _SAME and attribute.typmod < 0 and not column.json
 
 
 class _FileRows(OutsideRows):
@@ -196,7 +257,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _refuse_more(target: Target, group: ParquetGroup, path: str) -> None:
+def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:
     """Nothing of a file is dropped unless a list of columns says so."""
     known = {column.name for column in target.relation.columns}
     for column in group.columns:
@@ -215,7 +276,7 @@ def _refuse_more(target: Target, group: ParquetGroup, path: str) -> None:
             )
 
 
-def _converted(session: Session, found: FileColumn, number: int, column: Attribute, path: str) -> Expr:
+def _converted(session: Session, found: CopyFileColumn, number: int, column: Attribute, path: str) -> Expr:
     """A column of the file as the table's: text by the input function, anything else by an assignment cast."""
     source = found.shipped
     expr: Expr = Var(source, typmod=found.typmod, collation=_collation(source), varno=1, attnum=number)

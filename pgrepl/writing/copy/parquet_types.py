@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class FileColumn:
+class CopyFileColumn:
     """A column of a file. Spark reads it as `spark` (nothing: not at all), and `made` is the SQL that makes a value of
     the type `shipped` of that."""
 
@@ -43,7 +43,7 @@ class FileColumn:
         return read_form(self.lake, self.fields)
 
 
-def file_column(path: str, file: pq.ParquetFile, number: int) -> FileColumn:
+def file_column(path: str, file: pq.ParquetFile, number: int) -> CopyFileColumn:
     field = file.schema_arrow.field(number)
     int96 = _is_int96(file, field.name)
     found = _lake_type("timestamptz" if int96 else field.type)
@@ -63,18 +63,18 @@ def file_column(path: str, file: pq.ParquetFile, number: int) -> FileColumn:
     nested = form.typoid == oids.JSONB and lake != "json"
     if nested:
         made, shipped = "to_json({0}, map('ignoreNullFields', 'false'))", oids.TEXT
-    return FileColumn(field.name, lake, fields, spark, made, shipped, nested)
+    return CopyFileColumn(field.name, lake, fields, spark, made, shipped, nested)
 
 
-def as_type(column: FileColumn, typoid: int) -> FileColumn:
+def as_type(column: CopyFileColumn, typoid: int) -> CopyFileColumn:
     """The column for a column of the table: sixteen bytes are a uuid where one is wanted."""
     if typoid != oids.UUID or column.lake != "blob":
         return column
     form = read_form("uuid")
-    return FileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
+    return CopyFileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
 
 
-def values(column: FileColumn, array: pa.Array) -> list[Any]:
+def values(column: CopyFileColumn, array: pa.Array) -> list[Any]:
     """A column of a file as Python values."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -16,9 +16,9 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import reader as input_function
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import DEFAULT, splitter
-from pgrepl.writing.copy.lines import Lines
-from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.lines import CopyLines
 
 _MOST_SHOWN = 100  # bytes of a line or a value
 
@@ -53,7 +53,7 @@ def is_placed(error: PgError) -> bool:
     return re.search(r"^COPY .*, (line|row) [0-9]", error.report.context or "", re.MULTILINE) is not None
 
 
-class Reader:
+class CopyReader:
     """Reads one file. `skipped` counts the rows that ON_ERROR ignore has passed over."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Reader:
         self._relation = relation
         self._columns = columns
         self._options = options
-        self._lines = Lines(pieces, options, from_client=from_client)
+        self._lines = CopyLines(pieces, options, from_client=from_client)
         self._style = style
         self._notice = notice
         self._default = default
@@ -110,6 +110,20 @@ class Reader:
                 raise self.with_context(error) from None
             if row is not None:
                 yield row
+
+    def fields(self) -> Iterator[list[Any]]:
+        """The fields of each line as they are written; a line that has not as many as there are columns is an error
+        that somebody else words."""
+        if self._header():
+            return
+        count = len(self._columns)
+        for line in self._lines:
+            fields = self._split(line)
+            if len(fields) != count:
+                raise PgError("22P04", "missing data, or extra data")
+            if self._forced:
+                self._force(fields)
+            yield fields
 
     def lines(self) -> Iterator[str]:
         """Only the lines, for finding one again."""

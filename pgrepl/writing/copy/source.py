@@ -6,24 +6,28 @@ satisfy WHERE. `RowSource` is what loading asks of either.
 
 from __future__ import annotations
 
+import os
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.lake.files import Extent
 from pgrepl.rows.checks_table import own
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import decoded
-from pgrepl.writing.copy.options import CopyOptions
-from pgrepl.writing.copy.reader import Reader, placed
-from pgrepl.writing.copy.target import Target, default_values
+from pgrepl.writing.copy.reader import CopyReader, placed
+from pgrepl.writing.copy.target import CopyTarget, default_values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
+    from pgrepl.lake.kernels.copy import ForeignSource
     from pgrepl.writing.copy.places import Incoming
 
 Row = tuple[Any, ...]  # by attribute number
@@ -32,9 +36,10 @@ Row = tuple[Any, ...]  # by attribute number
 class RowSource(ABC):
     """What COPY reads, for one target."""
 
+    columnar_rows = 0  # up to how many rows whole columns are read, by kernels over Arrow
     skipped = 0  # rows that ON_ERROR ignore has passed over
 
-    def __init__(self, session: Session, target: Target) -> None:
+    def __init__(self, session: Session, target: CopyTarget) -> None:
         self.session = session
         self.target = target
         self._where = None
@@ -53,6 +58,11 @@ class RowSource(ABC):
     def queries(self) -> AbstractContextManager[list[Query]]:
         """Queries that Spark can play to the same rows, a column for each of the table's by number, as long as this
         lasts; none: they can be read here only."""
+
+    def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
+        """For kernels over Arrow: where the columns that go into the table as they are stand, and how many characters
+        they may have, as long as this lasts. Or Declined."""
+        raise Declined("its format")
 
     @abstractmethod
     def _read(self) -> Iterator[Row]:
@@ -113,7 +123,7 @@ class TextSource(RowSource):
     """Lines of text or CSV."""
 
     def __init__(
-        self, session: Session, target: Target, options: CopyOptions, data: Incoming, *, from_client: bool
+        self, session: Session, target: CopyTarget, options: CopyOptions, data: Incoming, *, from_client: bool
     ) -> None:
         super().__init__(session, target)
         self.options = options
@@ -121,7 +131,7 @@ class TextSource(RowSource):
         self._from_client = from_client
         defaults = default_values(session, target) if options.default is not None else {}
         attnums = target.attnums
-        self._reader = Reader(
+        self._reader = CopyReader(
             target.relation.name,
             target.copy_columns(),
             options,
@@ -143,6 +153,52 @@ class TextSource(RowSource):
             if count > rows:
                 break
         return Extent(count, size)
+
+    @property
+    def columnar_rows(self) -> int:  # type: ignore[override]
+        """Spark reads more of them at once than one process does."""
+        plain = self.options.default is None and not self.options.ignore_errors and self.target.where is None
+        return int(self.session.settings.value("pgrepl.spark_rows")) if plain else 0
+
+    @contextmanager
+    def kernel_source(self) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
+        import pyarrow.parquet as pq
+
+        from pgrepl.lake import spill_folders
+        from pgrepl.lake.kernels.copy import ForeignSource
+        from pgrepl.lake.kernels.part import ForeignRows
+        from pgrepl.lake.table import lake_table
+        from pgrepl.writing.copy.text_columns import tables
+
+        table = lake_table(self.session, self.target.relation.oid)
+        columns = self.target.copy_columns()
+        kept = [table.column(number) for number in self.target.attnums]
+        if any(each.row is not None or each.form.typoid != c.type for each, c in zip(kept, columns, strict=True)):
+            raise Declined("the type of a column")
+        folder = spill_folders.make(spill_folders.FILES)
+        try:
+            path = os.path.join(folder, "rows.parquet")
+            groups: list[int] = []
+            writer: pq.ParquetWriter | None = None
+            try:
+                fields, style = self.anew()._reader.fields(), self.session.text_style
+                for portion in tables(columns, [each.form for each in kept], fields, style):
+                    if writer is None:
+                        writer = pq.ParquetWriter(path, portion.schema, compression="snappy")
+                    writer.write_table(portion)
+                    groups.append(portion.num_rows)
+            finally:
+                if writer is not None:
+                    writer.close()
+            names = tuple([(number, c.name) for number, c in zip(self.target.attnums, columns, strict=True)])
+            size = os.path.getsize(path) // max(len(groups), 1) if groups else 0
+            found = [(ForeignRows(table, path, names, (n,)), rows, size) for n, rows in enumerate(groups)]
+            yield (
+                ForeignSource(table, tuple(self.target.attnums), tuple(found)),
+                dict.fromkeys(self.target.attnums),
+            )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
     def queries(self) -> Iterator[list[Query]]:

@@ -24,7 +24,7 @@ from pgrepl.expr.walk import functions_used, var_attnums, walk
 from pgrepl.frozen import frozen
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.writing.copy.columns import copied_columns, forced
-from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.reader import CopyColumn
 from pgrepl.writing.copy.relations import open_relation
 
@@ -36,7 +36,7 @@ _NEXTVAL = 1574
 
 
 @frozen
-class Target:
+class CopyTarget:
     relation: Relation
     columns: tuple[Attribute, ...]  # those that the file gives, in its order
     listed: bool  # the statement names them
@@ -62,7 +62,7 @@ class Target:
         ]
 
 
-def find_target(session: Session, stmt: CopyStmt) -> Target:
+def find_target(session: Session, stmt: CopyStmt) -> CopyTarget:
     """Everything about the target but the options: DoCopy."""
     assert stmt.relation is not None
     found = open_relation(session, stmt.relation)
@@ -75,10 +75,10 @@ def find_target(session: Session, stmt: CopyStmt) -> Target:
         if default is not None:
             defaults[column.num] = default
     no = (False,) * len(columns)
-    return Target(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
+    return CopyTarget(found, tuple(columns), bool(stmt.columns), defaults, where, no, no)
 
 
-def with_options(target: Target, options: CopyOptions) -> Target:
+def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
     """The columns that options name are looked up once all options have been read."""
     names = [column.name for column in target.columns]
     return replace(
@@ -123,7 +123,7 @@ def _check(session: Session, found: Relation, privilege: str, attnums: list[int]
         raise acl.permission_denied(found)
 
 
-def one_by_one(target: Target, options: CopyOptions) -> bool:
+def one_by_one(target: CopyTarget, options: CopyOptions) -> bool:
     """Whether PostgreSQL would insert each row before it reads the next: a default or the condition might look at the
     table. It decides which of several faults is met first."""
     asked = target.left_out if options.default is None else target.defaults.items()
@@ -141,7 +141,7 @@ def _is_volatile(expr: Expr, *, nextval_too: bool) -> bool:
     return False
 
 
-def default_values(session: Session, target: Target) -> dict[int, Callable[[], Any]]:
+def default_values(session: Session, target: CopyTarget) -> dict[int, Callable[[], Any]]:
     """What makes the default of each column that has one."""
     context = Context(session)
 

@@ -24,7 +24,7 @@ from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.encoding import decoded, is_utf8
 from pgrepl.writing.copy.file_query import file_query
-from pgrepl.writing.copy.reader import Reader
+from pgrepl.writing.copy.reader import CopyReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
-    from pgrepl.writing.copy.options import CopyOptions
+    from pgrepl.writing.copy.copy_options import CopyOptions
     from pgrepl.writing.copy.places import Incoming
-    from pgrepl.writing.copy.target import Target
+    from pgrepl.writing.copy.target import CopyTarget
 
 _ROWS_IN_FILE = 2_000_000
 
 
 @contextmanager
-def typed_files(session: Session, target: Target, options: CopyOptions, data: Incoming) -> Iterator[Query | None]:
+def typed_files(session: Session, target: CopyTarget, options: CopyOptions, data: Incoming) -> Iterator[Query | None]:
     """A query over the rows of the file as they come into the table. None: it is to be read line by line."""
     if not _is_plain(session, target, options):
         yield None
@@ -62,7 +62,7 @@ def typed_files(session: Session, target: Target, options: CopyOptions, data: In
         yield file_query(target, given, exprs, rows)
 
 
-def _is_plain(session: Session, target: Target, options: CopyOptions) -> bool:
+def _is_plain(session: Session, target: CopyTarget, options: CopyOptions) -> bool:
     return (
         bool(target.columns)
         and is_utf8(options.encoding or session.settings.get("client_encoding"))
@@ -78,7 +78,7 @@ def _is_plain(session: Session, target: Target, options: CopyOptions) -> bool:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _written(tables: Iterator[pa.Table], target: Target, folder: str) -> list[str]:
+def _written(tables: Iterator[pa.Table], target: CopyTarget, folder: str) -> list[str]:
     """The files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -105,11 +105,11 @@ def _written(tables: Iterator[pa.Table], target: Target, folder: str) -> list[st
     return paths
 
 
-def _names(target: Target) -> list[str]:
+def _names(target: CopyTarget) -> list[str]:
     return [f"c{number}" for number in range(1, len(target.columns) + 1)]
 
 
-def _tables(session: Session, target: Target, options: CopyOptions, data: Incoming) -> Iterator[pa.Table]:
+def _tables(session: Session, target: CopyTarget, options: CopyOptions, data: Incoming) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     columns, style = target.columns, session.text_style
@@ -134,12 +134,12 @@ def _without_header(pieces: Iterator[bytes], options: CopyOptions) -> Iterator[b
     return chain([rest] if rest else [], pieces)
 
 
-def _line_by_line(session: Session, target: Target, options: CopyOptions, block: bytes) -> list[pa.Array]:
+def _line_by_line(session: Session, target: CopyTarget, options: CopyOptions, block: bytes) -> list[pa.Array]:
     from pgrepl.lake.scan import storage_array
 
     if b"\r" in block or b"\\." in block:
         raise PgError("22P04", "the end of the data is to be found line by line")
-    reader = Reader(
+    reader = CopyReader(
         target.relation.name,
         target.copy_columns(),
         replace(options, header="false"),

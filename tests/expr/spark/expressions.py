@@ -26,6 +26,7 @@ from pgrepl.types.dates import INFINITY
 from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
 from pgrepl.types.json import Jsonb
 from pgrepl.types.lake_forms import form
+from tests.lake.spark_rows import HAS_TIME
 
 NAN, INF = math.nan, math.inf
 
@@ -77,6 +78,8 @@ ARRAYS = {
     array_type(oids.TEXT): tuple(array_of(oids.TEXT, items) for items in ([], ["a"], [None], ["b", "a", ""])),
 }
 VALUES.update({typoid: values for typoid, values in ARRAYS.items() if typoid})
+if not HAS_TIME:
+    del VALUES[oids.TIME]
 
 # (type, modifier) of the columns of the table
 COLUMNS: tuple[tuple[int, int], ...] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import tree
@@ -48,10 +47,8 @@ def test_they_mean_the_same_and_end(spark: SparkSession) -> None:
     spark.createDataFrame(pa.table({"n": range(len(TEXTS)), "c1": TEXTS})).createOrReplaceTempView("texts")
     statement = Statement(context)
     texts = [to_sql(call, lambda node: "c1" if isinstance(node, tree.Var) else None, statement) for call in calls]
-    began = time.monotonic()
     query = ", ".join(f"{text} AS r{n}" for n, text in enumerate(texts))
     found = statement.run(spark, f"SELECT {query} FROM texts ORDER BY n").toArrow()
-    assert time.monotonic() - began < 100
     wrong: list[Any] = []
     for number, call in enumerate(calls):
         run = compile(call, context)

@@ -13,9 +13,12 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.spark import Statement
 from pgrepl.types.style import TextStyle
 from tests.expr.spark import expressions as made
+from tests.lake.spark_rows import HAS_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.skipif(not HAS_TIME, reason="before 4.1 Python is given no dates")
 
 
 def disagreements(spark: SparkSession, seed: int, depth: int, count: int, native: float) -> list[object]:

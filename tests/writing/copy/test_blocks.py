@@ -18,9 +18,9 @@ from pgrepl.types.text import write_text
 from pgrepl.writing.copy import blocks as module
 from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import decoded
-from pgrepl.writing.copy.options import CopyOptions
-from pgrepl.writing.copy.reader import CopyColumn, Reader
+from pgrepl.writing.copy.reader import CopyColumn, CopyReader
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')
@@ -28,7 +28,7 @@ STYLE = TextStyle(timezone="GMT")
 
 
 def by_lines(raw: bytes, options: CopyOptions, columns: list[CopyColumn]) -> list[list[Any]]:
-    return list(Reader("t", columns, options, decoded([raw], "UTF8"), STYLE).rows())
+    return list(CopyReader("t", columns, options, decoded([raw], "UTF8"), STYLE).rows())
 
 
 def split(raw: bytes, options: CopyOptions, columns: int) -> list[list[str | None]]:

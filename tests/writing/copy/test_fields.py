@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import PgError
+from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import DEFAULT, splitter
-from pgrepl.writing.copy.options import CopyOptions
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')

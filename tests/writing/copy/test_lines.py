@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.writing.copy.lines import Lines
-from pgrepl.writing.copy.options import CopyOptions
+from pgrepl.writing.copy.copy_options import CopyOptions
+from pgrepl.writing.copy.lines import CopyLines
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')
@@ -16,7 +16,7 @@ ESCAPED = CopyOptions("csv", delimiter=",", null="", quote='"', escape="\\")
 def lines(text: str, options: CopyOptions = TEXT, *, piece: int = 1000, from_client: bool = False) -> list[object]:
     """Each line with its number; an error with the number it happened at."""
     pieces = (text[at : at + piece] for at in range(0, len(text), piece))
-    reader = Lines(pieces, options, from_client=from_client)
+    reader = CopyLines(pieces, options, from_client=from_client)
     found: list[object] = []
     try:
         for line in reader:

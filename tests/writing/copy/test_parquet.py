@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pgrepl import engine as engines
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.played import Instance, lines_of
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(params=["local", "spark"])
-def engine(request: pytest.FixtureRequest, instance: Instance) -> Instance:
+@pytest.fixture(params=["local", "columns", "spark"])
+def engine(request: pytest.FixtureRequest, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> Instance:
+    """This process row by row, or by columns what can be done so; Spark."""
     if request.param == "spark":
         _: SparkSession = request.getfixturevalue("spark")
-    instance.play("pub", f"SET pgrepl.engine = {request.param}")
+    if request.param == "columns":
+        monkeypatch.setattr(engines, "WORTH_A_KERNEL", 1)
+    instance.play("pub", f"SET pgrepl.engine = {'spark' if request.param == 'spark' else 'local'}")
     return instance
 
 
@@ -241,3 +245,50 @@ def test_copying_out_refuses_what_a_file_cannot_hold(instance: Instance, tmp_pat
     ):
         answer = instance.play("pub", f"COPY ({query}) TO '{tmp_path}/{name}' (FORMAT parquet)")
         assert answer == [f"ERROR:  {message}"]
+
+
+def ways(instance: Instance) -> list[str]:
+    return instance.play("pub", "SELECT engine, declined FROM pgrepl_stat_engine WHERE work = 'COPY'")
+
+
+@pytest.mark.parametrize("engine", ["columns", "spark"], indirect=True)
+def test_columns_go_into_the_lake_as_they_are(engine: Instance, tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "a.parquet",
+        id=pa.array(range(3000), pa.int32()),
+        k=pa.array([None if n % 7 == 0 else n - 1500 for n in range(3000)], pa.int64()),
+        s=[f"größer {n}" for n in range(3000)],
+        f=pa.array([n / 3 for n in range(3000)], pa.float32()),
+        m=pa.array([n * 1_000_000 for n in range(3000)], pa.timestamp("us")),
+        n=pa.array(list(range(3000)), pa.decimal128(8, 2)),
+    )
+    engine.play(
+        "pub",
+        "CREATE TABLE t (own text DEFAULT 'here', id bigint PRIMARY KEY, k smallint CHECK (k < 5000), s varchar(20),"
+        " f float8, m timestamp, n numeric(8,2) NOT NULL)",
+        "CREATE TABLE u (LIKE t INCLUDING ALL)",
+    )
+    assert engine.play("pub", f"COPY t FROM '{path}' (FORMAT parquet)") == ["COPY 3000"]
+    assert ways(engine) == ["spark|" if engine.play("pub", "SHOW pgrepl.engine") == ["spark"] else "columns|"]
+    engine.play("pub", "SET pgrepl.engine = local")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engines, "WORTH_A_KERNEL", 10**9)
+        engine.play("pub", f"COPY u FROM '{path}' (FORMAT parquet)")
+    assert engine.play("pub", "SELECT * FROM t ORDER BY id") == engine.play("pub", "SELECT * FROM u ORDER BY id")
+
+
+@pytest.mark.parametrize("engine", ["columns"], indirect=True)
+def test_what_is_wrong_with_a_row_is_found_one_by_one(engine: Instance, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", id=[1, 2, 2], s=["a", "b", "long text"])
+    engine.play("pub", "CREATE TABLE t (id int PRIMARY KEY, s text)", "CREATE TABLE v (id int, s varchar(3))")
+    assert failure(engine, f"COPY t FROM '{path}' (FORMAT parquet)") == [
+        'ERROR:  duplicate key value violates unique constraint "t_pkey"',
+        "DETAIL:  Key (id)=(2) already exists.",
+        f'CONTEXT:  COPY t, row 3 of file "{path}"',
+    ]
+    assert failure(engine, f"COPY v FROM '{path}' (FORMAT parquet)") == [
+        "ERROR:  value too long for type character varying(3)",
+        f'CONTEXT:  COPY v, row 3 of file "{path}", column s',
+    ]
+    files = [each for each in (tmp_path / "catalog.db.files").rglob("*") if each.is_file() and each.name != ".owner"]
+    assert [each for each in files if each.suffix == ".parquet"] == []

@@ -34,7 +34,7 @@ def _changes(instance: Instance, name: str, after: int) -> list[RowChange]:
 
 
 def _ask(instance: Instance, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in instance.session("pub").connection.exec_driver_sql(sql)]
+    return [tuple(row) for row in instance.session("pub").link.execute(sql)]
 
 
 def _last(instance: Instance) -> int:

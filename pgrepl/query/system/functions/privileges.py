@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pgrepl.catalog import acl
-from pgrepl.catalog.acl import BIT, Kind
+from pgrepl.catalog.acl import BIT, ObjectKind
 from pgrepl.catalog.namespace import schema_by_name, schema_row
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.roles import (
@@ -116,7 +116,7 @@ def _column(session: Session, found: Relation, number: int, role: int, mask: int
 def _on_schema(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, _SCHEMA)
     row = schema_row(session, given) if isinstance(given, int) else schema_by_name(session, given)
-    return None if row is None else any(acl.object_mask(session, Kind.SCHEMA, row, role, m) == m for m in masks)
+    return None if row is None else any(acl.object_mask(session, ObjectKind.SCHEMA, row, role, m) == m for m in masks)
 
 
 def _on_database(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -127,7 +127,7 @@ def _on_database(session: Session, role: int, given: Any, text: str) -> bool | N
         row = one(session, pg_database, datname=given)
         if row is None:
             raise PgError("3D000", f'database "{given}" does not exist')
-    return None if row is None else any(acl.object_mask(session, Kind.DATABASE, row, role, m) == m for m in masks)
+    return None if row is None else any(acl.object_mask(session, ObjectKind.DATABASE, row, role, m) == m for m in masks)
 
 
 _family("has_table_privilege", _on_table)
@@ -234,7 +234,13 @@ def _with_oids(session: Session, text: str) -> str:
     return f"{oid(parts[1])}={parts[2]}/{oid(parts[3])}"
 
 
-_DEFAULTS = {"r": Kind.TABLE, "s": Kind.SEQUENCE, "n": Kind.SCHEMA, "d": Kind.DATABASE, "c": Kind.COLUMN}
+_DEFAULTS = {
+    "r": ObjectKind.TABLE,
+    "s": ObjectKind.SEQUENCE,
+    "n": ObjectKind.SCHEMA,
+    "d": ObjectKind.DATABASE,
+    "c": ObjectKind.COLUMN,
+}
 
 
 @implements("acldefault_sql", context=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 
-from pgrepl.catalog import configuration
+from pgrepl.catalog import system_settings
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.recovery import control_functions_refused, in_recovery
 from pgrepl.catalog.relation import relation_or_none
@@ -82,7 +82,7 @@ def pg_conf_load_time(call: Call) -> int:
 
 @implements("pg_reload_conf", context=True)
 def pg_reload_conf(call: Call) -> bool:
-    configuration.reload(call.session)
+    system_settings.reload(call.session)
     return True
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
-from pgrepl.types.snapshots import Snapshot, parse_snapshot
+from pgrepl.types.snapshots import PgSnapshot, parse_snapshot
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -41,7 +41,7 @@ def pg_current_xact_id_if_assigned(call: Call) -> int | None:
 @implements("pg_current_snapshot", context=True)
 def pg_current_snapshot(call: Call) -> str:
     following = _next_xid(call.session)
-    return str(Snapshot(following, following))
+    return str(PgSnapshot(following, following))
 
 
 def _next_xid(session: Session) -> int:

@@ -36,7 +36,8 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
     if hides_rows(session, plan.table, session.role):
         return TableCopy(sent, lsn, iter(()))
     spark = LakeRows(session, plan)
-    return TableCopy(sent, lsn, copied_rows(session, plan), spark, count=None if plan.filters else spark.estimate)
+    count = None if plan.filters else spark.estimate
+    return TableCopy(sent, lsn, copied_rows(session, plan), spark, lake=spark, count=count)
 
 
 def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:

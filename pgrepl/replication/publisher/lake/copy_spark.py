@@ -1,4 +1,4 @@
-"""The published rows of a lake's table as a DataFrame: copy_plan.py's plan, carried out by Spark."""
+"""The published rows of a lake's table for kernels over Arrow, or as a DataFrame: copy_plan.py's plan."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.kernels.copy import KernelSource
     from pgrepl.replication.publisher.lake.copy_plan import CopyPlan
 
 
@@ -35,6 +36,30 @@ class LakeRows:
 
     def lake_tables(self) -> list[LakeTable]:
         return [lake_table(self._session, leaf.oid) for leaf in self._leaves()]
+
+    def sources(self) -> list[KernelSource]:
+        with reading(self._session):
+            return [self._source(leaf) for leaf in self._leaves()]
+
+    def _source(self, leaf: Relation) -> KernelSource:
+        from pgrepl.expr.arrow.program import any_is_true, program_of
+        from pgrepl.expr.walk import map_attnums
+        from pgrepl.lake.kernels.copy import KernelSource
+        from pgrepl.lake.kernels.part import Unfit
+        from pgrepl.query.bounds import filter_bounds
+
+        plan, session = self._plan, self._session
+        numbers = {column.name: column.num for column in leaf.columns}
+        own = {column.num: numbers[column.name] for column in plan.table.columns}
+        condition = None
+        if plan.filters:
+            condition = program_of(map_attnums(any_is_true(plan.filters), own), Context(session))
+            if condition is None:
+                raise Unfit("the row filter")
+        table = lake_table(session, leaf.oid, self._snapshot)
+        bounds = () if condition is None else filter_bounds(condition.expr, Context(session))
+        columns = tuple([own[n] for n in plan.columns])
+        return KernelSource(session, table, self._snapshot, columns, condition, bounds)
 
     def frame(self) -> DataFrame:
         with reading(self._session):

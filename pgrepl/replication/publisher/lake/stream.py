@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.lake.changes import RowChange, Snapshot, changes_at, in_order
+from pgrepl.lake.changes import RowChange, Snapshot, in_order
 from pgrepl.lake.history import PREPARE
 from pgrepl.replication.publisher.decision import TableMessages, truncated
 from pgrepl.replication.publisher.lake.size import changed_rows
@@ -183,9 +183,11 @@ class MessageStream:
 
     def one_by_one(self, group: Sequence[Snapshot]) -> Iterator[Message | TruncateMessage]:
         """What is sent of these snapshots, each read in its turn."""
+        from pgrepl.replication.publisher.lake.large_changes import changes_in_order
+
         for snapshot in group:
             changed = {
-                (snapshot.id, table): changes_at(self._session, table, snapshot.id)
+                (snapshot.id, table): changes_in_order(self._session, table, snapshot.id)
                 for table in changed_tables(snapshot)
                 if self._is_sent(snapshot.stretch, table)
             }

@@ -1,7 +1,8 @@
 """What a lake sends, as whole columns: publisher/decision.py's table over many changes at once.
 
 What changed comes as columns; operations, identities and images are decided with numpy, row filters by Spark, which
-gives back one truth for each row. Rows are read where the subscriber wants them.
+gives back one truth for each row. Rows are read where the subscriber wants them. What is more than is to be held in
+memory (logical_decoding_work_mem) is decided in parts, by ranges of row ids, and kept in files.
 
 A batch ends where a definition changes, and when it is large enough. None of what is undecided here is guessed at: the
 stream of single messages has it.
@@ -10,6 +11,8 @@ stream of single messages has it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import choose_job
@@ -17,6 +20,8 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
+from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
+from pgrepl.lake.changes_side import ahead
 from pgrepl.lake.history import Snapshot
 from pgrepl.replication.publisher.decision import describe, sent_of, truncated
 from pgrepl.replication.publisher.identity import differing
@@ -24,8 +29,19 @@ from pgrepl.replication.publisher.lake.size import rows_begun
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, BatchTransaction, Kept, WireBatch
+from pgrepl.replication.wire.batch import (
+    AT,
+    CODES,
+    DELETE,
+    UPDATE,
+    BatchTransaction,
+    Kept,
+    RelationMessages,
+    WireBatch,
+)
+from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.key_values import is_equal_as_kept
+from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, most_held
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
@@ -41,7 +57,9 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[Any]
 
 MOST = 8_000_000  # changed rows of a batch, about
-_RANKS = 32  # bits of a sequence number that tell the changes of one snapshot apart
+_IN_CATALOG = 64  # such rows that what a snapshot has in the catalog counts for: it takes as much memory
+_THREADS = 2
+_RANKS = 36  # bits of a sequence number that tell the changes of one snapshot apart
 
 
 def lake_batch(
@@ -55,16 +73,20 @@ def lake_batch(
     base = portion[0].first
     here = wanted([snapshot for each in portion for snapshot in each.snapshots], local_only=local_only)
     plans = _Plans(session, names, portion[0].snapshots[0].stretch)
-    try:
-        changes = _changes(session, plans, here, base)
-        truncates = list(_truncates(plans, here, base))
-    except PgError:
-        return None  # what comes before the error has to get through: that is told message by message
-    if changes is None:
-        return None
     transactions = [_numbered(each, base) for each in portion]
-    sent = [each for each in transactions if _sends(each, changes, truncates)]
-    return WireBatch(tuple(sent), tuple(changes), tuple(truncates)), portion[-1].last.id + 1
+    with ExitStack() as stack:
+        found = _Found(session, transactions, stack)
+        try:
+            if not found.read(plans, here, base):
+                return None
+            truncates = list(_truncates(plans, here, base))
+        except PgError:
+            return None  # what comes before the error has to get through: that is told message by message
+        for seq, _ in truncates:
+            found.note([seq])
+        forget = stack.pop_all().close
+    sent = [each for each, sends in zip(transactions, found.sends, strict=True) if sends]
+    return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget), portion[-1].last.id + 1
 
 
 def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[LakeTransaction]:
@@ -79,7 +101,7 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list
         if two_phase and transaction.two_phase is not None:
             break
         taken.append(transaction)
-        size += sum(sizes.get(snapshot.id, 0) for snapshot in transaction.snapshots)
+        size += sum(sizes.get(snapshot.id, _IN_CATALOG) for snapshot in transaction.snapshots)
         if size > MOST:
             break
     return taken
@@ -102,25 +124,88 @@ class _Plans:
         return self._known[table]
 
 
-def _changes(session: Session, plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> list[LakeChanges] | None:
-    """None: two tables are sent as one."""
-    found: list[LakeChanges] = []
-    for table in sorted({table for s in snapshots for table in changed_tables(s)}):
-        plan = plans.of(table)
-        if plan is None:
-            continue
-        if any(plan.sent_as.oid == other.plan.sent_as.oid for other in found):
+class _Found:
+    """What is sent of the changes of each table."""
+
+    def __init__(self, session: Session, transactions: Sequence[BatchTransaction], stack: ExitStack) -> None:
+        """`stack` removes the files at the end."""
+        import numpy as np
+
+        self.messages: list[RelationMessages] = []
+        self._session = session
+        self._folder = MessageFolder(session.catalog.data_path)
+        stack.callback(self._folder.close)
+        self._stack = stack
+        self._last_seqs = np.array([each.last_seq for each in transactions], np.int64)
+        self.sends = np.zeros(len(transactions), np.bool_)
+
+    def note(self, seq: Numbers | Sequence[int]) -> None:
+        """Messages with these ascending numbers are sent."""
+        import numpy as np
+
+        ends = np.searchsorted(seq, self._last_seqs, side="right")
+        self.sends |= np.diff(ends, prepend=0) > 0
+
+    def read(self, plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
+        """False: it cannot be had so; two tables may be sent as one."""
+        sent_as: set[int] = set()
+        for table in sorted({table for s in snapshots for table in changed_tables(s)}):
+            plan = plans.of(table)
+            if plan is None:
+                continue
+            if plan.sent_as.oid in sent_as:
+                return False
+            chosen = [s.id for s in snapshots if table in changed_tables(s)]
+            orders = {
+                s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in snapshots if s.order
+            }
+            source = TableChanges(self._session, plan, chosen, base, snapshots[-1].id, orders)
+            messages = self._of_table(source)
+            if messages is None:
+                return False
+            for operation in sorted(source.made & plan.operations):
+                check_sendable(plans.past, plan, operation)
+            if messages.count:
+                sent_as.add(plan.sent_as.oid)
+                self.messages.append(messages)
+        return True
+
+    def _of_table(self, source: TableChanges) -> RelationMessages | None:
+        if not source.is_sure:
             return None
-        chosen = [s.id for s in snapshots if table in changed_tables(s)]
-        orders = {s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in snapshots if s.order}
-        changes = LakeChanges(session, plan, chosen, base, snapshots[-1].id, orders)
-        if not changes.is_sure:
-            return None
-        for operation in sorted(changes.made & plan.operations):
-            check_sendable(plans.past, plan, operation)
-        if changes.count:
-            found.append(changes)
-    return found
+        ranges = source.ranges()
+        if len(ranges) == 1:
+            changes = LakeChanges(source, ranges[0])
+            self.note(changes.seq)
+            return changes if source.is_sure else None
+        return self._in_files(source, ranges)
+
+    def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
+        relation = source.relation
+        writer = MessageWriter(relation, self._folder.path(relation), 1)
+        self._stack.callback(writer.abandon)
+        made = partial(_decoded, source)
+        # the session of row filters is for one thread
+        with closing(ahead(made, ranges, 0 if source.plan.filters else _THREADS)) as parts:
+            for seq, decoded in parts:
+                if not source.is_sure:
+                    return None
+                if len(seq):
+                    self.note(seq)
+                    writer.write(seq, decoded)
+        return MessageFiles(relation, writer.close(), self._folder.new_path)
+
+
+def _decoded(source: TableChanges, ids: RowIds) -> tuple[Numbers, Decoded]:
+    """The messages of rows with these ids."""
+    import numpy as np
+
+    found = LakeChanges(source, ids)
+    places = range(len(found.relation.columns))
+    keys = [place for place in places if found.relation.columns[place].is_key]
+    olds = found.pick(keys, np.flatnonzero(found.has_old), old=True)
+    news = found.pick(places, np.flatnonzero(found.op != DELETE))
+    return found.seq, Decoded(found.op, found.has_old, news, dict(zip(keys, olds, strict=True)), {})
 
 
 def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
@@ -141,19 +226,8 @@ def _numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
 
 
-def _sends(
-    transaction: BatchTransaction, changes: Sequence[LakeChanges], truncates: Sequence[tuple[int, TruncateMessage]]
-) -> bool:
-    import numpy as np
-
-    if any(transaction.first_seq <= seq <= transaction.last_seq for seq, _ in truncates):
-        return True
-    edges = [transaction.first_seq, transaction.last_seq + 1]
-    return any(int(np.diff(np.searchsorted(each.seq, edges))[0]) > 0 for each in changes)
-
-
-class LakeChanges:
-    """The messages of one table: RelationChanges."""
+class TableChanges:
+    """What changed in one table, and how it is sent."""
 
     def __init__(
         self,
@@ -166,35 +240,62 @@ class LakeChanges:
     ) -> None:
         """`chosen` are the snapshots whose changes of the table are told, `first` the one that numbers begin at.
         `orders`: see ChangesFrame."""
-        import numpy as np
-
+        self.session = session
         self.plan = plan
         self.relation: SentRelation = describe(plan)
-        self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
+        self.chosen = list(chosen)
+        self.first = first
+        self.orders = orders
+        self.numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
+        self.made: set[str] = set()  # operations on rows that were there, sent or not
         # None of it is told if something cannot be decided here, or is too little to ask Spark about
         identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
-        self._session = session
-        self._numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
-        self._found = ChangesFrame(session, plan.table.oid, first - 1, last)
+        self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
+        self.is_sure &= self.rows.behind < 1 << (_RANKS - 2)
+        self.count = 0  # of what has been read, or is about to be
+
+    def ranges(self) -> list[RowIds]:
+        """Of row ids, each with as many changes as may be held in memory."""
+        found = self.rows.ranges(most_held(self.session, self.rows.width))
+        if len(found) > 1:
+            self.count = self.rows.estimate
+        return found
+
+
+class LakeChanges:
+    """The messages of one table, or of its rows with some row ids: RelationChanges."""
+
+    def __init__(self, source: TableChanges, ids: RowIds = ALL) -> None:
+        import numpy as np
+
+        self.plan = source.plan
+        self.relation = source.relation
+        self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
+        self._source = source
+        self._session = source.session
+        self._numbers = source.numbers
+        self._found = ChangesFrame(source.rows, ids)
         found = self._found
-        found.arrange_as(orders)
+        found.arrange_as(source.orders)
         starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
         counts = np.diff(np.append(starts, found.count))
-        of_each = found.snapshot[starts]
-        op = self._operations(np.repeat(np.isin(of_each, list(chosen)), counts))
+        op = self._operations(np.repeat(np.isin(found.snapshot[starts], source.chosen), counts))
         self._events: Numbers = np.flatnonzero(op)
         whole = len(self._events) == found.count
         self.op: Numbers = op if whole else op[self._events]
         known_old = self._known_old if whole else self._known_old[self._events]
         self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
-        seq = np.repeat(((of_each - first) << _RANKS) - starts + 1, counts)
-        seq += np.arange(found.count)
+        seq = ((found.snapshot - source.first) << _RANKS) + 1
+        seq += found.rank
         self.seq: Numbers = seq if whole else seq[self._events]
 
     @property
     def count(self) -> int:
         return len(self._events)
+
+    def whole(self) -> LakeChanges:
+        return self
 
     def until(self, seq: int) -> LakeChanges:
         """Only the messages before a sequence number."""
@@ -215,7 +316,9 @@ class LakeChanges:
         plan, found = self.plan, self._found
         came, went = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
         both = found.has_new & found.has_old & told
-        self.made = {name for name, rows in ((operations.UPDATE, both), (operations.DELETE, went)) if rows.any()}
+        self._source.made |= {
+            name for name, rows in ((operations.UPDATE, both), (operations.DELETE, went)) if rows.any()
+        }
         op = np.zeros(found.count, np.uint8)
         for name, rows in ((operations.INSERT, came), (operations.UPDATE, both), (operations.DELETE, went)):
             if name in plan.operations:
@@ -225,8 +328,8 @@ class LakeChanges:
         op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
             return op
-        if not choose_job(self._session, int(np.count_nonzero(op))).on_spark:
-            self.is_sure = False
+        if not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark:
+            self._source.is_sure = False
             return op
         after, before = self._passing(op, new=True), self._passing(op, new=False)
         return sent_of(op, self._known_old, before, after)

@@ -5,24 +5,24 @@ A batch ends before a transaction in which a relation is described anew: what co
 
 from __future__ import annotations
 
-import shutil
-from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pgrepl.engine import Declined
-from pgrepl.lake import spill_folders
 from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
 from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.batch import WireBatch
-from pgrepl.replication.wire.message_files import MessageFile, MessageWriter, is_typed
+from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, is_typed, typed_array
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 from pgrepl.replication.wire.pgoutput import CHANGES, RELATION_TYPE, RELID_AT, TRUNCATE_TYPE, ProtocolError
 from pgrepl.replication.wire.pgoutput_columns import Numbers, integers
 from pgrepl.replication.wire.pgoutput_read import Relations, read_relation, read_truncate
 
+IN_FILE = 250_000  # messages of a relation
 _IS_ROW = np.zeros(256, np.bool_)
 _IS_ROW[[*CHANGES]] = True
 
@@ -41,11 +41,7 @@ class Decoder:
     def __init__(self, data_path: str, spool: Spool, first: int = 0) -> None:
         """`data_path`: where Spark's machines find files; `first`: the number of the first message."""
         self.first = first
-        self._data_path = data_path
-        self._stack = ExitStack()
-        self._folder = spill_folders.make(spill_folders.CHANGES)
-        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        self._shared: str | None = None
+        self._folder = MessageFolder(data_path)
         self._relations = Relations()
         for message in spool.relations(first):
             self._relations.known |= {(found := read_relation(message, is_typed)).relid: found}
@@ -81,27 +77,29 @@ class Decoder:
             chosen = rows[relids == relid]
             writer = self._writers.get(relid)
             if writer is None:
-                writer = MessageWriter(self._relations.of(relid), f"{self._folder}/{relid}.arrow")
-                self._writers[relid] = writer
+                writer = self._writers[relid] = self._writer(self._relations.of(relid))
             made = pgoutput_columns.changes(portion.raw, portion.at[chosen], writer.relation)
-            writer.write(chosen + portion.first, made)
+            writer.write(chosen + portion.first, _typed(made, writer.relation))
 
-    def close(self) -> tuple[list[MessageFile], tuple[tuple[int, TruncateMessage], ...]]:
-        return [writer.close(self._new_path) for writer in self._writers.values()], tuple(self._truncates)
+    def close(self) -> tuple[list[MessageFiles], tuple[tuple[int, TruncateMessage], ...]]:
+        found = [MessageFiles(each.relation, each.close(), self._folder.new_path) for each in self._writers.values()]
+        return found, tuple(self._truncates)
 
-    def _new_path(self) -> str:
-        from pgrepl.lake.spark_result import result_folder
-        from pgrepl.lake.storage import new_name
-
-        if self._shared is None:
-            self._shared = self._stack.enter_context(result_folder(self._data_path))
-        return self._shared + new_name()
+    def _writer(self, relation: SentRelation) -> MessageWriter:
+        return MessageWriter(relation, self._folder.path(relation), IN_FILE)
 
     def forget(self) -> None:
         """The files are needed no more."""
         for writer in self._writers.values():
             writer.abandon()
-        self._stack.close()
+        self._folder.close()
+
+
+def _typed(made: Decoded, relation: SentRelation) -> Decoded:
+    """Values in the types of their columns."""
+    columns = relation.columns
+    new = [typed_array(column, texts) for column, texts in zip(columns, made.new, strict=True)]
+    return replace(made, new=new, old={place: typed_array(columns[place], each) for place, each in made.old.items()})
 
 
 def _distinct(numbers: Numbers) -> list[int]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NewFile
-    from pgrepl.rows.staged import Staged
+    from pgrepl.rows.staged import StagedRows
 
 T = TypeVar("T")
 Chunk = tuple[bytes, Any]  # with the places where rows begin, or None
@@ -53,7 +53,6 @@ _BINARY_CHUNK = 6 << 20  # bytes that are decoded together
 _CHUNK = 16 << 20  # bytes of CSV that are read together
 _RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
-_SAMPLE = 20_000  # values that are looked at
 
 
 class ServerRows:
@@ -81,14 +80,14 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, came: Came) -> Staged | None:
+    def stage(self, session: Session, table: Relation, came: Came) -> StagedRows | None:
         """The rows as files of the lake. None: somebody has to look at them."""
-        from pgrepl.rows.staged import Staged
+        from pgrepl.rows.staged import StagedRows
 
         columns = self._columns(session, table)
         if columns is None:
             return None
-        staged = Staged(session, table, last_snapshot(session))
+        staged = StagedRows(session, table, last_snapshot(session))
         binary = is_binary(columns)
         reader: Reader = (BinaryReader if binary else CsvReader)(self.names, columns)
         needed = [number for number, column in enumerate(columns) if column.local.notnull]
@@ -250,7 +249,7 @@ def _write(
     came: Came,
 ) -> NewFile | None:
     """A data file, which `made` remembers; None: there are no rows."""
-    from pgrepl.lake.file_writer import DataFileWriter
+    from pgrepl.lake.file_writer import DataFileWriter, repeating
 
     writer: DataFileWriter | None = None
     try:
@@ -260,7 +259,7 @@ def _write(
                 continue
             if any(arrays[number].null_count for number in needed):
                 raise Declined("NULL in a column that has none")
-            writer = writer or DataFileWriter(table, repeating=_repeating(table, arrays))
+            writer = writer or DataFileWriter(table, repeating=repeating(table, arrays))
             writer.write_arrays(arrays, None, count)
             came(count, len(data))
     except BaseException:
@@ -272,20 +271,6 @@ def _write(
     file = writer.close()
     made.append(file)
     return file
-
-
-def _repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
-    """The columns whose first values are often the same."""
-    import pyarrow as pa
-
-    found = []
-    for column, array in zip(table.columns, arrays, strict=True):
-        first = array[:_SAMPLE]
-        if column.form.element is not None:
-            found.append(f"{column.name}.list.element")
-        elif not isinstance(first.type, pa.BaseExtensionType) and len(first.unique()) * 4 <= len(first):
-            found.append(column.name)
-    return found
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:

@@ -74,9 +74,12 @@ class MessagePortion:
 
 @frozen
 class _Kept:
-    at: npt.NDArray[np.int32]
+    """Messages in one piece. In a file what they begin at stands behind them."""
+
     first: int
+    count: int
     data: bytes | None  # None: in the file
+    at: npt.NDArray[np.int32] | None
     offset: int
     size: int
 
@@ -89,6 +92,7 @@ class Spool:
         self._known = list(known)
         self._kept: list[_Kept] = []
         self._held = 0
+        self._end = 0  # of the file
         self._folder: str | None = None
         self._file = -1
         self._begun: list[tuple[Numbers, ...]] = []  # finish LSN, time, xid, message
@@ -155,19 +159,20 @@ class Spool:
         if self._folder is None and self._held > _HELD:
             self._folder = spill_folders.make(spill_folders.CHANGES)
             self._file = os.open(f"{self._folder}/messages", os.O_RDWR | os.O_CREAT, 0o600)
-            kept, self._kept, self._held = self._kept, [], size
-            offset = 0
+            kept, self._kept = self._kept, []
             for each in kept:
-                assert each.data is not None
-                self._write(each.data)
-                self._kept.append(_Kept(each.at, each.first, None, offset, each.size))
-                offset += each.size
-            self._held += offset
+                assert each.data is not None and each.at is not None
+                self._file_away(each.first, each.data, each.at)
         if self._folder is None:
-            self._kept.append(_Kept(at, portion.first, portion.data, 0, size))
-            return
-        self._write(portion.data)
-        self._kept.append(_Kept(at, portion.first, None, self._held - size, size))
+            self._kept.append(_Kept(portion.first, len(at), portion.data, at, 0, size))
+        else:
+            self._file_away(portion.first, portion.data, at)
+
+    def _file_away(self, first: int, data: bytes, at: npt.NDArray[np.int32]) -> None:
+        self._kept.append(_Kept(first, len(at), None, None, self._end, len(data)))
+        for part in (data, at.tobytes()):
+            self._write(part)
+            self._end += len(part)
 
     def _write(self, data: bytes) -> None:
         left = memoryview(data)
@@ -205,13 +210,14 @@ class Spool:
         for each in self._kept:
             if each.first >= until:
                 return
-            if each.first + len(each.at) <= first:
+            if each.first + each.count <= first:
                 continue
-            at = each.at.astype(np.int64)
-            data = each.data
-            if data is None:
+            data, begins = each.data, each.at
+            if data is None or begins is None:
                 data = _read(self._file, each.offset, each.size)
+                begins = np.frombuffer(_read(self._file, each.offset + each.size, 4 * each.count), np.int32)
             raw: Bytes = np.frombuffer(data, np.uint8)
+            at = begins.astype(np.int64)
             yield MessagePortion(data, raw, at, raw[at], each.first).part(first, until)
 
     def relations(self, before: int | None = None) -> list[bytes]:

@@ -1,7 +1,7 @@
 """What a subscriber does with messages: find the table, find the row, change it as PostgreSQL's apply worker would.
 
     transactions.py       a batch of transactions, played and committed with the origin
-    target.py             a published table seen from here; truncate.py: what a TRUNCATE empties of it
+    target.py             a published table seen from here; truncate_targets.py: what a TRUNCATE empties of it
     play.py               messages one after the other, on the rows they concern (overlay.py, keys.py, journal.py)
     write.py              what was played, into the lake
     two_phase.py          prepared transactions

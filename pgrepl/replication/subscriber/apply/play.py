@@ -17,7 +17,7 @@ from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of
-from pgrepl.replication.subscriber.apply.truncate import emptied_by
+from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,

@@ -23,8 +23,7 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.wire.messages import UNCHANGED, Row, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
-from pgrepl.types.binary import Message as BinaryMessage
-from pgrepl.types.binary import Receive, Send, receives, sends
+from pgrepl.types.binary import BinaryMessage, Receive, Send, receives, sends
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import Reader, reader, writer
 

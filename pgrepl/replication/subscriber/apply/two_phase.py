@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import store, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.lock_modes import LockKind, RelationMode, RowMode
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.errors import PgError, unsupported
 from pgrepl.lake import prepared
 from pgrepl.lake.commit import LockedByOthers
@@ -102,7 +102,7 @@ def _note(session: Session, what: dict[str, Any]) -> None:
 # --- locks ------------------------------------------------------------------------------------------------------------
 
 
-def _lock(session: Session, wanted: list[Wanted]) -> None:
+def _lock(session: Session, wanted: list[LockRequest]) -> None:
     """All at once: who holds the catalog's lock must not wait."""
     locks = session.transaction.locks
     locks.table.bury_the_dead(locks.entered.id)
@@ -111,20 +111,20 @@ def _lock(session: Session, wanted: list[Wanted]) -> None:
         raise LockedByOthers(blocked)
 
 
-def _wanted(session: Session, player: Player) -> Iterator[Wanted]:
+def _wanted(session: Session, player: Player) -> Iterator[LockRequest]:
     for oid in player.truncated:
-        yield Wanted(LockKind.RELATION, oid, 0, RelationMode.ACCESS_EXCLUSIVE)
+        yield LockRequest(LockKind.RELATION, oid, 0, RelationMode.ACCESS_EXCLUSIVE)
     for overlay in player.overlays.values():
-        yield Wanted(LockKind.RELATION, overlay.relation.oid, 0, RelationMode.ROW_EXCLUSIVE)
+        yield LockRequest(LockKind.RELATION, overlay.relation.oid, 0, RelationMode.ROW_EXCLUSIVE)
         yield from _of_rows(session, overlay)
 
 
-def _of_rows(session: Session, overlay: Overlay) -> Iterator[Wanted]:
+def _of_rows(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     oid = overlay.relation.oid
     has_keys = bool(unique_indexes(session, overlay.relation))
     for each in overlay.steps():
         if each.place is not None:
-            yield Wanted(LockKind.ROW, oid, each.place.row, RowMode.UPDATE)
+            yield LockRequest(LockKind.ROW, oid, each.place.row, RowMode.UPDATE)
             if has_keys:
                 yield change_lock(oid, each.place.row)
     yield from keys_of(session, overlay)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
-from pgrepl.catalog.lock_table import Wanted
+from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber.apply.journal import Changed, Emptied, Entry, LiveRow
 from pgrepl.replication.subscriber.apply.play import Player
@@ -50,7 +50,7 @@ def _wait_for_keys(session: Session, player: Player) -> None:
             raise LockedByOthers(held)
 
 
-def keys_of(session: Session, overlay: Overlay) -> Iterator[Wanted]:
+def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     """The locks of the unique keys that rows have now."""
     indexes = [UniqueIndex(session, overlay.relation, info) for info in unique_indexes(session, overlay.relation)]
     for each in overlay.steps() if indexes else ():

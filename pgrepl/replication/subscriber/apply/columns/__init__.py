@@ -1,8 +1,10 @@
 """A large batch by whole columns: keys are judged, rows are found and written many at a time.
 
     stage.py              a batch: fold, find places, stage, one commit
+    parts.py              what is larger than memory, dealt by key into parts
     table.py              the messages for one table; partitions.py for a partitioned one, by its leaves
     fold.py               what the messages come to, key by key, and whether they are clean
+    key_columns.py        the key of a table, and its values in messages
     keys.py               keys as numbers
     other_keys.py         unique indexes besides the one that rows are found by
     convert.py            sent columns as the target's columns, in Spark

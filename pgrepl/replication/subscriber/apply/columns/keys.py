@@ -6,7 +6,7 @@ numbers of a key's columns are put together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ _THREADS = 2
 _SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
 _FEW_ROWS = 1 << 22  # whose keys are remembered
 _SMALL = 1 << 16  # … or small
+_LOT = 1 << 19  # rows that are read together where many keys are looked for
 
 
 class Keys:
@@ -105,9 +106,9 @@ class Keys:
 
     # --- in the table -------------------------------------------------------------------------------------------------
 
-    def find(self, session: Session, snapshot: int) -> Places:
-        """The rows of the table that have these keys, at a snapshot."""
-
+    def find(self, session: Session, snapshot: int, *, again: bool = True) -> Places:
+        """The rows of the table that have these keys, at a snapshot. `again`: keys of the same rows are likely to be
+        looked for soon."""
         places = Places(len(self.distinct))
         if not len(self.distinct):
             return places
@@ -120,16 +121,19 @@ class Keys:
             own.setdefault(file_id, []).append((position, begin))
         files = data_files(session, self.table, snapshot, bounds)
         with ThreadPoolExecutor(_THREADS) as threads:
-            found = threads.map(lambda file: self._in_file(file, own.get(file.data_file_id, []), snapshot), files)
+            found = threads.map(
+                lambda file: self._in_file(file, own.get(file.data_file_id, []), snapshot, again=again), files
+            )
             for file, (numbers, positions, row_ids) in zip(files, found, strict=True):
                 places.enter(numbers, file.data_file_id, positions, row_ids)
         self._in_catalog(session, snapshot, bounds, places)
         return places
 
-    def _in_file(self, file: DataFile, own: list[tuple[int, int]], snapshot: int) -> tuple[Codes, Codes, Codes]:
+    def _in_file(
+        self, file: DataFile, own: list[tuple[int, int]], snapshot: int, *, again: bool
+    ) -> tuple[Codes, Codes, Codes]:
         """Numbers of keys, positions and row ids of the rows that have one."""
         import numpy as np
-        import pyarrow as pa
 
         if file.partial_max is not None and file.partial_max > snapshot:
             raise Declined("a file with later rows")
@@ -138,34 +142,56 @@ class Keys:
         groups = self._groups(footer, there)
         if not groups:
             return (np.empty(0, np.int64),) * 3
+        gone, _ = joined(file.delete_files, own, snapshot)
+        deleted = None
+        if len(gone):
+            deleted = np.zeros(file.record_count, np.bool_)
+            deleted[gone] = True
+        rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
+        with footers.DataFileReader(footer) as reader:
+            lots = [groups] if again and rows <= _FEW_ROWS else list(_lots(footer, groups))
+            found = [self._in_groups(file, reader, lot, deleted, again=again and len(lots) == 1) for lot in lots]
+        numbers, positions, row_ids = (_joined(parts) for parts in zip(*found, strict=True))
+        return numbers, positions, row_ids
+
+    def _in_groups(
+        self,
+        file: DataFile,
+        reader: footers.DataFileReader,
+        groups: Sequence[int],
+        deleted: Truths | None,
+        *,
+        again: bool,
+    ) -> tuple[Codes, Codes, Codes]:
+        import numpy as np
+        import pyarrow as pa
+
+        footer = reader.footer
+        there = locate(file, footer)
         rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
-        with footers.Reader(footer) as reader:
-            # the next batch is likely to ask for the same few row groups
-            known = reader.remembered if rows <= _FEW_ROWS else reader.read
-            read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
-            arrays = []
-            for column in self.columns:
-                kind = plain_array(column.form.to_array([])).type
-                if column.column_id in there:
-                    arrays.append(next(read).cast(kind))
-                else:
-                    value = constant(column, file)
-                    arrays.append(plain_array(column.form.to_array([value])).take(pa.array([0] * rows)))
-            numbers, places = self._hits(self._nullable(arrays))
-            positions = _positions(footer, groups, places)
-            gone, _ = joined(file.delete_files, own, snapshot)
-            if len(gone) and len(positions):
-                deleted = np.zeros(file.record_count, np.bool_)
-                deleted[gone] = True
-                alive = ~deleted[positions]
-                numbers, places, positions = numbers[alive], places[alive], positions[alive]
-            row_ids = (file.row_id_start or 0) + positions
-            ids = there.get(footers.ROW_ID)
-            if ids is not None and len(positions):
-                kept = plain_array(reader.read(groups, [ids])[0])
-                whole = kept.fill_null(-1).to_numpy(zero_copy_only=False)[places]
-                row_ids = np.where(whole < 0, row_ids, whole)
+        # the next batch is likely to ask for the same few row groups
+        known = reader.remembered if again else reader.read
+        read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
+        arrays = []
+        for column in self.columns:
+            kind = plain_array(column.form.to_array([])).type
+            if column.column_id in there:
+                arrays.append(next(read).cast(kind))
+            else:
+                value = constant(column, file)
+                arrays.append(plain_array(column.form.to_array([value])).take(pa.array([0] * rows)))
+        numbers, places = self._hits(self._nullable(arrays))
+        positions = _positions(footer, groups, places)
+        if deleted is not None and len(positions):
+            alive = ~deleted[positions]
+            numbers, places, positions = numbers[alive], places[alive], positions[alive]
+        row_ids = (file.row_id_start or 0) + positions
+        ids = there.get(footers.ROW_ID)
+        if ids is not None and len(positions):
+            kept = plain_array(reader.read(groups, [ids])[0])
+            whole = kept.fill_null(-1).to_numpy(zero_copy_only=False)[places]
+            row_ids = np.where(whole < 0, row_ids, whole)
         return numbers, positions, row_ids
 
     def _groups(self, footer: Footer, there: Mapping[int, FileColumn]) -> list[int]:
@@ -271,6 +297,20 @@ def _sorted(codes: Codes) -> tuple[Codes, Codes]:
     return order, both
 
 
+def _lots(footer: Footer, groups: Sequence[int]) -> Iterator[list[int]]:
+    """Row groups that are read together."""
+    lot: list[int] = []
+    count = 0
+    for group in groups:
+        lot.append(group)
+        count += footer.starts[group + 1] - footer.starts[group]
+        if count >= _LOT:
+            yield lot
+            lot, count = [], 0
+    if lot:
+        yield lot
+
+
 def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
     """Where rows stand in a file, of which only some groups have been read."""
     import numpy as np
@@ -331,4 +371,6 @@ class Places:
 def _joined(parts: Sequence[Codes]) -> Codes:
     import numpy as np
 
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

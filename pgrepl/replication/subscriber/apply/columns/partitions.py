@@ -71,9 +71,6 @@ class SomeChanges:
     def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
         raise Declined("rows of partitions that are not kept as they were sent")
 
-    def until(self, seq: int) -> RelationChanges:
-        return SomeChanges(self._whole, self._messages[: int(self.seq.searchsorted(seq))])
-
 
 def by_leaf(
     session: Session, root: Relation, changes: RelationChanges, since: int

@@ -10,8 +10,9 @@ What cannot be done this way, or has an error in some row, is left to the exact 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,23 +25,32 @@ from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.table import lake_table
+from pgrepl.lake.write import Write
 from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.columns.convert import row_errors
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.key_columns import TableKeys
+from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
+from pgrepl.replication.subscriber.apply.columns.parts import Parts, in_parts
 from pgrepl.replication.subscriber.apply.columns.table import TableApply
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
-from pgrepl.replication.subscriber.apply.truncate import emptied_by
-from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.wire.batch import RelationChanges, WireBatch
+from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.replication.wire.message_files import MessageFolder
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NewFile
     from pgrepl.replication.wire.messages import SentRelation
+
+    _Job = tuple[Write, Callable[[], list[NewFile]]]
 
 _AT_A_TIME = 2  # tables written together
 _ATTEMPTS = 3
@@ -52,9 +62,11 @@ class StagedBatch:
 
     def __init__(self, session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> None:
         self.batch = batch
-        self.tables: list[TableApply] = []
+        self._writes: dict[int, Write] = {}  # by table that holds rows
+        self._sources: dict[int, SentRelation] = {}  # the relation that changes a table
         self._session = session
         self._subscription = subscription
+        self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
         self._states = state.table_states(session, subscription.oid)
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
@@ -63,68 +75,119 @@ class StagedBatch:
         self.passed = 0  # changes that concern no table here: its copy has them already, or is still to come
 
     def stage(self) -> None:
-        session = self._session
+        """What is small is all decided before any of it is written; what is large goes part by part."""
         for seq, message in self.batch.truncates:
             self._truncate(seq, message.relations, restart=message.restart_identity)
-        for changes in self.batch.changes:
-            target = self._target(changes.relation)
-            since = self._since(target)
-            if since is None:
-                self.passed += changes.count
-                continue
-            self.passed += int(changes.seq.searchsorted(since))
-            if self._subscription.subbinary and differing_types(target, changes.relation):
-                raise Declined("values in binary form for columns of other types")
-            routed = target.kind == "p"
-            parts = by_leaf(session, target, changes, since) if routed else [(target, changes)]
-            for leaf, part in parts:
-                if any(each.relation.oid == leaf.oid for each in self.tables):
-                    raise Declined("several relations for one table")
-                with acting_for(session, self._subscription, target):
-                    emptied = self._emptied.pop(leaf.oid, [])
-                    table = TableApply(session, leaf, part, since, emptied, routed=routed)
-                    self.tables.append(table)
-                    table.decide()
-        for table in self.tables:
-            table.leave()
-        self._write_files()
-        for table in self.tables:
-            table.write.stage()
+        with FileJobs() as files:
+            small: list[TableApply] = []
+            for messages in self.batch.changes:
+                target = self._target(messages.relation)
+                since = self._since(target)
+                if since is None:
+                    self.passed += messages.count
+                    continue
+                if since > self.batch.transactions[0].first_seq:
+                    self.passed += messages.until(since).count
+                if self._subscription.subbinary and differing_types(target, messages.relation):
+                    raise Declined("values in binary form for columns of other types")
+                parts = in_parts(self._session, target, messages) if isinstance(messages, MessageFiles) else None
+                if parts is None:
+                    small += self._decided(target, messages.whole(), since)
+                else:
+                    self._stage_parts(target, parts, since, files)
+            files.begin(self._jobs(small))
+            files.settle()
+        for write in self._writes.values():
+            write.stage()
 
-    def _write_files(self) -> None:
+    def _stage_parts(self, target: Relation, parts: Parts, since: int, files: FileJobs) -> None:
+        """The files of one part are written while the next one is decided. Of all obstacles the first one counts."""
+        session = self._session
+        obstacles: list[int] = []
+        with closing(MessageFolder(session.catalog.data_path)) as folder:
+            others = {
+                oid: KeptKeys(session, lake_table(session, oid), self._snapshot, parts.most, folder)
+                for oid, keys in parts.keys.items()
+                if keys.others
+            }
+            for part in parts.made:
+                try:
+                    decided = self._decided(target, part, since, parts.keys, others)
+                except NotClean as found:
+                    obstacles.append(found.message)
+                if not obstacles:
+                    jobs = self._jobs(decided)
+                    files.settle()
+                    crash_point("columns.part")
+                    files.begin(jobs)
+            for kept in others.values():
+                try:
+                    kept.check()
+                except NotClean as found:
+                    obstacles.append(found.message)
+        if obstacles:
+            raise NotClean(min(obstacles))
+
+    def _decided(
+        self,
+        target: Relation,
+        changes: RelationChanges,
+        since: int,
+        keys: Mapping[int, TableKeys] | None = None,
+        others: Mapping[int, KeptKeys] | None = None,
+    ) -> list[TableApply]:
+        """`keys` and `others` by table, where the changes are a part of all."""
+        session = self._session
+        routed = target.kind == "p"
+        found = []
+        for leaf, part in by_leaf(session, target, changes, since) if routed else [(target, changes)]:
+            if self._sources.setdefault(leaf.oid, changes.relation) is not changes.relation:
+                raise Declined("several relations for one table")
+            with acting_for(session, self._subscription, target):
+                emptied = self._emptied.get(leaf.oid, [])
+                table = TableApply(
+                    session,
+                    leaf,
+                    part,
+                    since,
+                    emptied,
+                    self._write(leaf.oid),
+                    routed=routed,
+                    keys=None if keys is None else keys[leaf.oid],
+                    kept=None if others is None else others.get(leaf.oid),
+                )
+                table.decide()
+            found.append(table)
+        return found
+
+    def _write(self, oid: int) -> Write:
+        found = self._writes.get(oid)
+        if found is None:
+            found = self._writes[oid] = Write(self._session, lake_table(self._session, oid), self._snapshot)
+        return found
+
+    def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
+        """What is left to do of these tables: old rows go, and files are to be written."""
         from pgrepl.lake import spark
         from pgrepl.lake.stage import write_frame
 
-        jobs: list[tuple[TableApply, Callable[[], list[NewFile]]]] = []
-        for table in self.tables:
+        jobs: list[_Job] = []
+        for table in decided:
+            table.leave()
             columns = table.columns()
             if columns is not None:
-                jobs += [(table, each.write) for each in columns]
+                jobs += [(table.write, each.write) for each in columns]
                 continue
             if not engine.choose_job(self._session, self.batch.count).on_spark:
                 raise Declined("too few changes for Spark")
             self.by_spark = True
             for rows, row_ids in table.frames():
-                jobs.append((table, partial(write_frame, self._session, table.table, rows, row_ids)))
+                jobs.append((table.write, partial(write_frame, self._session, table.table, rows, row_ids)))
             passing = table.passing()
             if passing is not None:
                 with spark.pg_errors():
                     passing.write.format("noop").mode("overwrite").save()
-        threads = spark.threads(_AT_A_TIME)
-        running = [(table, threads.submit(job)) for table, job in jobs]
-        try:
-            wait([done for _, done in running])
-        finally:  # who is interrupted waits for what has begun, and knows its files
-            threads.shutdown(cancel_futures=True)
-            failures = []
-            for table, done in running:
-                failure = None if done.cancelled() else done.exception()
-                if failure is not None:
-                    failures.append(failure)
-                elif not done.cancelled():
-                    table.arrive(done.result())
-        if failures:
-            raise failures[0]
+        return jobs
 
     def _target(self, sent: SentRelation) -> Relation:
         """The table of that name; it must have the columns, whether or not anything is done to it
@@ -159,16 +222,15 @@ class StagedBatch:
     def write(self) -> None:
         """Holding the write lock; Stale if a table has changed since it was read."""
         from pgrepl.lake import commit
-        from pgrepl.lake.table import lake_table
-        from pgrepl.lake.write import Write
 
         session = self._session
         origin = catalog.origin_name(self._subscription.oid)
-        writes = [table.write for table in self.tables]
-        for oid in self._emptied:  # of which nothing but the truncation is in the batch
-            emptied = Write(session, lake_table(session, oid))
-            emptied.truncate()
-            writes.append(emptied)
+        writes = list(self._writes.values())
+        for oid in self._emptied:
+            if oid not in self._writes:  # nothing but the truncation is in the batch
+                emptied = Write(session, lake_table(session, oid))
+                emptied.truncate()
+                writes.append(emptied)
         writes = [w for w in writes if w.truncates or w.files or w.deletes or w.inlined_deletes or w.staged_deletes]
         extra: dict[str, Any] = {"origin": origin}
         if self._truncated:
@@ -183,8 +245,46 @@ class StagedBatch:
         session.transaction.numbering.store_snapshot()
 
     def discard(self) -> None:
-        for table in self.tables:
-            table.write.discard()
+        for write in self._writes.values():
+            write.discard()
+
+
+class FileJobs:
+    """Files that are written by threads. Who is interrupted waits for what has begun, and knows its files."""
+
+    def __init__(self) -> None:
+        from pgrepl.lake import spark
+
+        self._threads = spark.threads(_AT_A_TIME)
+        self._running: list[tuple[Write, Future[list[NewFile]]]] = []
+
+    def begin(self, jobs: Sequence[_Job]) -> None:
+        self._running += [(write, self._threads.submit(job)) for write, job in jobs]
+
+    def settle(self) -> None:
+        """Wait for what has begun: the writes know their files."""
+        wait([done for _, done in self._running])
+        failures = self._arrived()
+        if failures:
+            raise failures[0]
+
+    def __enter__(self) -> FileJobs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        self._arrived()
+
+    def _arrived(self) -> list[BaseException]:
+        running, self._running = self._running, []
+        failures = []
+        for write, done in running:
+            failure = None if done.cancelled() else done.exception()
+            if failure is not None:
+                failures.append(failure)
+            elif not done.cancelled():
+                write.insert_files(done.result())
+        return failures
 
 
 def stage_batch(session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> StagedBatch:
@@ -222,7 +322,7 @@ def commit_batch(
         except Declined as reason:
             engine.declined(session, _WORK, reason, "changes are not applied by columns")
             return None
-        crash_point("bulk.staged")
+        crash_point("columns.staged")
         lock()
         if is_decoded(session):  # from now on
             staged.discard()

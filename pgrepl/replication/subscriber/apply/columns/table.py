@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.lake.data_file import NewFile
-from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.table import LakeTable
 from pgrepl.lake.write import Write
 from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
 from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
+from pgrepl.replication.subscriber.apply.columns.key_columns import TableKeys, key_values, table_keys
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
-from pgrepl.replication.subscriber.apply.columns.other_keys import check_other_keys
+from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_other_keys
 from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES, SentColumns, check_needed, parts_of
 from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
-from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -53,23 +50,29 @@ class TableApply:
         changes: RelationChanges,
         since: int,
         truncates: Sequence[int],
+        write: Write,
         *,
         routed: bool = False,
+        keys: TableKeys | None = None,
+        kept: KeptKeys | None = None,
     ) -> None:
-        """Changes with sequence numbers below `since` do not concern the table. `routed`: its rows belong into this
-        partition."""
+        """Changes with sequence numbers below `since` do not concern the table. `write` takes what comes of them.
+        `routed`: its rows belong into this partition. `keys` are given where the changes are a part of all; `kept` then
+        takes what new rows have in other unique indexes."""
         self.relation = table
         self._session = session
         self._changes = changes
         self._since = since
         self._truncates = sorted(truncates)
         self._routed = routed
-        self.table: LakeTable = lake_table(session, table.oid)
-        self._snapshot = session.transaction.numbering.last_snapshot()
-        self.write = Write(session, self.table, self._snapshot)
+        self._keys, self._kept = keys, kept
+        self.table: LakeTable = write.table
+        self.write = write
+        assert write.snapshot is not None, "rows are looked for before the write lock is held"
+        self._snapshot: int = write.snapshot
         self._conversion = Conversion(session, table, changes.relation)
         self._folded: Folded | None = None
-        self._others: list[tuple[int, ...]] = []  # keys of unique indexes that rows are not found by
+        self._others: Sequence[tuple[int, ...]] = ()  # keys of unique indexes that rows are not found by
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -81,7 +84,11 @@ class TableApply:
         chosen = changes.seq >= self._since
         inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
         self._check_rights(inserts.any(), updates.any(), deletes.any())
-        attnums = self._identity(bool(updates.any() or deletes.any()))
+        keys = self._keys
+        if keys is None:
+            needed = bool(updates.any() or deletes.any())
+            keys = table_keys(self._session, self.relation, self._conversion, changes.unchanged, needed=needed)
+        attnums, self._others = keys.attnums, keys.others
         if not attnums:
             nothing = np.empty(0, np.int64)
             kept = np.flatnonzero(inserts & (self._rounds() == len(self._truncates)))
@@ -105,7 +112,8 @@ class TableApply:
 
         changes = self._changes
         at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
-        columns = [[self._keys_of(n, at_new, old=False), self._keys_of(n, at_old, old=True)] for n in attnums]
+        sides = [self._keys_of(attnums, at, old=old) for at, old in ((at_new, False), (at_old, True))]
+        columns = [list(parts) for parts in zip(*sides, strict=True)]
         if self._is_plain:
             changes.prepare(self._sent_places, MOST_BYTES)
         for parts, at in ((0, at_new), (1, at_old)):
@@ -133,7 +141,7 @@ class TableApply:
             code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
             message = message[order]
         order, first = keys.in_order(code)
-        places = self._places = keys.find(self._session, self._snapshot)
+        places = self._places = keys.find(self._session, self._snapshot, again=self._keys is None)
         row = places.number
         if self._others:
             if self._truncates:
@@ -166,60 +174,14 @@ class TableApply:
         row_id = np.full(len(row), NOT_THERE, np.int64)
         row_id[row != NOT_THERE] = self._places.row_id[row[row != NOT_THERE]]
         for attnums in self._others:
-            columns = [self._keys_of(n, messages, old=False) for n in attnums]
-            check_other_keys(self._session, self.table, self._snapshot, attnums, columns, messages, key, row_id)
+            columns = self._keys_of(attnums, messages, old=False)
+            if self._kept is None:
+                check_other_keys(self._session, self.table, self._snapshot, attnums, columns, messages, key, row_id)
+            else:
+                self._kept.keep(attnums, columns, self._changes.seq[messages], key, row_id)
 
-    def _keys_of(self, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
-        place = self._conversion.places[attnum - 1]
-        (values,) = self._changes.pick([place], at, old=old)
-        unchanged = None if old else self._changes.unchanged.get(place)
-        if unchanged is not None:
-            values = self._with_old(values, place, at, unchanged[at])
-        if self._conversion.same_type(attnum):
-            return values
-        return _read_as(values, self._changes.relation.columns[place].type, self.table.column(attnum).typoid)
-
-    def _with_old(self, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
-        """A part of the key that was not sent with the new row came with the old one."""
-        import numpy as np
-        import pyarrow as pa
-
-        which = np.flatnonzero(unchanged)
-        if not self._changes.has_old[at[which]].all():
-            raise Declined("a key that was not sent")
-        (olds,) = self._changes.pick([place], at[which], old=True)
-        numbers = np.arange(len(values))
-        numbers[which] = len(values) + np.arange(len(which))
-        return pa.concat_arrays([values, olds]).take(pa.array(numbers))
-
-    def _identity(self, needed: bool) -> tuple[int, ...]:
-        """The columns of the one key that rows are found by, and the only one that can be taken."""
-        infos = [info for info in unique_indexes(self._session, self.relation) if info.immediate]
-        if not infos and not needed:
-            return ()
-        if not needed and len(infos) == 1:
-            info = infos[0]
-            attnums = tuple(info.columns[: info.key_count])
-            if any(self._conversion.places[n - 1] < 0 for n in attnums if n):
-                raise Declined("a key that is not sent")
-        else:
-            identity = identity_of(self._session, self.relation, self._conversion.places, self._changes.relation)
-            if not identity.by_index:
-                raise Declined("a table without a key")
-            attnums = identity.attnums
-        for info in infos:
-            own = tuple(info.columns[: info.key_count])
-            if info.predicate is not None or 0 in own or info.nulls_not_distinct:
-                raise Declined("a unique index of another kind")
-            if sorted(own) != sorted(attnums):
-                if any(self._conversion.places[n - 1] < 0 for n in own):
-                    raise Declined("a key that is not sent")
-                if any(self._conversion.places[n - 1] in self._changes.unchanged for n in own):
-                    raise Declined("a key that was not sent")
-                self._others.append(own)
-        if not infos:
-            raise Declined("a key that is checked later")
-        return attnums
+    def _keys_of(self, attnums: Sequence[int], at: Numbers, *, old: bool) -> list[pa.Array]:
+        return key_values(self._conversion, self._changes, attnums, at, old=old)
 
     def _check_rights(self, inserts: bool, updates: bool, deletes: bool) -> None:
         for privilege, wanted in (("INSERT", inserts), ("UPDATE", updates), ("DELETE", deletes)):
@@ -348,9 +310,6 @@ class TableApply:
         old = old.select(F.col("place.row").alias("__kept"), *[f"c{n}" for n in attnums])
         return rows.join(old, F.col(ROW) == F.col("__kept")).drop("__kept")
 
-    def arrive(self, files: Sequence[NewFile]) -> None:
-        self.write.insert_files(files)
-
 
 def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
     """Rows with a number each, by `at`: a list of numbers for each chunk of rows is sent to all."""
@@ -369,22 +328,3 @@ def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
     joined = rows.join(F.broadcast(known), F.shiftright(F.col(AT), _CHUNK) == F.col("__chunk"))
     number = F.expr(f"__numbers[CAST({AT} & {size - 1} AS INT)]").alias(ROW)
     return joined.select(*[F.col(name) for name in rows.columns], number)
-
-
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-
-
-def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
-    """Keys in the type that they have here, where that is plain to see."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if source in (*_WHOLE, oids.TEXT) and target in _WHOLE:
-        width = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}[target]
-        try:
-            return pc.cast(values, width)
-        except pa.ArrowInvalid:
-            raise Declined("a key that does not convert") from None
-    if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in _WHOLE and target == oids.TEXT):
-        return plain_array(pc.cast(values, pa.string()))
-    raise Declined("the type of a key")

@@ -205,7 +205,7 @@ def _of_file(file: Any, columns: Sequence[LakeColumn], positions: Numbers) -> An
     there = locate(file, footer)
     own = [there[column.column_id] for column in columns if column.column_id in there]
     kinds = [plain_array(column.form.to_array([])).type for column in columns]
-    with footers.Reader(footer) as reader:
+    with footers.DataFileReader(footer) as reader:
         for group in footer.row_groups:
             first, behind = footer.starts[group], footer.starts[group + 1]
             here = positions[np.searchsorted(positions, first) : np.searchsorted(positions, behind)]

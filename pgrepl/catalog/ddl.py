@@ -1,0 +1,110 @@
+"""CREATE TABLE and CREATE INDEX of the system tables, worded by SQLAlchemy for SQLite and for PostgreSQL.
+
+Only who makes a catalog, brings an older one up to date or verifies one asks for this: everybody else does without
+SQLAlchemy, which takes longer to load than most commands to answer.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    JSON,
+    TEXT,
+    UUID,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.types import TypeEngine
+
+from pgrepl.catalog import declarative
+from pgrepl.catalog.connection import PG_SCHEMA
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.connection import CatalogConnection
+    from pgrepl.catalog.declarative import SystemTable
+
+_TYPES: dict[str, TypeEngine[Any]] = {
+    "Bool": Boolean(),
+    "Char": String(1),
+    "Float8": Double(),
+    "Int2": SmallInteger(),
+    "Int4": Integer(),
+    "Int8": BigInteger(),
+    "Json": JSON(),
+    "Lsn": BigInteger(),
+    "Moment": DateTime(timezone=True),
+    "Oid": BigInteger(),  # unsigned 32 bits in PostgreSQL
+    "Text": TEXT(),
+    "Truth": Boolean(),
+    "Uuid": UUID(),
+    "Varchar": String(),
+}
+# as DuckDB makes the columns of a DuckLake in SQLite
+_IN_SQLITE: dict[str, TypeEngine[Any]] = {"Moment": String(), "Truth": BigInteger(), "Uuid": String()}
+
+
+@cache
+def tables(*, is_sqlite: bool) -> list[Table]:
+    """All of them, with their indexes."""
+    metadata = MetaData()
+    return [_made(table, metadata, is_sqlite=is_sqlite) for table in declarative.every]
+
+
+def _made(declared: SystemTable, metadata: MetaData, *, is_sqlite: bool) -> Table:
+    types = {**_TYPES, **_IN_SQLITE} if is_sqlite else _TYPES
+    columns: list[Column[Any]] = []
+    for name in declared.columns:
+        if name == "row_version":
+            columns.append(Column(name, Integer, primary_key=True, autoincrement=True))
+        else:
+            required = declared.versioned and name == "begin_snapshot"
+            columns.append(Column(name, types[declared.kind(name)], nullable=not required))
+    table = Table(declared.name, metadata, *columns, info={"versioned": declared.versioned})
+    current = "end_snapshot IS NULL" if declared.versioned else None
+    if declared.key:
+        _index(f"{table.name}_key", table, declared.key, current, unique=True)
+    for number, names in enumerate(declared.indexes, 1):
+        _index(f"{table.name}_ix{number}", table, names, current)
+    if declared.acl is not None:
+        _index(f"{table.name}_acl", table, ("end_snapshot",), f"{declared.acl} IS NOT NULL AND {current}")
+    return table
+
+
+def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, *, unique: bool = False) -> None:
+    condition = None if rows is None else text(rows)
+    parts = [table.c[c] if c in table.c else text(c) for c in columns]  # a column, or an expression over one
+    Index(name, *parts, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+def create(link: CatalogConnection) -> None:
+    """Make those that are not there."""
+    made_by: Any = sqlite.dialect if link.is_sqlite else postgresql.dialect
+    dialect = made_by()
+    listed = (
+        "SELECT name FROM sqlite_master" if link.is_sqlite else "SELECT tablename FROM pg_tables WHERE schemaname = ?"
+    )
+    there = {row[0] for row in link.execute(listed, () if link.is_sqlite else (PG_SCHEMA,))}
+    for table in tables(is_sqlite=link.is_sqlite):
+        if table.name not in there:
+            made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
+            for statement in made:
+                link.execute(str(statement.compile(dialect=dialect)))
+
+
+def sqlite_type(column: Column[Any]) -> str:
+    made_by: Any = sqlite.dialect
+    return column.type.compile(made_by())

@@ -1,0 +1,281 @@
+"""Opening catalog.db: one SQL database, in SQLite by default, in PostgreSQL when several machines share it.
+
+The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one looks at it
+before it touches it: a file that is not ours, is newer, cut short or not writable is named in one sentence and left as
+it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pgrepl.catalog import data_folder, data_folder_moved, disk, read_only
+from pgrepl.catalog.connection import (
+    APPLICATION_ID,
+    FORMAT_VERSION,
+    Catalog,
+    fatal,
+    is_connected,
+    wrong_version,
+)
+from pgrepl.catalog.data_folder import DataFolder
+from pgrepl.catalog.driver_errors import first_line
+from pgrepl.errors import PgError
+
+_BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
+
+
+def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db", *, data_path: str | None = None) -> Catalog:
+    """Open the catalog, and make it if there is none. `data_path` says where a new one has the files of its tables, if
+    not beside it."""
+    text = os.fspath(path_or_url)
+    where = None if data_path is None else _data_path(data_path)
+    if "://" in text:
+        return _open_url(text, where)
+    if text == ":memory:":  # what SQLite calls a database without a file
+        raise _in_memory()
+    return _open_file(Path(text), text, where)
+
+
+def _data_path(text: str) -> str:
+    """As DuckLake has it: absolute, with a slash at its end."""
+    whole = text if "://" in text else os.path.abspath(text)
+    return whole if whole.endswith("/") else f"{whole}/"
+
+
+def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
+    fresh = not os.path.lexists(path)
+    if fresh:
+        _create_file(path, name, data_path or _data_path(f"{path}.files"))
+    version = None if _is_connected(path, name) else _check_file(path, name)
+    catalog = _reachable(path, name)
+    if version is None:
+        version = _version(catalog)
+    if version != FORMAT_VERSION:
+        _migrate(catalog, data_path or _data_path(f"{path}.files"))
+    catalog.check_format()
+    _follow_data(catalog, data_path)
+    _check_data_path(catalog, data_path)
+    return catalog
+
+
+def _reachable(path: Path, name: str) -> Catalog:
+    """The catalog to be written, or only to be read if something stands in the way of that."""
+    found = read_only.obstacle(path)
+    if found is None:
+        catalog = sqlite_catalog(path, name)
+        try:
+            catalog.probe()
+            return catalog
+        except PgError:
+            catalog.close()
+            if not read_only.is_full(path):
+                raise
+            found = read_only.FULL
+    try:
+        reader = read_only.reader(path)
+    except (OSError, sqlite3.Error) as problem:
+        raise fatal("58030", f'catalog "{name}" cannot be read: {problem}') from problem
+    catalog = sqlite_catalog(path, name, reader.connect)
+    catalog.obstacle, catalog.at_close = found, reader.close
+    return catalog
+
+
+def _is_connected(path: Path, name: str) -> bool:
+    """Whether this process has connections to the file. Then it must not be opened and closed beside SQLite: that
+    takes the locks of all of them away (POSIX), and another program that writes takes itself for the only one."""
+    try:
+        return is_connected(path)
+    except OSError as problem:  # a link that leads nowhere, or in circles
+        raise fatal("58P01", f'could not open catalog "{name}": {problem.strerror}') from problem
+
+
+def _version(catalog: Catalog) -> int:
+    link = catalog.connect()
+    try:
+        return int(link.execute("PRAGMA user_version")[0][0])
+    finally:
+        link.close()
+
+
+def _follow_data(catalog: Catalog, wanted: str | None) -> None:
+    """A catalog that was moved or copied takes the files that came along, or those in a folder that is named for it.
+    One that cannot be written uses them all the same."""
+    link = catalog.connect()
+    try:
+        before = catalog.data_path
+        now = data_folder_moved.found_beside(link, catalog.folder)
+        if wanted is not None and wanted != before and data_folder_moved.may_take(link, catalog.folder, wanted):
+            now = wanted
+        if now is not None:
+            catalog.data_path = now
+            with suppress(PgError):
+                data_folder_moved.move(link, before, now)
+    finally:
+        link.close()
+
+
+def _migrate(catalog: Catalog, data_path: str) -> None:
+    from pgrepl.catalog.migration import migrate
+
+    link = catalog.connect()
+    try:
+        migrate(link, data_path)
+    finally:
+        link.close()
+
+
+def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
+    if wanted is None or wanted == catalog.data_path:
+        return
+    catalog.close()
+    raise fatal("55000", f'catalog "{catalog.name}" has the data of its tables in "{catalog.data_path}"')
+
+
+def sqlite_catalog(path: Path, name: str, reader: Callable[[], sqlite3.Connection] | None = None) -> Catalog:
+    """`reader` connects instead, where the file cannot be written."""
+    file = os.path.abspath(path)
+
+    def open_driver() -> sqlite3.Connection:
+        if reader is not None:
+            driver = reader()
+        else:
+            driver = sqlite3.connect(
+                file,
+                timeout=_BUSY_SLICE_MS / 1000,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=512,
+            )
+        driver.execute("PRAGMA synchronous = FULL")
+        driver.execute("PRAGMA cache_size = -32000")
+        return driver
+
+    return Catalog(name, path, open_driver)
+
+
+def _create_file(path: Path, name: str, data_path: str) -> None:
+    """Make the catalog aside and link it into place whole: who looks meanwhile sees none or all of it."""
+    from pgrepl.catalog import bootstrap
+
+    owner = DataFolder(data_path, os.path.realpath(path), 0).other_owner(data_folder.local_mark(data_path))
+    if owner is not None:
+        raise fatal("55000", f'data folder "{data_path}" belongs to catalog "{owner}"')
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError as problem:
+        raise fatal("58P01", f'could not create catalog "{name}": {problem.strerror}') from problem
+    try:
+        catalog = sqlite_catalog(draft, name)
+        link = catalog.connect()
+        try:
+            link.execute("PRAGMA synchronous = OFF")  # it is synced when it is whole
+            bootstrap.create(link, data_path)
+            link.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            link.execute("PRAGMA journal_mode = WAL")
+        finally:
+            link.close()
+            catalog.close()
+        disk.sync(draft)
+        place_file(draft, path)
+        disk.sync_folder(path.absolute().parent)
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
+            leftover.unlink(missing_ok=True)
+
+
+def place_file(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return  # somebody else was faster: theirs it is
+    except OSError as problem:
+        if problem.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if not path.exists():  # a file system without links
+            os.rename(draft, path)
+
+
+def _check_file(path: Path, name: str) -> int:
+    """Judge the file by its first hundred bytes, without opening it as a database; which format it has."""
+    if path.is_dir():
+        raise fatal("58P01", f'could not open catalog "{name}": Is a directory')
+    if not path.is_file():  # a FIFO, whose reader would wait for a writer
+        raise fatal("42809", f'"{name}" is not a pgrepl catalog')
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as problem:
+        raise fatal("58P01", f'could not open catalog "{name}": {problem.strerror}') from problem
+    if size == 0:
+        raise fatal("XX001", f'catalog "{name}" is empty: it was cut short, or it is no pgrepl catalog')
+    if header[:16] != b"SQLite format 3\0"[: len(header[:16])]:
+        raise fatal("42809", f'"{name}" is not a pgrepl catalog')
+    if len(header) < 100:
+        raise fatal("XX001", f'catalog "{name}" is cut short: it has {size} bytes')
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        raise fatal("42809", f'"{name}" is an SQLite database, but not a pgrepl catalog')
+    version = int.from_bytes(header[60:64], "big")
+    if not 1 <= version <= FORMAT_VERSION:
+        raise wrong_version(name, version)
+    page = int.from_bytes(header[16:18], "big")
+    expected = (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    wal = Path(f"{path}-wal")
+    if size < expected and not (wal.exists() and wal.stat().st_size > 0):
+        raise fatal("XX001", f'catalog "{name}" is cut short: it has {size} of {expected} bytes')
+    return version
+
+
+def _open_url(text: str, data_path: str | None) -> Catalog:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    from pgrepl.catalog import bootstrap
+
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as problem:
+        raise fatal("08001", f"invalid catalog URL: {first_line(problem)}") from problem
+    if backend == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise _in_memory()
+        return _open_file(Path(url.database), url.database, data_path)
+    name = url.render_as_string(hide_password=True)
+    if backend != "postgresql":
+        raise fatal("0A000", f'catalog "{name}": only SQLite and PostgreSQL can hold a catalog')
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    try:
+        dialect = url.get_dialect()()
+        module: Any = dialect.import_dbapi()
+    except (NoSuchModuleError, ModuleNotFoundError) as problem:
+        hint = "Install it with: pip install 'pgrepl[postgres]'"
+        raise fatal("08001", f'catalog "{name}" needs a driver: {first_line(problem)}', hint) from problem
+    arguments, named = dialect.create_connect_args(url)
+    catalog = Catalog(name, None, lambda: module.connect(*arguments, **named, autocommit=True), module.Error)
+    link = catalog.connect()
+    try:
+        if not bootstrap.create_on_server(link, data_path):
+            version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
+            if 1 <= version < FORMAT_VERSION:
+                _migrate(catalog, bootstrap.require_data_path(link, data_path))
+    finally:
+        link.close()
+    catalog.check_format()
+    _check_data_path(catalog, data_path)
+    return catalog
+
+
+def _in_memory() -> PgError:
+    return fatal("0A000", "a catalog in memory is not supported")

@@ -1,0 +1,98 @@
+"""SQL of `store` for one table and some of its columns, and how values become parameters and columns become values.
+
+Values are kept as SQLAlchemy keeps them: JSON as text, truths in SQLite as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.declarative import SystemTable
+
+Convert = Callable[[Any], Any]
+Where = tuple[
+    tuple[str, int], ...
+]  # each column with the number of its values: 1 for =, more for IN; 0 NULL, -1 NOT NULL
+
+AS_OF = "as_of"  # among the names of a SELECT: the snapshot that is looked at
+
+
+def _lsn_in(value: int) -> int:
+    """A snapshot id, or what somebody says is one: unsigned 64 bits, the upper half of them kept as negative
+    numbers."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _lsn_out(value: int) -> int:
+    return value + 2**64 if value < 0 else value
+
+
+def _text(value: Any) -> str:
+    """What a server gives as a value of a type of its own, as the text that it is in SQLite."""
+    return value if isinstance(value, str) else str(value)
+
+
+_INTO: dict[str, Convert] = {"Json": json.dumps, "Lsn": _lsn_in}
+_OUT_OF: dict[str, Convert] = {"Lsn": _lsn_out}
+_INTO_SQLITE: dict[str, Convert] = {**_INTO, "Bool": int, "Truth": int}
+_OUT_OF_SQLITE: dict[str, Convert] = {**_OUT_OF, "Json": json.loads, "Bool": bool, "Truth": bool}
+_OUT_OF_SERVER: dict[str, Convert] = {**_OUT_OF, "Moment": _text, "Uuid": _text}
+
+
+class Statement:
+    """`names` are those of the parameters, in order; `readers` make values of columns that are not NULL."""
+
+    __slots__ = ("_binders", "names", "readers", "sql")
+
+    def __init__(
+        self, action: str, table: SystemTable, names: tuple[str, ...], where: Where, *, is_sqlite: bool
+    ) -> None:
+        self.names: list[str] = []
+        self._binders: list[Convert | None] = []
+        self.readers: list[tuple[int, Convert]] = []
+        into = _INTO_SQLITE if is_sqlite else _INTO
+
+        def parameter(name: str, column: str) -> str:
+            self.names.append(name)
+            self._binders.append(into.get(table.kind(column)))
+            return "?"
+
+        if action == "select":
+            out = _OUT_OF_SQLITE if is_sqlite else _OUT_OF_SERVER
+            kinds = enumerate(map(table.kind, table.columns))
+            self.readers = [(position, out[kind]) for position, kind in kinds if kind in out]
+            start = f"SELECT {_listed(table.columns)} FROM {table.name}"
+        elif action == "insert":
+            values = ", ".join([parameter(name, name) for name in names])
+            start = f"INSERT INTO {table.name} ({_listed(names)}) VALUES ({values})"
+        elif action == "update":
+            start = f"UPDATE {table.name} SET " + ", ".join([f'"{name}" = {parameter(name, name)}' for name in names])
+        else:
+            start = f"DELETE FROM {table.name}"
+        conditions: list[str] = []
+        for name, many in where:
+            if many <= 0:
+                conditions.append(f'"{name}" IS {"NOT " if many else ""}NULL')
+            elif many == 1:
+                conditions.append(f'"{name}" = {parameter(f"w_{name}", name)}')
+            else:
+                members = ", ".join([parameter(f"w_{name}_{i}", name) for i in range(many)])
+                conditions.append(f'"{name}" IN ({members})')
+        if action == "select" and AS_OF in names:
+            begin, end = (parameter(AS_OF, "begin_snapshot") for _ in range(2))
+            conditions.append(f"begin_snapshot <= {begin} AND (end_snapshot IS NULL OR end_snapshot > {end})")
+        elif table.versioned and action != "insert" and "row_version" not in dict(where):
+            conditions.append("end_snapshot IS NULL")
+        self.sql = f"{start} WHERE {' AND '.join(conditions)}" if conditions else start
+
+    def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        given = [values[name] for name in self.names]
+        converted = zip(given, self._binders, strict=True)
+        return tuple([v if v is None or convert is None else convert(v) for v, convert in converted])
+
+
+def _listed(columns: Any) -> str:
+    return ", ".join([f'"{column}"' for column in columns])

@@ -1,0 +1,210 @@
+"""The base of the compiler to Arrow: how a node of the typed tree becomes a function of whole columns.
+
+`columnar` dispatches on the node's class. A value is an array, or a scalar for all rows; each has the Arrow type that
+is known when it is compiled. Columns come by attribute number in the storage type of their lake forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import singledispatch
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
+from pgrepl.types.lake_arrays import storage_type
+from pgrepl.types.lake_forms import form
+
+Columns = Mapping[int, Any]
+Run = Callable[[Columns], Any]
+
+
+class NotColumnar(Exception):
+    """Arrow has nothing that means the same."""
+
+
+@frozen
+class Columnar:
+    """A value by columns. `typoid` is the base type in PostgreSQL, `type` Arrow's."""
+
+    typoid: int
+    type: Any
+    run: Run
+
+
+# types whose lake form Arrow compares as PostgreSQL does, or nearly so (comparisons.py)
+_KNOWN = frozenset(
+    {
+        oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.TEXT,
+        oids.VARCHAR, oids.NAME, oids.BPCHAR, oids.BYTEA, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP,
+        oids.TIMESTAMPTZ,
+    }
+)  # fmt: skip
+
+
+@singledispatch
+def columnar(node: tree.Expr) -> Columnar:
+    raise NotColumnar(type(node).__name__)
+
+
+def _known(typoid: int, typmod: int) -> tuple[int, Any]:
+    import pyarrow as pa
+
+    base = base_type(typoid)
+    if base not in _KNOWN:
+        raise NotColumnar(f"type {base}")
+    kind = storage_type(form(typoid, typmod).arrow())
+    if base == oids.NUMERIC and not pa.types.is_decimal(kind):
+        raise NotColumnar("a numeric that is kept as text")
+    return base, kind
+
+
+@columnar.register
+def _(node: tree.Var) -> Columnar:
+    attnum = node.attnum
+    if attnum <= 0 or node.levelsup:
+        raise NotColumnar("no plain column")
+    return Columnar(*_known(node.type, node.typmod), lambda columns: columns[attnum])
+
+
+@columnar.register
+def _(node: tree.Const) -> Columnar:
+    import pyarrow as pa
+
+    if base_type(node.type) == oids.NUMERIC:
+        kind = _decimal_of(node.value)
+        found = pa.scalar(node.value, kind)
+        return Columnar(oids.NUMERIC, kind, lambda columns: found)
+    base, kind = _known(node.type, node.typmod)
+    try:
+        value = form(node.type, node.typmod).to_array([node.value])[0]
+    except PgError as problem:  # a moment that the lake has no form of
+        raise NotColumnar(problem.message) from problem
+    if isinstance(value, pa.ExtensionScalar):
+        value = value.value if value.is_valid else pa.scalar(None, kind)
+    return Columnar(base, kind, lambda columns: value)
+
+
+def _decimal_of(value: Decimal | None) -> Any:
+    import pyarrow as pa
+
+    if value is None:
+        return pa.decimal128(1, 0)
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or exponent > 0:
+        raise NotColumnar("a numeric without digits")
+    precision = max(len(digits), -exponent, 1)
+    if precision > 38:
+        raise NotColumnar("a numeric of many digits")
+    return pa.decimal128(precision, -exponent)
+
+
+def boolean(run: Run) -> Columnar:
+    import pyarrow as pa
+
+    return Columnar(oids.BOOL, pa.bool_(), run)
+
+
+def condition(node: tree.Expr) -> Run:
+    found = columnar(node)
+    if found.typoid != oids.BOOL:
+        raise NotColumnar("no condition")
+    return found.run
+
+
+# --- logic ------------------------------------------------------------------------------------------------------------
+
+
+@columnar.register
+def _(node: tree.BoolExpr) -> Columnar:
+    import pyarrow.compute as pc
+
+    runs = [condition(arg) for arg in node.args]
+    if node.op is BoolOp.NOT:
+        (only,) = runs
+        return boolean(lambda columns: pc.invert(only(columns)))
+    join = pc.and_kleene if node.op is BoolOp.AND else pc.or_kleene
+
+    def run(columns: Columns) -> Any:
+        found = runs[0](columns)
+        for other in runs[1:]:
+            found = join(found, other(columns))
+        return found
+
+    return boolean(run)
+
+
+@columnar.register
+def _(node: tree.NullTest) -> Columnar:
+    import pyarrow.compute as pc
+
+    if node.argisrow or node.arg is None:
+        raise NotColumnar("a row")
+    test = pc.is_null if node.kind is NullTestType.IS_NULL else pc.is_valid
+    arg = node.arg
+    if isinstance(arg, tree.Var) and arg.attnum > 0:  # of whatever type
+        attnum = arg.attnum
+        return boolean(lambda columns: test(columns[attnum]))
+    run = columnar(arg).run
+    return boolean(lambda columns: test(run(columns)))
+
+
+_WANTED = {  # what the value must be; whether the answer is turned round
+    BoolTestType.IS_TRUE: (True, False),
+    BoolTestType.IS_NOT_TRUE: (True, True),
+    BoolTestType.IS_FALSE: (False, False),
+    BoolTestType.IS_NOT_FALSE: (False, True),
+    BoolTestType.IS_UNKNOWN: (None, False),
+    BoolTestType.IS_NOT_UNKNOWN: (None, True),
+}
+
+
+@columnar.register
+def _(node: tree.BooleanTest) -> Columnar:
+    import pyarrow.compute as pc
+
+    assert node.arg is not None
+    wanted, turned = _WANTED[node.kind]
+    inner = condition(node.arg)
+
+    def run(columns: Columns) -> Any:
+        value = inner(columns)
+        if wanted is None:
+            found = pc.is_null(value)
+        else:
+            found = pc.fill_null(value if wanted else pc.invert(value), False)
+        return pc.invert(found) if turned else found
+
+    return boolean(run)
+
+
+@columnar.register
+def _(node: tree.CoalesceExpr) -> Columnar:
+    import pyarrow.compute as pc
+
+    args = [columnar(arg) for arg in node.args]
+    if any((arg.typoid, arg.type) != (args[0].typoid, args[0].type) for arg in args):
+        raise NotColumnar("arguments of several types")
+    return Columnar(args[0].typoid, args[0].type, lambda columns: pc.coalesce(*[arg.run(columns) for arg in args]))
+
+
+@columnar.register
+def _(node: tree.RelabelType) -> Columnar:
+    assert node.arg is not None
+    found = columnar(node.arg)
+    base = base_type(node.type)
+    strings = (oids.TEXT, oids.VARCHAR, oids.NAME)
+    if base != found.typoid and not (base in strings and found.typoid in strings):
+        raise NotColumnar("a cast that changes what is compared")
+    return Columnar(base, found.type, found.run)
+
+
+@columnar.register
+def _(node: tree.CollateExpr) -> Columnar:
+    assert node.arg is not None
+    return columnar(node.arg)

@@ -1,0 +1,145 @@
+"""Operators and functions by columns: comparisons, and the arithmetic and casts of whole numbers.
+
+Arrow's checked kernels raise where PostgreSQL says that a number is out of range or divided by zero, though not in the
+same words and for rows that PostgreSQL may not come to: whoever catches that evaluates the rows one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.comparisons import compared, sign_of
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, columnar
+from pgrepl.expr.functions.arithmetic import INTEGERS
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+
+_TYPES = {16: oids.INT2, 32: oids.INT4, 64: oids.INT8}
+_CHECKED = {"pl": "add_checked", "mi": "subtract_checked", "mul": "multiply_checked", "div": "divide_checked"}
+_OF_ONE = {"um": "negate_checked", "abs": "abs_checked", "not": "bit_wise_not"}
+_OF_BITS = {"and": "bit_wise_and", "or": "bit_wise_or", "xor": "bit_wise_xor"}
+_CASTS = {"i2toi4", "i4toi2", "int48", "int84", "int28", "int82"}
+_TO_FLOAT = ("i2tod", "i4tod")
+_TO_NUMERIC = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
+
+
+@columnar.register
+def _(node: tree.OpExpr) -> Columnar:
+    operator = operator_by_oid(node.op)
+    if operator is None or node.retset:
+        raise NotColumnar("an operator")
+    found = _whole_numbers(operator.code, node.args)
+    if found is not None:
+        return found
+    left, right = _both(node.args)
+    return compared(sign_of(node.op), columnar(left), columnar(right))
+
+
+@columnar.register
+def _(node: tree.FuncExpr) -> Columnar:
+    import pyarrow as pa
+
+    proc = proc_by_oid(node.func)
+    found = _whole_numbers(node.func, node.args)
+    if found is not None:
+        return found
+    if proc is None or len(node.args) != 1 or proc.src not in (*_CASTS, *_TO_FLOAT, *_TO_NUMERIC):
+        raise NotColumnar("a function")
+    value = columnar(node.args[0])
+    if proc.src in _TO_NUMERIC:
+        return Columnar(oids.NUMERIC, *_cast(value, pa.decimal128(_TO_NUMERIC[proc.src], 0)))
+    if proc.src in _TO_FLOAT:
+        return Columnar(oids.FLOAT8, *_cast(value, pa.float64()))
+    return Columnar(node.type, *_cast(value, _integer(_BITS[node.type])))
+
+
+_BITS = {typoid: bits for bits, typoid in _TYPES.items()}
+
+
+def _both(args: Sequence[tree.Expr]) -> tuple[tree.Expr, tree.Expr]:
+    if len(args) != 2:
+        raise NotColumnar("an operator")
+    return args[0], args[1]
+
+
+def _integer(bits: int) -> Any:
+    import pyarrow as pa
+
+    return {16: pa.int16, 32: pa.int32, 64: pa.int64}[bits]()
+
+
+def _cast(value: Columnar, kind: Any) -> tuple[Any, Run]:
+    import pyarrow.compute as pc
+
+    run = value.run
+    return kind, run if value.type == kind else lambda columns: pc.cast(run(columns), kind)
+
+
+def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:
+    """The arithmetic of whole numbers; None: it is none."""
+    import pyarrow.compute as pc
+
+    proc = proc_by_oid(func)
+    if proc is None:
+        return None
+    prefix = max((each for each in INTEGERS if proc.src.startswith(each)), key=len, default="")
+    word = proc.src.removeprefix(prefix)
+    if not prefix or word not in (*_CHECKED, *_OF_ONE, *_OF_BITS, "mod", "up"):
+        return None
+    bits = INTEGERS[prefix]
+    kind = _integer(bits)
+    values = [columnar(arg) for arg in args]
+    if any(value.typoid not in _BITS for value in values):
+        return None
+    runs = [_cast(value, kind)[1] for value in values]
+    if word == "up":
+        return Columnar(_TYPES[bits], kind, runs[0])
+    if word in _OF_ONE:
+        of_one, only = getattr(pc, _OF_ONE[word]), runs[0]
+        return Columnar(_TYPES[bits], kind, lambda columns: of_one(only(columns)))
+    one, other = runs
+    if word == "mod":
+        return Columnar(_TYPES[bits], kind, _modulo(one, other, args[1]))
+    of_two = getattr(pc, {**_CHECKED, **_OF_BITS}[word])
+    return Columnar(_TYPES[bits], kind, lambda columns: of_two(one(columns), other(columns)))
+
+
+def _modulo(dividend: Run, divisor: Run, by: tree.Expr) -> Run:
+    """The remainder, with the sign of the dividend."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    value = by.value if isinstance(by, tree.Const) else None
+    if value is not None and value > 0 and value & (value - 1) == 0:
+        return _by_power_of_two(dividend, divisor, value)
+
+    def run(columns: Columns) -> Any:
+        a, b = dividend(columns), divisor(columns)
+        if value is None:  # the smallest number by -1 is out of range, but leaves nothing
+            b = pc.if_else(pc.equal(b, -1), pa.scalar(1, b.type), b)
+        elif value == -1:
+            b = pa.scalar(1, b.type)
+        return pc.subtract(a, pc.multiply(pc.divide_checked(a, b), b))
+
+    return run
+
+
+def _by_power_of_two(dividend: Run, divisor: Run, value: int) -> Run:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def run(columns: Columns) -> Any:
+        a, b = dividend(columns), divisor(columns)
+        rest = pc.bit_wise_and(a, pa.scalar(value - 1, b.type))
+        least = pc.min(a).as_py() if isinstance(a, (pa.Array, pa.ChunkedArray)) else a.as_py()
+        if least is None or least >= 0:
+            return rest
+        below = pc.and_(pc.less(a, 0), pc.not_equal(rest, 0))
+        return pc.if_else(below, pc.subtract(rest, b), rest)
+
+    return run
+
+
+__all__ = ["columnar"]

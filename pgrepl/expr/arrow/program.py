@@ -1,0 +1,189 @@
+"""A condition or a value over the columns of a table, as plain data that travels to whoever has the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
+from pgrepl.expr.arrow.operations import columnar
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile, evaluate
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.walk import contains_mutable_functions, rewrite, var_attnums, walk
+from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import BoolOp, BoolTestType
+from pgrepl.types import oids
+from pgrepl.types.lake_arrays import Form
+
+Test = Callable[[Columns, int], Any]  # of columns and the number of their rows: an array of booleans without NULL
+
+
+@frozen
+class Program:
+    """A condition that is compiled where it is used. `style` is what output functions depend on."""
+
+    expr: Expr
+    style: tuple[tuple[str, Any], ...]
+
+    @property
+    def attnums(self) -> frozenset[int]:
+        return frozenset(var_attnums(self.expr))
+
+    def test(self, forms: Mapping[int, Form]) -> Test:
+        """`forms` are those of the columns, which come by attribute number."""
+        lead, rest = divided(self.expr)
+        exact = _by_rows([self.expr], forms, self._context())
+        if not rest:
+            return lambda columns, count: _tried(lead, columns, count, exact)
+        if not lead:
+            return exact
+        others = _by_rows(rest, forms, self._context())
+
+        def run(columns: Columns, count: int) -> Any:
+            return _in_turn(lead, others, columns, count, exact)
+
+        return run
+
+    def _context(self) -> Context:
+        from pgrepl.expr.spark.worker import WorkerContext
+        from pgrepl.types.style import TextStyle
+
+        return WorkerContext(TextStyle(**dict(self.style)), {})
+
+
+def program_of(expr: Expr, context: Context) -> Program | None:
+    """None: it needs the session, or gives another answer another time."""
+    from pgrepl.expr.spark.fallback import check_without_session, style_fields
+
+    try:
+        check_without_session(expr, context)
+    except PgError:
+        return None
+    if contains_mutable_functions(expr):
+        return None
+    return Program(_folded(expr, context), tuple(style_fields(context.style).items()))
+
+
+def _folded(expr: Expr, context: Context) -> Expr:
+    """With the values of what is the same for all rows."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, (tree.Const, tree.RowExpr, tree.CaseTestExpr)) or any(map(_varies, walk(node))):
+            return None
+        try:
+            value = evaluate(node, (), context)
+        except PgError:  # it comes up where a row asks for it
+            return None
+        return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
+
+    return rewrite(expr, visit)
+
+
+def _varies(node: Expr) -> bool:
+    return isinstance(node, (Var, tree.CaseTestExpr))
+
+
+def any_is_true(exprs: Sequence[Expr]) -> Expr:
+    """The first that is true will do."""
+    return _joined(BoolOp.OR, [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_TRUE) for expr in exprs])
+
+
+def none_is_false(exprs: Sequence[Expr]) -> Expr:
+    """What CHECK asks for."""
+    tests = [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_NOT_FALSE) for expr in exprs]
+    return _joined(BoolOp.AND, tests)
+
+
+def _joined(op: BoolOp, tests: Sequence[Expr]) -> Expr:
+    return tests[0] if len(tests) == 1 else tree.BoolExpr(oids.BOOL, op=op, args=tuple(tests))
+
+
+# --- by columns, then by rows -----------------------------------------------------------------------------------------
+
+
+def divided(expr: Expr) -> tuple[list[Columnar], list[Expr]]:
+    """The conditions that hold together: those at the beginning that Arrow can compute, and what is behind them."""
+    if isinstance(expr, tree.BooleanTest) and expr.kind is BoolTestType.IS_TRUE and expr.arg is not None:
+        expr = expr.arg  # whether all are true is all that is asked
+    parts = _conjuncts(expr)
+    lead: list[Columnar] = []
+    for part in parts:
+        try:
+            lead.append(columnar(part))
+        except NotColumnar:
+            break
+    return lead, parts[len(lead) :]
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    if isinstance(expr, tree.BoolExpr) and expr.op is BoolOp.AND:
+        return [each for arg in expr.args for each in _conjuncts(arg)]
+    return [expr]
+
+
+def _known(lead: Sequence[Columnar], columns: Columns, count: int) -> Any:
+    """True, false or NULL for each row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = lead[0].run(columns)
+    for part in lead[1:]:
+        found = pc.and_kleene(found, part.run(columns))
+    return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
+
+
+def _tried(lead: Sequence[Columnar], columns: Columns, count: int, exact: Test) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.fill_null(_known(lead, columns, count), False)
+    except pa.ArrowException:  # an error, or a row that PostgreSQL does not come to
+        return exact(columns, count)
+
+
+def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: int, exact: Test) -> Any:
+    """What follows a false condition is not evaluated; what follows an unknown one is, for its errors."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        known = _known(lead, columns, count)
+    except pa.ArrowException:
+        return exact(columns, count)
+    places = pc.indices_nonzero(pc.fill_null(known, True))
+    if not len(places):
+        return pc.fill_null(known, False)
+    left = others({attnum: array.take(places) for attnum, array in columns.items()}, len(places))
+    passed = np.zeros(count, np.bool_)
+    passed[places.to_numpy()] = left.to_numpy(zero_copy_only=False)
+    return pc.and_(pa.array(passed), pc.fill_null(known, False))
+
+
+def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context) -> Test:
+    """The evaluator's own answers."""
+    numbers = sorted(set().union(*(var_attnums(expr) for expr in exprs)))
+    place = {attnum: n for n, attnum in enumerate(numbers, 1)}
+
+    def dense(node: Expr) -> Expr | None:
+        if isinstance(node, Var):
+            return Var(node.type, typmod=node.typmod, collation=node.collation, attnum=place[node.attnum])
+        return None
+
+    test = compile(rewrite(_joined(BoolOp.AND, list(exprs)), dense), context)
+
+    def run(columns: Columns, count: int) -> Any:
+        import pyarrow as pa
+
+        values = [forms[attnum].from_array(columns[attnum]) for attnum in numbers]
+        rows = zip(*values, strict=True) if values else [()] * count
+        return pa.array([test(row) is True for row in rows], pa.bool_())
+
+    return run
+
+
+__all__ = ["Program", "Test", "any_is_true", "divided", "none_is_false", "program_of"]

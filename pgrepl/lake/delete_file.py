@@ -1,0 +1,112 @@
+"""A delete file: the positions of a data file's rows that are deleted, as DuckLake and Iceberg write them.
+
+A partial file says for each position the snapshot at which its row was deleted, too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from contextlib import closing
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import footers, storage
+from pgrepl.lake.checksums import IDENTITY, SummedOutput
+from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.data_file import NewDeletes
+from pgrepl.lake.file_writer import field_id
+from pgrepl.lake.owner import make_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.lake.data_file import DataFile, DeleteFile
+    from pgrepl.lake.table import LakeTable
+
+_REMEMBERED, _POSITIONS = 64, 1 << 22  # delete files, and positions of all of them together
+_known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
+_lock = Lock()
+
+
+def write_deletes(
+    table: LakeTable,
+    file: DataFile,
+    positions: npt.NDArray[np.int64],
+    snapshots: npt.NDArray[np.int64] | None,
+    begin_snapshot: int | None = None,
+    snapshot: int | None = None,
+) -> NewDeletes:
+    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = storage.new_name("-delete.parquet")
+    path = table.location + name
+    make_folder(table)
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
+    arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
+    fields = [
+        pa.field("file_path", same.type, metadata=field_id(footers.FILE_PATH)),
+        pa.field("pos", pa.int64(), metadata=field_id(footers.POSITION)),
+    ]
+    if snapshots is not None:
+        arrays.append(pa.array(snapshots))
+        fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=field_id(footers.SNAPSHOT_ID)))
+    crash_point("stage.deletes")
+    with storage.writing(path):
+        sink = SummedOutput(path)
+        with (
+            closing(sink),
+            pq.ParquetWriter(
+                sink,
+                pa.schema(fields),
+                compression="snappy",
+                store_schema=False,
+                use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
+                column_encoding={"pos": "DELTA_BINARY_PACKED"},
+                write_page_checksum=True,
+            ) as writer,
+        ):
+            writer.add_key_value_metadata({IDENTITY: name})
+            writer.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+        crash_point("stage.deletes.closed")
+        storage.make_durable(path)
+    size, end = storage.read_footer(path)
+    return NewDeletes(
+        name,
+        begin_snapshot,
+        snapshot,
+        len(positions),
+        size,
+        len(end) - storage.TAIL,
+        zlib.crc32(end),
+        sink.checksum,
+    )
+
+
+def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """All of its positions, and the snapshot at which each was deleted. The files read last are remembered."""
+    import numpy as np
+
+    with _lock:
+        known = _known.get(file.path)
+        if known is not None:
+            _known.move_to_end(file.path)
+            return known
+    footer = footers.of(file)
+    position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
+    snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
+    columns = [position] if snapshot is None else [position, snapshot]
+    with footers.DataFileReader(footer) as reader:
+        arrays = [column.to_numpy() for column in reader.read(footer.row_groups, columns)]
+    if snapshot is None:
+        arrays.append(np.broadcast_to(np.int64(file.begin_snapshot), len(arrays[0])))
+    found = (arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False))
+    with _lock:
+        _known[file.path] = found
+        while len(_known) > _REMEMBERED or (len(_known) > 1 and sum(len(at) for at, _ in _known.values()) > _POSITIONS):
+            _known.popitem(last=False)
+    return found

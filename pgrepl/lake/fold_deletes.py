@@ -1,0 +1,90 @@
+"""Deleted positions that stand in the catalog move into delete files, once there are many of a data file.
+
+Each of them keeps the snapshot at which its row was deleted, so nothing changes for who reads a snapshot, or asks what
+changed. What comes meanwhile stays in the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import inlined, sql, storage
+from pgrepl.lake.commit_rows import Compaction
+from pgrepl.lake.deleted_rows import deletions
+from pgrepl.lake.files import data_file, last_snapshot
+from pgrepl.lake.position_set import PositionSet
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.write import StagedDeletes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+POSITIONS = 1000  # of a data file: more are worth a delete file
+
+
+@frozen
+class StagedFolding:
+    """The delete files, which nothing refers to yet."""
+
+    table: LakeTable
+    snapshot: int  # up to which they say what is deleted
+    deletes: tuple[StagedDeletes, ...]
+
+
+def stage(session: Session, oid: int) -> StagedFolding | None:
+    """Write the delete files; None: no data file has so many positions in the catalog."""
+    table = lake_table(session, oid)
+    name = inlined.deletes_table(table.table_id)
+    if not inlined.exists(session.link, name):
+        return None
+    at = last_snapshot(session)
+    many = [int(row[0]) for row in session.link.execute(sql.files_with_inlined_deletes(name), (POSITIONS,))]
+    if not many:
+        return None
+    inlined.check(session, table.table_id)
+    found = [each for each in (_stage(session, table, file_id, at) for file_id in many) if each is not None]
+    return StagedFolding(table, at, tuple(found)) if found else None
+
+
+def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedDeletes | None:
+    import numpy as np
+
+    from pgrepl.lake.delete_file import write_deletes
+
+    file = data_file(session, table, file_id)
+    if file is None:
+        return None
+    positions, snapshots = deletions(session, table, file)
+    order = np.lexsort((snapshots, positions))  # what is deleted twice went the first time
+    positions, snapshots = positions[order], snapshots[order]
+    first = np.concatenate([[True], positions[1:] != positions[:-1]])
+    positions, snapshots = positions[first], snapshots[first]
+    if len(positions) >= file.record_count:
+        return None  # a file without rows is not kept
+    begin = min(int(snapshots.min()), *(each.begin_snapshot for each in file.delete_files), at)
+    made = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
+    path = table.location + made.name
+    session.transaction.undo.append(lambda: storage.remove(path))
+    replaces = tuple(sorted(each.delete_file_id for each in file.delete_files))
+    return StagedDeletes(PositionSet(), made, file_id, replaces)
+
+
+def commit(session: Session, staged: StagedFolding) -> int:
+    """Put the delete files in the place of the rows; holding the write lock. How many of them could be used: a data
+    file may have gone meanwhile, or have got another delete file."""
+    compaction = Compaction(session, staged.table)
+    usable: Sequence[StagedDeletes] = [
+        each
+        for each in staged.deletes
+        if data_file(session, staged.table, each.data_file_id) is not None
+        and compaction.delete_files_of(each.data_file_id) == each.replaces
+    ]
+    for each in staged.deletes:
+        if each not in usable and each.file is not None:
+            storage.remove(staged.table.location + each.file.name)
+    if usable:
+        inlined.settle(session.link, staged.table.table_id)
+        compaction.fold(usable, staged.snapshot)
+    return len(usable)

@@ -1,0 +1,211 @@
+"""The kernel of a copy: rows of a table, filtered, by columns into data files of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.file_writer import ROWS_IN_GROUP, DataFileWriter, repeating
+from pgrepl.lake.kernels.part import PartRows, PartWatch, Unfit, forms_of, repeated
+from pgrepl.types.lake_arrays import storage_type
+
+if TYPE_CHECKING:
+    from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.types.lake_arrays import Form
+
+_DATA_ERRORS = ("22", "23")
+
+
+class KernelCondition(Protocol):
+    """What is asked of rows (expr/arrow/program.py)."""
+
+    @property
+    def attnums(self) -> frozenset[int]: ...
+
+    def test(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
+
+
+@frozen
+class KernelColumn:
+    """A column of the target: another's values, converted by a cast to its type; or one value for all rows."""
+
+    attnum: int  # of the target
+    source: int = 0  # attribute number; 0: a value
+    value: Any = None  # an array of one
+    not_null: bool = False
+    longest: int | None = None  # characters
+
+
+@frozen
+class CopyPart:
+    """`filter` is over the columns of the source, `check` over those of the target, none of which has a NULL or false
+    answer. `keys` are attribute numbers of the target: of each it is told whether it ascends."""
+
+    rows: tuple[PartRows, ...]
+    source: LakeTable
+    filter: KernelCondition | None
+    target: LakeTable
+    columns: tuple[KernelColumn, ...]
+    check: KernelCondition | None
+    keys: tuple[int, ...]
+    folder: str  # in the target's
+
+    @property
+    def read(self) -> list[int]:
+        """The columns of the source that are needed."""
+        filtered = frozenset() if self.filter is None else self.filter.attnums
+        return sorted(filtered.union(column.source for column in self.columns if column.source))
+
+
+@frozen
+class KeySpan:
+    """Of values that ascend, none twice, no NULL among them."""
+
+    first: int
+    last: int
+
+
+@frozen
+class CopiedPart:
+    """What became of a part. `wrong`: something about a row, which the exact way words; `unfit`: why the kernel could
+    not do it."""
+
+    files: tuple[NewFile, ...] = ()
+    spans: tuple[KeySpan | None, ...] = ()  # of the keys; None: they do not ascend
+    wrong: str = ""
+    unfit: str = ""
+
+
+def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
+    copy = _Copy(part, watch)
+    try:
+        copy.run()
+        return copy.end()
+    except Unfit as reason:
+        copy.discard()
+        return CopiedPart(unfit=str(reason))
+    except PgError as error:
+        copy.discard()
+        if error.sqlstate[:2] not in _DATA_ERRORS:
+            raise
+        return CopiedPart(wrong=error.message)
+    except BaseException:
+        copy.discard()
+        raise
+
+
+class _Copy:
+    def __init__(self, part: CopyPart, watch: PartWatch) -> None:
+        self.part = part
+        self.watch = watch
+        self.filter = None if part.filter is None else part.filter.test(forms_of(part.source, part.filter.attnums))
+        self.check = None if part.check is None else part.check.test(forms_of(part.target, part.check.attnums))
+        self.kinds = [storage_type(part.target.column(column.attnum).form.arrow()) for column in part.columns]
+        self.keys = [_Key() for _ in part.keys]
+        self.held: list[list[Any]] = []
+        self.count = 0  # of what is held
+        self.writer: DataFileWriter | None = None
+
+    def run(self) -> None:
+        part = self.part
+        for rows in part.rows:
+            for arrays, count in rows.portions(part.read):
+                self.watch.check()
+                if self.filter is not None:
+                    mask = self.filter(arrays, count)
+                    kept = mask.true_count
+                    if kept < count:
+                        arrays = {attnum: array.filter(mask) for attnum, array in arrays.items()}
+                        count = kept
+                if count:
+                    self.take(arrays, count)
+
+    def take(self, arrays: Mapping[int, Any], count: int) -> None:
+        made = [self.column(n, arrays, count) for n in range(len(self.kinds))]
+        if self.check is not None:
+            by_number = {column.attnum: array for column, array in zip(self.part.columns, made, strict=True)}
+            assert self.part.check is not None
+            passed = self.check({attnum: by_number[attnum] for attnum in self.part.check.attnums}, count)
+            if passed.true_count < count:
+                raise PgError("23514", "a row violates a check constraint")
+        self.held.append(made)
+        self.count += count
+        if self.count >= ROWS_IN_GROUP:
+            self.write()
+
+    def column(self, number: int, arrays: Mapping[int, Any], count: int) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column, kind = self.part.columns[number], self.kinds[number]
+        array = arrays[column.source] if column.source else repeated(column.value, count)
+        if array.type != kind:
+            try:
+                array = array.cast(kind)
+            except pa.ArrowInvalid as problem:
+                raise PgError("22003", str(problem)) from problem
+        if column.not_null and array.null_count:
+            raise PgError("23502", "null value in a column that has none")
+        if column.longest is not None and (pc.max(pc.utf8_length(array)).as_py() or 0) > column.longest:
+            raise PgError("22001", "value too long")
+        return array
+
+    def write(self) -> None:
+        import pyarrow as pa
+
+        arrays = [pa.concat_arrays(chunks) for chunks in zip(*self.held, strict=True)]
+        count, self.held, self.count = self.count, [], 0
+        for key, attnum in zip(self.keys, self.part.keys, strict=True):
+            at = next(n for n, column in enumerate(self.part.columns) if column.attnum == attnum)
+            key.more(arrays[at])
+        target = self.part.target
+        if self.writer is None:
+            known = repeating(target, arrays)
+            self.writer = DataFileWriter(target, repeating=known, folder=self.part.folder, bounds_by_footer=True)
+        self.writer.write_arrays(arrays, None, count)
+        self.watch.came(count, 0)
+
+    def end(self) -> CopiedPart:
+        if self.count:
+            self.write()
+        files: Sequence[NewFile] = []
+        if self.writer is not None:
+            writer, self.writer = self.writer, None
+            files = [writer.close()]
+            self.watch.came(0, files[0].file_size_bytes)
+        return CopiedPart(tuple(files), tuple(key.span for key in self.keys))
+
+    def discard(self) -> None:
+        if self.writer is not None:
+            self.writer.discard()
+
+
+class _Key:
+    """Whether whole numbers ascend."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last: int | None = None
+        self.ascends = True
+
+    def more(self, array: Any) -> None:
+        if not self.ascends:
+            return
+        numbers = None if array.null_count else array.to_numpy(zero_copy_only=False)
+        if numbers is None or not (numbers[1:] > numbers[:-1]).all():
+            self.ascends = False
+            return
+        if self.last is not None and self.last >= numbers[0]:
+            self.ascends = False
+            return
+        self.first = int(numbers[0]) if self.first is None else self.first
+        self.last = int(numbers[-1])
+
+    @property
+    def span(self) -> KeySpan | None:
+        if not self.ascends:
+            return None
+        return KeySpan(1, 0) if self.first is None or self.last is None else KeySpan(self.first, self.last)

@@ -1,0 +1,120 @@
+"""A job's folder inside its table's: what its tasks write stands there until the driver has their answers.
+
+The driver takes the files that answers name and removes the rest with the folder. A task that is done twice, or that
+nobody waits for any more, so leaves no file that stays: its files go with the folder, and without the folder it cannot
+make others. On a disk of this machine the files are moved up and named as DuckLake names them; elsewhere, where a move
+would be a copy, they stay where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.disk import sync
+from pgrepl.lake import storage
+from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.owner import make_folder
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.kernels.part import Kernel
+    from pgrepl.lake.table import LakeTable
+
+
+@contextmanager
+def job_folder(table: LakeTable) -> Iterator[str]:
+    """The name of a new folder in the table's. If anything fails no file is left."""
+    make_folder(table)
+    name = f"ducklake-{storage.uuid7()}"
+    path = storage.local_path(table.location + name)
+    if path is not None:
+        with storage.writing(table.location + name):
+            os.mkdir(path, 0o700)
+    kept = False
+    try:
+        yield name
+        kept = True
+    finally:
+        if path is not None:
+            shutil.rmtree(path, ignore_errors=True)
+        elif not kept:
+            system, inside = storage.file_system(table.location + name)
+            with suppress(OSError):  # nothing has been written
+                system.delete_dir(inside)
+
+
+def take(table: LakeTable, folder: str, files: Sequence[NewFile]) -> list[NewFile]:
+    """The files that the answers name, in their places; no others are left."""
+    here = storage.local_path(table.location)
+    if here is None:
+        _remove_others(table, folder, {file.name for file in files})
+        return list(files)
+    taken: list[NewFile] = []
+    try:
+        for file in files:
+            crash_point("stage.move")
+            moved = replace(file, name=storage.new_name())
+            with storage.writing(table.location + moved.name):
+                os.rename(here + file.name, here + moved.name)
+            taken.append(moved)
+        sync(here)
+    except BaseException:
+        for each in taken:
+            storage.remove(table.location + each.name)
+        raise
+    return taken
+
+
+def _remove_others(table: LakeTable, folder: str, named: set[str]) -> None:
+    for path, _ in written(table, folder):
+        if path.removeprefix(table.location) not in named:
+            storage.remove(path)
+
+
+def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
+    """The files of the job so far, with their sizes."""
+    from pyarrow import fs
+
+    path = table.location + folder
+    system, inside = storage.file_system(path)
+    listed = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return sorted((f"{path}/{each.base_name}", each.size) for each in listed if each.base_name.endswith(".parquet"))
+
+
+def play(
+    session: Session,
+    parts: Sequence[Any],
+    kernel: Kernel,
+    table: LakeTable,
+    folder: str,
+    *,
+    on_spark: bool,
+    check: Callable[[], None],
+) -> list[Any]:
+    """The answers, in the order of the parts."""
+    from pgrepl.lake.kernels import here
+
+    if not on_spark:
+        return here.play(session, parts, kernel, check)
+    from pgrepl.lake.kernels import on_spark as cluster
+    from pgrepl.lake.stage_progress import told
+
+    with told(session, lambda: written(table, folder)):
+        return cluster.play(parts, kernel)
+
+
+def slots(*, on_spark: bool) -> int:
+    """How many parts can be played at a time."""
+    if on_spark:
+        from pgrepl.lake.kernels import on_spark as cluster
+
+        return cluster.slots()
+    from pgrepl.lake.kernels import here
+
+    return here.slots()

@@ -1,0 +1,78 @@
+"""Parts played as tasks of a Spark job: `mapPartitions` in a classic session, `mapInArrow` over Spark Connect.
+
+What goes to the executors is a function that names nothing of pgrepl until it runs, so that a Python that lacks it is
+told clearly, and the parts as bytes. A task's answer is bytes, too: the driver never sees a row.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake import spark
+from pgrepl.lake.kernels import shipping
+
+if TYPE_CHECKING:
+    from pgrepl.lake.kernels.part import Kernel
+
+_OF_A_SERVER = 8  # tasks at a time, of a Spark Connect server, which does not tell
+
+
+def slots() -> int:
+    made = spark.session()
+    with spark.pg_errors():
+        return _OF_A_SERVER if spark.is_remote() else max(int(made.sparkContext.defaultParallelism), 1)
+
+
+def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
+    """The answers, in the order of the parts."""
+    import pgrepl
+
+    made = spark.session()
+    tasks = [pickle.dumps((number, kernel, part)) for number, part in enumerate(parts)]
+    with spark.pg_errors():
+        shipping.ship(made)
+        function = _function(pgrepl.__version__)
+        if spark.is_remote():
+            frame = made.range(0, len(tasks), 1, len(tasks)).mapInArrow(_over_batches(function, tasks), "answer binary")
+            found = frame.toArrow().column(0).to_pylist()
+        else:
+            found = made.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(function).collect()
+    return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of tasks of our own
+
+
+def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+    """What a task does. It is sent by value: nothing outside it is known there."""
+
+    def function(parts: Iterable[bytes]) -> Iterator[bytes]:
+        try:
+            import numpy  # noqa: F401
+            import pyarrow  # noqa: F401
+
+            import pgrepl
+
+            found = pgrepl.__version__
+            from pgrepl.lake.kernels.task import done
+        except Exception as problem:
+            raise RuntimeError(f"PGREPL_IMPORT {type(problem).__name__}: {problem}") from problem
+        if found != version:
+            raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {found}, the driver {version}")
+        for part in parts:
+            yield done(bytes(part))
+
+    return function
+
+
+def _over_batches(function: Callable[[Iterable[bytes]], Iterator[bytes]], tasks: Sequence[bytes]) -> Any:
+    """The same for rows that are numbers of tasks."""
+
+    def batches(rows: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in rows:
+            for number in batch.column(0).to_pylist():
+                for answer in function([tasks[number]]):
+                    yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
+
+    return batches

@@ -1,0 +1,152 @@
+"""Which rows of a table a part reads: whole files or some of their row groups, rows of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pgrepl.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.types.lake_arrays import plain_array, storage_type
+
+if TYPE_CHECKING:
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.types.lake_arrays import Form
+
+PORTION = 32_768  # rows read at a time: what is done with them finds them in the processor's cache
+
+
+class Unfit(Exception):
+    """The kernel cannot do this as PostgreSQL does; says why."""
+
+
+class PartWatch(Protocol):
+    """Who waits for a part."""
+
+    def check(self) -> None:
+        """Raise an error if the work is not wanted any more."""
+
+    def came(self, rows: int, size: int) -> None:
+        """So many more rows have been written, or bytes."""
+
+
+@frozen
+class FileRows:
+    """The living rows of a data file at a snapshot, or of some of its row groups. `deletes` are inlined ones: position
+    and snapshot. Row groups outside the bounds are left out."""
+
+    table: LakeTable
+    snapshot: int
+    file: DataFile
+    deletes: tuple[tuple[int, int], ...]
+    groups: tuple[int, ...] | None = None
+    bounds: tuple[Bound, ...] = ()
+
+    def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+        from pgrepl.lake.file_scan import portions
+
+        columns = [self.table.column(attnum) for attnum in attnums]
+        found = portions(
+            self.table,
+            self.file,
+            columns,
+            self.bounds,
+            list(self.deletes),
+            self.snapshot,
+            False,
+            self.groups,
+            PORTION,
+            skips_only=True,
+        )
+        for portion in found:
+            arrays = {}
+            for column, array, value in zip(columns, portion.arrays, portion.constants, strict=True):
+                if array is None:
+                    arrays[column.attnum] = repeated(column.form.to_array([value]), portion.count)
+                else:
+                    arrays[column.attnum] = in_form(array, column)
+            yield arrays, portion.count
+
+
+@frozen
+class CatalogRows:
+    """Rows that stand in the catalog."""
+
+    arrays: tuple[tuple[int, Any], ...]
+    count: int
+
+    def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+        known = dict(self.arrays)
+        yield {attnum: known[attnum] for attnum in attnums}, self.count
+
+
+@frozen
+class ForeignRows:
+    """Some row groups of a Parquet file that is not the lake's; its columns become those of a table. `columns` are
+    attribute numbers and names in the file."""
+
+    table: LakeTable
+    path: str
+    columns: tuple[tuple[int, str], ...]
+    groups: tuple[int, ...]
+
+    def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+        import pyarrow.parquet as pq
+
+        names = dict(self.columns)
+        with storage.reading(self.path), pq.ParquetFile(storage.open_input(self.path), pre_buffer=False) as file:
+            wanted = [names[attnum] for attnum in attnums]
+            for batch in file.iter_batches(PORTION, row_groups=list(self.groups), columns=wanted, use_threads=False):
+                arrays = {n: in_form(batch.column(names[n]), self.table.column(n)) for n in attnums}
+                yield arrays, batch.num_rows
+
+
+PartRows = FileRows | CatalogRows | ForeignRows
+
+
+def repeated(one: Any, count: int) -> Any:
+    """An array of one value, so many times."""
+    import numpy as np
+    import pyarrow as pa
+
+    return plain_array(one).take(pa.array(np.zeros(count, np.int32)))
+
+
+def in_form(array: Any, column: LakeColumn) -> Any:
+    """A column of a file in the storage type of its form; an older file may have it narrower."""
+    import pyarrow as pa
+
+    array, kind = plain_array(array), storage_type(column.form.arrow())
+    if array.type == kind:
+        return array
+    if not _is_wider(array.type, kind):
+        raise Unfit(f'column "{column.name}" is {array.type} in a file')
+    try:
+        return array.cast(kind)
+    except pa.ArrowException as problem:
+        raise Unfit(f'column "{column.name}": {problem}') from problem
+
+
+def _is_wider(of_file: Any, kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_integer(of_file) and types.is_integer(kind):
+        return True
+    if types.is_float32(of_file) and types.is_float64(kind):
+        return True
+    if types.is_decimal(of_file) and types.is_decimal(kind):
+        return bool(of_file.scale == kind.scale and of_file.precision <= kind.precision)
+    if types.is_large_string(of_file) and types.is_string(kind):
+        return True
+    if types.is_list(of_file) and types.is_list(kind):  # another name of the items
+        return bool(of_file.value_type == kind.value_type)
+    return False
+
+
+def forms_of(table: LakeTable, attnums: Iterable[int]) -> dict[int, Form]:
+    return {attnum: table.column(attnum).form for attnum in attnums}
+
+
+Kernel = Callable[[Any, PartWatch], Any]

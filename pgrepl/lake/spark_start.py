@@ -1,0 +1,219 @@
+"""Starting Spark in this process's own JVM, as fast as it can be.
+
+Spark's scripts take a second to find out what is known here: for a local master java is started directly, with the
+class path of pip's pyspark and an archive of classes (spark_start_archive.py). Settings that only Spark's own scripts
+understand (packages to fetch, a cluster, an installation of Spark with its own configuration) go through them.
+
+The JVM belongs to this process: it reads a pipe whose other end is held here, and ends when that end closes, however
+this process ends. It has a process group of its own, so that Ctrl-C does not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.internals import pyspark as internals
+from pgrepl.internals.py4j import Gateway
+from pgrepl.lake import spark_start_archive, spill_folders
+from pgrepl.lake.spark_driver import OwnDriver
+from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgrepl.lake.spark_options import SparkOptions
+
+# What the packages of Spark need of a Java with modules (JavaModuleOptions), but for the incubating vector module,
+# which only Spark's machine learning uses.
+_OPENED = (
+    "java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util java.util.concurrent "
+    "java.util.concurrent.atomic jdk.internal.ref sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
+)
+_JAVA_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED.split()),
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+)
+_UNUSED_JARS = ("spark-mllib_",)
+
+# Environment variables and settings that mean: only Spark's own scripts know how to start this.
+_OWN_SPARK = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
+_SCRIPT_SETTINGS = ("spark.jars", "spark.submit.", "spark.files", "spark.archives", "spark.driver.extraLibraryPath")
+
+_GET_JAVA = (
+    "Install a Java 17 runtime (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
+    "and set JAVA_HOME if java is not on the PATH."
+)
+_POLL = 0.005
+_PATIENCE = 300  # seconds
+
+
+def start(wanted: SparkOptions) -> tuple[OwnDriver, SparkSession]:
+    """Start the JVM and make the session in it; PgError if that cannot be."""
+    master = wanted.master or DEFAULT_MASTER
+    conf = {**defaults(master), **dict(wanted.conf), "spark.master": master}
+    shows_log = "spark.log.level" in dict(wanted.conf)
+    connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
+    driver = _launch(master, conf, connection, shows_log)
+    _load()
+    spill_folders.clean()
+    port, secret = _wait_for_connection(driver, connection)
+    connection.unlink()
+    driver.gateway = Gateway(port, secret)
+    if not shows_log:
+        internals.be_quiet()
+    return driver, internals.make_session(driver.gateway.server, conf, local=master.startswith("local"))
+
+
+def _meeting_place() -> Path:
+    """Where the JVM writes down its port and secret. The folder stays: a JVM whose parent has ended meanwhile still
+    writes, and would not end if it could not. What such a one has left is taken away by a later start."""
+    folder = Path(tempfile.gettempdir(), f"pgrepl-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        return Path(tempfile.mkdtemp(prefix="pgrepl-"))  # somebody else's
+    for left in folder.iterdir():
+        with suppress(OSError):
+            if left.stat().st_mtime < time.time() - 3600:
+                left.unlink()
+    return folder
+
+
+def _load() -> None:
+    """What will be wanted at once, while the JVM takes its time."""
+    import pyarrow  # noqa: F401
+    from pyspark.sql import SparkSession  # noqa: F401
+
+    with suppress(ImportError):
+        import pandas  # noqa: F401  no need of ours, but pyspark looks for it when it takes rows
+
+
+# --- the JVM ---------------------------------------------------------------------------------------------------------
+
+
+def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: bool) -> OwnDriver:
+    environment = {**os.environ, **internals.environment(connection)}
+    environment["PYTHONPATH"] = os.pathsep.join(_import_path())
+    java = _java()
+    keep: tuple[int, ...] = ()
+    if _goes_direct(master, conf, os.environ):
+        command, keep = _direct_command(java, conf)
+        environment |= internals.direct_environment()
+        folder = connection.parent  # nothing in the user's folder is found by chance; Spark 4.0 makes a folder there
+    else:
+        command, folder = _script_command(conf), None
+    log = None if shows_log else tempfile.TemporaryFile()  # noqa: SIM115  read when the JVM has died
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log or 2,
+            stderr=log,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+            pass_fds=keep,
+        )
+    except OSError as problem:
+        raise PgError("58000", f"could not start Spark: {command[0]}: {problem.strerror}", hint=_GET_JAVA) from problem
+    finally:
+        for descriptor in keep:
+            os.close(descriptor)
+    return OwnDriver(process, log)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = os.path.join(home, "bin", "java")
+        if os.access(java, os.X_OK):
+            return java
+        raise PgError("58000", f'could not start Spark: JAVA_HOME is "{home}", and no Java is there', hint=_GET_JAVA)
+    found = shutil.which("java")
+    if found is None:
+        raise PgError("58000", "could not start Spark: it needs Java, and no Java was found", hint=_GET_JAVA)
+    return found
+
+
+def _goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return False
+    if any(environment.get(name) for name in _OWN_SPARK):
+        return False
+    return not any(name.startswith(_SCRIPT_SETTINGS) for name in conf)
+
+
+def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
+    jars = sorted(p for p in (internals.home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
+    own = [os.path.abspath(p) for p in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if p]
+    options = [*_JAVA_OPTIONS]
+    if "spark.driver.memory" in conf:
+        options.append("-Xmx" + _java_size(conf["spark.driver.memory"]))
+    options += shlex.split(conf.get("spark.driver.defaultJavaOptions", ""))
+    options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    class_path = [*own, *map(str, jars)]
+    archive = spark_start_archive.archive(java, class_path, options)
+    command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN]
+    return archive.wrapped(command), archive.descriptors
+
+
+def _java_size(size: str) -> str:
+    """Spark's sizes as java's: 2g, 2gb, 512m; a bare number is MiB, as for spark.driver.memory."""
+    size = size.strip().lower().removesuffix("b")
+    return size + "m" if size.isdigit() else size
+
+
+def _script_command(conf: Mapping[str, str]) -> list[str]:
+    command = [os.path.join(os.environ.get("SPARK_HOME") or internals.home(), "bin", "spark-submit")]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    return command + shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+
+
+def _import_path() -> list[str]:
+    """Where Python workers find this package and what it was started with."""
+    own = str(Path(__file__).resolve().parents[2])
+    given = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    return [own, *(p for p in given if p != own)]
+
+
+def _wait_for_connection(driver: OwnDriver, connection: Path) -> tuple[int, str]:
+    patience = time.monotonic() + _PATIENCE
+    while not connection.exists():
+        if time.monotonic() > patience:
+            driver.kill()
+        if driver.ended:
+            raise _did_not_start(driver)
+        time.sleep(_POLL)
+    return internals.read_connection(connection)
+
+
+def _did_not_start(driver: OwnDriver) -> PgError:
+    words = driver.last_words()
+    if "UnsupportedClassVersionError" in words or "jdk.incubator.vector not found" in words:
+        return PgError("58000", "could not start Spark: it needs Java 17 or newer", hint=_GET_JAVA)
+    if "Could not reserve enough space" in words or "insufficient memory" in words:
+        return PgError(
+            "53200", "could not start Spark: not enough memory", hint="Ask for less with --conf spark.driver.memory=1g."
+        )
+    lines = [line.strip() for line in words.splitlines() if line.strip() and not line.startswith("WARNING:")]
+    reason = next((line for line in lines if "Error" in line or "Exception" in line), lines[-1] if lines else "")
+    return PgError("58000", "could not start Spark" + (f": {reason}" if reason else ""))

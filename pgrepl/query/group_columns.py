@@ -1,0 +1,356 @@
+"""Groups and aggregates over one table by whole columns, in this process.
+
+    SELECT k, count(*), sum(v) FROM t GROUP BY k HAVING … ORDER BY …
+
+Arrow finds the groups of each portion of rows, and the groups of those groups; only what is left becomes Python values.
+The query then goes on over these rows as over any others. What Arrow does not compute as PostgreSQL does is Declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count, repeat
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.engine import Declined
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
+from pgrepl.expr.walk import rewrite, var_attnums, walk
+from pgrepl.query.bounds import bounds_of
+from pgrepl.query.shape import aggregates, uses_groups
+from pgrepl.query.tables import is_user_table
+from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.names import numeric_precision_scale
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.expr.context import Context
+    from pgrepl.types.lake_arrays import Form
+
+_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
+# equal values have equal bytes in a file
+_KEYS = _WHOLE | {oids.OID, oids.BOOL, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR, oids.UUID}
+_ORDERED = _WHOLE | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR}
+_SUMMED = frozenset(("sum", "avg"))
+_EXTREMES = {"min": "min", "max": "max"}
+_TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any"}
+_SAFE_DIGITS = 27  # of a decimal whose sums fit into 38
+_LOT = 1 << 20  # rows or groups that are looked at together
+_MOST_GROUPS = 1 << 20  # that become Python values
+_HALF = 32  # bits: sums of int8 are kept in two halves, so that they cannot overflow
+
+
+def fits(query: Query, context: Context) -> bool:
+    """Whether a query is of this kind, as far as its shape and types tell."""
+    if _source(query) is None or not all(map(_is_known, aggregates(query))):
+        return False
+    if any(key.type not in _KEYS for key in _keys(query)):
+        return False
+    return _program(query, context) is not None and all(map(_is_columnar, _inputs(query)))
+
+
+def _source(query: Query) -> Rte | None:
+    """The one table that it groups."""
+    if (
+        len(query.from_) != 1
+        or not isinstance(query.from_[0], RangeRef)
+        or query.grouping_sets is not None
+        or query.set_operation is not None
+        or query.has_sublinks
+        or query.has_target_srfs
+        or query.row_marks
+        or not uses_groups(query)
+    ):
+        return None
+    entry = query.rtable[query.from_[0].varno - 1]
+    return entry if is_user_table(entry) and entry.sample is None and entry.pinned is None else None
+
+
+def _program(query: Query, context: Context) -> Program | None:
+    """WHERE; None: Arrow does not compute it."""
+    from pgrepl.expr.arrow.program import divided, program_of
+
+    condition = tree.Const(oids.BOOL, value=True) if query.where is None else query.where
+    program = program_of(condition, context)
+    return program if program is not None and not divided(program.expr)[1] else None
+
+
+def _inputs(query: Query) -> list[Expr]:
+    """What is computed of each row: the keys, and the arguments and conditions of aggregates."""
+    found = list(_keys(query))
+    for node in aggregates(query):
+        found += [*node.args, *([node.filter] if node.filter is not None else [])]
+    return list(dict.fromkeys(found))
+
+
+def _is_columnar(expr: Expr) -> bool:
+    from pgrepl.expr.arrow.compiler import NotColumnar
+    from pgrepl.expr.arrow.operations import columnar
+
+    try:
+        columnar(expr)
+    except NotColumnar:
+        return False
+    return not any(isinstance(node, tree.Var) and (node.attnum <= 0 or node.levelsup) for node in walk(expr))
+
+
+def _keys(query: Query) -> list[Expr]:
+    by_resno = {target.resno: target.expr for target in query.targets}
+    return list(dict.fromkeys(by_resno[group.resno] for group in query.group))
+
+
+def _is_known(node: tree.Aggref) -> bool:
+    if node.order or node.distinct or node.kind != "n" or node.levelsup:
+        return False
+    name, types = _name(node), [arg.type for arg in node.args]
+    if name == "count":
+        return len(types) < 2
+    short = types[0] == oids.NUMERIC and node.args[0].typmod >= 0 and _is_short(node.args[0].typmod)
+    if name in _SUMMED:
+        return types[0] in _WHOLE or short
+    if name in _EXTREMES:
+        return types[0] in _ORDERED or short
+    return name in _TRUTHS and types[0] == oids.BOOL
+
+
+def _is_short(typmod: int) -> bool:
+    return numeric_precision_scale(typmod)[0] <= _SAFE_DIGITS
+
+
+def _name(node: tree.Aggref) -> str:
+    proc = proc_by_oid(node.func)
+    return "" if proc is None else proc.name
+
+
+def over_groups(session: Session, query: Query, context: Context) -> Query:
+    """The same query over its groups, which have been computed: a column for each key and for each aggregate."""
+    entry = _source(query)
+    assert entry is not None
+    keys, found = _keys(query), aggregates(query)
+    columns = {expr: Column("?column?", expr.type, expr.typmod, expr.collation) for expr in (*keys, *found)}
+    numbers = {expr: number for number, expr in enumerate(columns, 1)}
+
+    def computed(node: Expr) -> Expr | None:
+        number = numbers.get(node)
+        if number is None:
+            return None
+        return tree.Var(node.type, typmod=node.typmod, collation=node.collation, varno=1, attnum=number)
+
+    targets = tuple(replace(target, expr=rewrite(target.expr, computed)) for target in query.targets)
+    having = None if query.having is None else rewrite(query.having, computed)
+    over = [target.expr for target in targets] + ([having] if having is not None else [])
+    if any(_reads_more(expr, len(columns)) for expr in over):
+        raise Declined("columns that a key decides")
+    rows: list[tuple[Any, ...]] = list(_Groups(session, query, entry, context).rows())
+    groups = Rte(RteKind.VALUES, entry.name, tuple(columns.values()), alias=entry.alias, rows=rows)
+    return replace(
+        query,
+        targets=targets,
+        rtable=(groups,),
+        from_=(RangeRef(1),),
+        where=having,
+        group=(),
+        having=None,
+        has_aggregates=False,
+        constraint_deps=(),
+    )
+
+
+def _reads_more(expr: Expr, columns: int) -> bool:
+    """Whether something of the table is left in it."""
+    return any(isinstance(node, tree.Var) and not 0 < node.attnum <= columns for node in walk(expr))
+
+
+class _Part:
+    """What Arrow keeps of one aggregate for each group, and the aggregate of it. `place` and `passes` are those of its
+    argument and of its FILTER among what is computed of a row."""
+
+    def __init__(self, node: tree.Aggref, place: int | None, passes: int | None) -> None:
+        self.place = place
+        self._node = node
+        self._passes = passes
+        self._name = _name(node)
+        self._in_halves = self._name in _SUMMED and node.args[0].type == oids.INT8
+
+    def columns(self, inputs: Sequence[Any], rows: int) -> list[tuple[Any, str]]:
+        """The columns of a portion that are aggregated, and how."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        array = pa.repeat(pa.scalar(1, pa.int64()), rows) if self.place is None else inputs[self.place]
+        if self._passes is not None:
+            array = pc.if_else(pc.fill_null(inputs[self._passes], False), array, pa.scalar(None, array.type))
+        known = (pc.cast(array.is_valid(), pa.int64()), "sum")
+        if self._name == "count":
+            return [known]
+        if self._name in _EXTREMES:
+            return [(array, _EXTREMES[self._name])]
+        if self._name in _TRUTHS:
+            return [(array, _TRUTHS[self._name])]
+        if pa.types.is_decimal(array.type):
+            return [(array.cast(pa.decimal128(38, array.type.scale)), "sum"), known]
+        array = array.cast(pa.int64())
+        if not self._in_halves:
+            return [(array, "sum"), known]
+        high = pc.shift_right(array, _HALF)
+        return [(high, "sum"), (pc.subtract(array, pc.shift_left(high, _HALF)), "sum"), known]
+
+    def results(self, kept: Iterator[pa.ChunkedArray], context: Context) -> list[Any]:
+        """The aggregate of each group, from the columns that were kept of it."""
+        from pgrepl.expr.evaluate import accumulator
+
+        if self._name in _EXTREMES:
+            return _form(self._node.args[0]).from_array(next(kept))
+        values: list[Any] = next(kept).to_pylist()
+        if self._name == "count":
+            return [value or 0 for value in values]
+        if self._name in _TRUTHS:
+            return values
+        if self._in_halves:
+            lows = next(kept).to_pylist()
+            values = [None if low is None else (high << _HALF) + low for high, low in zip(values, lows, strict=True)]
+        found = []
+        for value, known in zip(values, next(kept).to_pylist(), strict=True):
+            state: Any = accumulator(self._node, context)
+            if known:
+                state.add_part(value, known)
+            found.append(state.result())
+        return found
+
+
+def _form(expr: Expr) -> Form:
+    from pgrepl.types.lake_forms import form
+
+    return form(expr.type, expr.typmod)
+
+
+def _empty(form: Form) -> Any:
+    from pgrepl.types.lake_arrays import plain_array
+
+    return plain_array(form.to_array([]))
+
+
+class _Groups:
+    def __init__(self, session: Session, query: Query, entry: Rte, context: Context) -> None:
+        from pgrepl.expr.arrow.operations import columnar
+        from pgrepl.lake.table import lake_table
+        from pgrepl.query.serializable import note_reads
+        from pgrepl.rows.members import members
+
+        self._session = session
+        self._context = context
+        program, inputs = _program(query, context), _inputs(query)
+        if program is None:
+            raise Declined("a condition that Arrow does not compute")
+        self._keys = _keys(query)
+        self._parts = []
+        for node in aggregates(query):
+            place = inputs.index(node.args[0]) if node.args else None
+            self._parts.append(_Part(node, place, None if node.filter is None else inputs.index(node.filter)))
+        self._compiled = [columnar(expr) for expr in inputs]
+        read = {attnum: entry.columns[attnum - 1] for expr in (*inputs, program.expr) for attnum in var_attnums(expr)}
+        self._attnums = sorted(read)
+        self._forms = forms = {
+            attnum: _form(tree.Var(column.type, typmod=column.typmod)) for attnum, column in read.items()
+        }
+        self._test = None if query.where is None else program.test(forms)
+        varno = query.from_[0].varno if isinstance(query.from_[0], RangeRef) else 0
+        self._bounds = bounds_of(query, context).get(varno, ())
+        scanned = members(session, entry.relid, entry.inh)
+        note_reads(session, scanned, self._bounds)
+        self._tables = [(member, lake_table(session, member.relation.oid)) for member in scanned]
+        for member, table in self._tables:
+            if any(table.column(member.numbers[n]).form.lake != form.lake for n, form in forms.items()):
+                raise Declined("columns of other types in the lake")
+        self._how: list[str] = []  # of each kept column
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        import pyarrow as pa
+
+        if not self._attnums and not self._keys and self._test is None and not self._compiled:  # only count(*)
+            from pgrepl.lake.local import count as count_rows
+
+            return [(sum(count_rows(self._session, table) for _, table in self._tables),) * len(self._parts)]
+        try:
+            found = self._all()
+        except pa.ArrowException as problem:
+            raise Declined("an error in some row") from problem
+        columns = [_form(key).from_array(found[f"k{n}"]) for n, key in enumerate(self._keys)]
+        kept = (found[f"v{n}"] for n in count())
+        columns += [part.results(kept, self._context) for part in self._parts]
+        return zip(*columns, strict=True) if columns else repeat((), found.num_rows)
+
+    def _all(self) -> pa.Table:
+        """The groups of all rows."""
+        import pyarrow as pa
+
+        known: list[pa.Table] = []
+        waiting = 0
+        for size, columns in self._portions():
+            groups = self._grouped(size, columns)
+            known.append(groups)
+            waiting += groups.num_rows
+            if waiting > _LOT:
+                known = [self._few(self._aggregated(pa.concat_tables(known)))]
+                waiting = 0
+        return self._few(self._aggregated(pa.concat_tables(known)))
+
+    @staticmethod
+    def _few(groups: pa.Table) -> pa.Table:
+        if groups.num_rows > _MOST_GROUPS:
+            raise Declined("too many groups")
+        return groups
+
+    def _portions(self) -> Iterator[tuple[int, dict[int, Any]]]:
+        """Rows that pass, read by another thread while Arrow finds groups; none, to begin with."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from pgrepl.lake.local import columns
+
+        yield 0, {attnum: _empty(form) for attnum, form in self._forms.items()}
+        for member, table in self._tables:
+            own = [member.numbers[attnum] for attnum in self._attnums]
+            portions = columns(self._session, table, own, member.bounds(self._bounds))
+            with ThreadPoolExecutor(1) as reader:
+                coming = reader.submit(next, portions, None)
+                while (portion := coming.result()) is not None:
+                    coming = reader.submit(next, portions, None)
+                    size, arrays = portion
+                    yield self._passing(size, dict(zip(self._attnums, arrays, strict=True)))
+
+    def _passing(self, size: int, columns: dict[int, Any]) -> tuple[int, dict[int, Any]]:
+        if self._test is None:
+            return size, columns
+        import pyarrow.compute as pc
+
+        places = pc.indices_nonzero(self._test(columns, size))
+        if len(places) == size:
+            return size, columns
+        return len(places), {attnum: array.take(places) for attnum, array in columns.items()}
+
+    def _grouped(self, size: int, columns: dict[int, Any]) -> pa.Table:
+        import pyarrow as pa
+
+        inputs = []
+        for each in self._compiled:
+            value = each.run(columns)
+            inputs.append(pa.repeat(value, size) if isinstance(value, pa.Scalar) else value)
+        made = {f"k{n}": inputs[n] for n in range(len(self._keys))}  # keys are the first inputs
+        self._how = []
+        for part in self._parts:
+            for values, how in part.columns(inputs, size):
+                made[f"v{len(self._how)}"] = values
+                self._how.append(how)
+        return self._aggregated(pa.table(made))
+
+    def _aggregated(self, rows: pa.Table) -> pa.Table:
+        """Groups in the order in which they first come."""
+        keys = [f"k{n}" for n in range(len(self._keys))]
+        found = rows.group_by(keys, use_threads=False).aggregate([(f"v{n}", how) for n, how in enumerate(self._how)])
+        names = {f"v{n}_{how}": f"v{n}" for n, how in enumerate(self._how)}
+        return found.rename_columns([names.get(name, name) for name in found.column_names])

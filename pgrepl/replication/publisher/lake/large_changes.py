@@ -1,0 +1,87 @@
+"""What changed in a table at one snapshot, row by row and in order, where it may be more than memory holds.
+
+The changes are read by ranges of row ids, each with the row as it was and as it is, and kept in files. In order they
+are read back from there, some at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.lake.changes import RowChange, changes_at
+from pgrepl.lake.changes_frame import ChangesFrame
+from pgrepl.lake.changes_rows import ChangedRows
+from pgrepl.lake.table import LakeTable
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.file_changes import FileChanges, MessageFiles
+from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, most_held
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pgrepl.catalog.session import Session
+
+    Numbers = npt.NDArray[Any]
+
+_ROWS = 20_000  # that are values of Python at a time
+
+
+def changes_in_order(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
+    """As lake.changes has them."""
+    source = ChangedRows(session, oid, snapshot - 1, snapshot)
+    most = most_held(session, 2 * source.width)
+    ranges = source.ranges(most)
+    if len(ranges) == 1:
+        yield from changes_at(session, oid, snapshot)
+        return
+    with closing(MessageFolder(session.catalog.data_path)) as folder:
+        relation = _whole_rows(source.table)
+        writer = MessageWriter(relation, folder.path(relation), 1)
+        for ids in ranges:
+            frame = ChangesFrame(source, ids)
+            if frame.count:
+                writer.write(frame.rank, _decoded(frame))
+        messages = MessageFiles(relation, writer.close(), folder.new_path)
+        for portion in messages.in_order(min(most, _ROWS)):
+            yield from _row_changes(source.table, snapshot, portion)
+
+
+def _whole_rows(table: LakeTable) -> SentRelation:
+    """As if the table were published with REPLICA IDENTITY FULL; the row id comes first."""
+    columns = [SentColumn(column.name, column.typoid, column.typmod, is_key=True) for column in table.columns]
+    return SentRelation(table.oid, "", "", "f", (SentColumn("row id", oids.INT8, -1, is_key=True), *columns))
+
+
+def _decoded(frame: ChangesFrame) -> Decoded:
+    import numpy as np
+    import pyarrow as pa
+
+    sides = []
+    for which, new in ((frame.has_new, True), (frame.has_old, False)):
+        at = np.flatnonzero(which)
+        columns = frame.pick([column.attnum for column in frame.table.columns], at, new=new)
+        sides.append([pa.array(frame.row_id[at]), *columns])
+    op = np.where(frame.has_new, np.where(frame.has_old, UPDATE, INSERT), DELETE).astype(np.uint8)
+    return Decoded(op, frame.has_old, sides[0], dict(enumerate(sides[1])), {})
+
+
+def _row_changes(table: LakeTable, snapshot: int, portion: FileChanges) -> Iterator[RowChange]:
+    import numpy as np
+
+    width = max((column.attnum for column in table.columns), default=0)
+    rows: list[dict[int, tuple[Any, ...]]] = []
+    row_ids = np.zeros(portion.count, np.int64)
+    for which, old in ((portion.op != DELETE, False), (portion.has_old, True)):
+        at = np.flatnonzero(which)
+        own, *arrays = portion.pick(range(len(table.columns) + 1), at, old=old)
+        row_ids[at] = own.to_numpy()
+        values = [column.form.from_array(array) for column, array in zip(table.columns, arrays, strict=True)]
+        laid_out = [table.own_row(width, row) for row in zip(*values, strict=True)] if values else [()] * len(at)
+        rows.append(dict(zip(at.tolist(), laid_out, strict=True)))
+    new, old_rows = rows
+    for n, row_id in enumerate(row_ids.tolist()):
+        yield RowChange(snapshot, row_id, old_rows.get(n), new.get(n))

@@ -1,0 +1,168 @@
+"""An initial copy from a lake by kernels over Arrow: columns go into files as they are, in this process or as tasks of
+Spark's (lake/kernels). What they cannot do is `Declined`: then Spark's SQL copies, or the exact way.
+
+Converted is what an input function reads from the other type's text without a question: a whole number as one of
+another size, a text as one of another length. Columns that are not sent get NULL, or a default that is the same for all
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pgrepl import engine
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.engine import Declined
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.lake.files import last_snapshot
+from pgrepl.replication.publisher.protocol import LakeSources
+from pgrepl.replication.subscriber.apply.target import match_columns
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.staged import StagedRows
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.kernels.copy import KernelSource, KernelTarget
+    from pgrepl.lake.kernels.copy_rows import KernelColumn, KernelCondition
+    from pgrepl.lake.table import LakeColumn
+
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+_TEXTS = (oids.TEXT, oids.VARCHAR)
+
+
+def stage_columns(
+    session: Session,
+    table: Relation,
+    source: LakeSources,
+    sent: SentRelation,
+    *,
+    on_spark: bool,
+    check: Callable[[], None],
+) -> StagedRows:
+    """The rows as files. Declined: something about the table; WrongRow: something about a row."""
+    from pgrepl.lake.kernels.copy import WrongRow, copy
+    from pgrepl.lake.kernels.part import Unfit
+
+    if table.kind == "p":
+        raise Declined("a partitioned table")
+    staged = StagedRows(session, table, last_snapshot(session))
+    try:
+        sources = source.sources()
+        target = _target(session, staged, sent, sources)
+        copied = copy(session, sources, target, on_spark=on_spark, check=check)
+    except Unfit as reason:
+        raise Declined(str(reason)) from None
+    staged.arrive(copied.files)
+    try:
+        for info in unique_indexes(session, table):
+            if info.immediate and staged.files:  # those of deferrable constraints are checked by triggers
+                _check_keys(session, staged, info, copied.spans)
+    except (PgError, Declined, WrongRow):
+        staged.write.discard()
+        raise
+    return staged
+
+
+def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> None:
+    from pgrepl.lake.kernels.copy import WrongRow
+    from pgrepl.rows.unique_columns import keys_differ
+
+    differ = keys_differ(session, staged, info, spans)
+    if differ is False:
+        raise WrongRow(f'two rows have one key of index "{info.name}"')
+    if differ is None and engine.never_spark(session):
+        raise Declined(f'the keys of index "{info.name}"')
+    if differ is None:
+        from pgrepl.lake import spark
+        from pgrepl.rows.unique_spark import SparkIndex
+
+        with spark.described(f"unique index {info.name}"):
+            SparkIndex(session, staged, info).check()
+
+
+# --- what becomes of a column -----------------------------------------------------------------------------------------
+
+
+def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: list[KernelSource]) -> KernelTarget:
+    from pgrepl.lake.kernels.copy import KernelTarget
+    from pgrepl.rows.unique_columns import whole_keys
+
+    table = staged.relation
+    rules = table_rules(session, table)
+    if rules.generated:
+        raise Declined("generated columns")
+    places = match_columns(table, sent)
+    columns = []
+    for column in staged.table.columns:
+        place = places[column.attnum - 1]
+        attribute = table.attributes[column.attnum - 1]
+        if place < 0:
+            columns.append(_default(session, table, attribute, column))
+            continue
+        for source in sources:
+            _check_form(
+                source.table.column(source.columns[place]), column, same=_is_same(sent.columns[place], attribute)
+            )
+        columns.append(_copied(sent.columns[place], attribute, place))
+    infos = [info for info in unique_indexes(session, table) if info.immediate]
+    check = _check(
+        session, table, [expr for _, expr in rules.checks] + (list(rules.bound) if table.is_partition else [])
+    )
+    return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
+
+
+def _check(session: Session, table: Relation, exprs: list[Any]) -> KernelCondition | None:
+    from pgrepl.expr.arrow.program import none_is_false, program_of
+
+    if not exprs:
+        return None
+    found = program_of(none_is_false(exprs), Context(session))
+    if found is None:
+        raise Declined("a CHECK constraint" if not table.is_partition else "a constraint")
+    return found
+
+
+def _is_same(column: SentColumn, attribute: Attribute) -> bool:
+    return (column.type, column.typmod) == (attribute.type, attribute.typmod)
+
+
+def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn:
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+
+    longest = None
+    if not _is_same(column, attribute):
+        whole = column.type in _WHOLE and attribute.type in _WHOLE
+        if not whole and not (column.type in _TEXTS and attribute.type in _TEXTS):
+            raise Declined(f'the type of column "{attribute.name}"')
+        if not whole and attribute.typmod >= 0 and not 0 <= column.typmod <= attribute.typmod:
+            longest = attribute.typmod - 4
+    return KernelColumn(attribute.num, place + 1, None, attribute.notnull, longest)
+
+
+def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
+    """Both are kept in the same way, unless they are whole numbers of two sizes."""
+    if source.row is not None or target.row is not None:
+        raise Declined("a column of a row type")
+    kinds = {source.form.lake, target.form.lake}
+    if len(kinds) > 1 and (same or not kinds <= {"int16", "int32", "int64"}):
+        raise Declined(f'column "{target.name}" is kept as {source.form.lake}')
+
+
+def _default(session: Session, table: Relation, attribute: Attribute, column: LakeColumn) -> KernelColumn:
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+
+    expr = column_default(session, table, attribute)
+    value = None
+    if expr is not None:
+        if contains_mutable_functions(expr) or var_attnums(expr):
+            raise Declined(f'the default of column "{attribute.name}"')
+        value = evaluate(expr, (), Context(session))
+    return KernelColumn(attribute.num, 0, column.form.to_array([value]), attribute.notnull)

@@ -1,0 +1,249 @@
+"""Messages that are picked out of files, as RelationChanges: all of a relation in a batch, or a part of them.
+
+What is kept in memory of a message is its head and where its rows stand; rows are read as they are picked. Where rows
+that are picked follow each other in a file, as those of a transaction do, they are cut out in one piece.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.frozen import frozen
+from pgrepl.lake.changes_side import stretches
+from pgrepl.replication.wire.batch import AT, DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
+from pgrepl.replication.wire.message_files import MessageFile
+from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_forms import form
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Numbers = npt.NDArray[Any]
+
+_ROWS_IN_FILE = 250_000
+_BYTES_IN_FILE = 1 << 29  # about: Arrow holds texts of 2 GiB together
+
+
+class FileChanges:
+    """Some messages of a relation, in order."""
+
+    def __init__(
+        self,
+        relation: SentRelation,
+        files: Sequence[MessageFile],
+        chosen: Sequence[Numbers | None],
+        counts: Sequence[int],
+        new_path: Callable[[], str],
+    ) -> None:
+        """Of each file the numbers of the messages, which ascend; None: its first ones, so many as `counts` says."""
+        self.relation = relation
+        self._files = files
+        self._new_path = new_path
+        self._kept: Mapping[int, Kept] = {}
+        self._new_starts = np.cumsum([0, *[file.news for file in files]])
+        self._old_starts = np.cumsum([0, *[file.olds for file in files]])
+        parts = []
+        for n, (file, numbers, count) in enumerate(zip(files, chosen, counts, strict=True)):
+            heads = file.heads(count)
+            own = [heads.seq, heads.op, heads.has_old, heads.new + self._new_starts[n], heads.old + self._old_starts[n]]
+            parts.append(own if numbers is None else [column[numbers] for column in own])
+        columns = [each[0] if len(parts) == 1 else np.concatenate(each) for each in zip(*parts, strict=True)]
+        if not bool((columns[0][1:] > columns[0][:-1]).all()):
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        self.seq, self.op, self.has_old, self._new, self._old = columns
+        self.unchanged: Mapping[int, Numbers] = self._all_unchanged()
+
+    def _all_unchanged(self) -> dict[int, Numbers]:
+        found = {}
+        for place in sorted({place for file in self._files for place in file.unchanged}):
+            flags = np.zeros(int(self._new_starts[-1]), np.bool_)
+            for file, start in zip(self._files, self._new_starts, strict=False):
+                if place in file.unchanged:
+                    flags[start + file.unchanged[place]] = True
+            own = flags[np.maximum(self._new, 0)] & (self.op == UPDATE)
+            if own.any():
+                found[place] = own
+        return found
+
+    @property
+    def count(self) -> int:
+        return len(self.seq)
+
+    def _with(self, **changed: Any) -> FileChanges:
+        made = FileChanges.__new__(FileChanges)
+        made.__dict__.update(self.__dict__, **changed)
+        return made
+
+    def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
+        return self._with(_kept=kept, unchanged={})
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
+        if old or not self._kept:
+            return self._sent(places, messages, old=old)
+        as_sent = iter(self._sent([place for place in places if place not in self._kept], messages, old=False))
+        return [self._value(place, messages) if place in self._kept else next(as_sent) for place in places]
+
+    def _value(self, place: int, messages: Numbers) -> pa.Array:
+        """Values of a place, some of which come from elsewhere."""
+        import pyarrow as pa
+
+        kept = self._kept[place]
+        source = kept.source[messages]
+        stored = np.flatnonzero(source < 0)
+        (found,) = self._sent([place], np.where(source < 0, messages, source), old=False)
+        if not len(stored):
+            return found
+        at = np.arange(len(messages))
+        at[stored] = len(messages) + FIRST_STORED - source[stored]
+        return pa.concat_arrays([found, kept.stored]).take(pa.array(at))
+
+    def _sent(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
+        import pyarrow as pa
+
+        own = [place for place in places if not old or self.relation.columns[place].is_key]
+        arrays = dict(zip(own, self._read(own, messages, old=old), strict=True)) if len(messages) else {}
+        kinds = self._files[0].kinds
+        return [arrays[place] if place in arrays else pa.nulls(len(messages), kinds[place]) for place in places]
+
+    def _read(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
+        import pyarrow as pa
+
+        starts = (self._old_starts if old else self._new_starts).tolist()
+        numbers = (self._old if old else self._new)[messages]
+        names = [str(place) for place in places]
+        pieces = stretches(numbers, starts)
+        if pieces is not None:
+            tables = {n: self._files[n].rows(old=old).select(names) for n in {n for n, _, _ in pieces}}
+            cut = [tables[n].slice(first, count) for n, first, count in pieces]
+            return [plain_array(column) for column in pa.concat_tables(cut).columns]
+        whose = np.searchsorted(starts, numbers, side="right") - 1
+        files = np.flatnonzero(np.bincount(whose, minlength=len(self._files))).tolist()
+        found, order = [], []
+        for n in files:
+            here = np.flatnonzero(whose == n)
+            local = numbers[here] - starts[n]
+            low = int(local.min())
+            table = self._files[n].rows(old=old).select(names).slice(low, int(local.max()) + 1 - low)
+            at = pa.array(local - low)
+            found.append([plain_array(column).take(at) for column in table.columns])
+            order.append(here)
+        if len(found) == 1:
+            return found[0]
+        back = np.empty(len(messages), np.int64)
+        back[np.concatenate(order)] = np.arange(len(messages))
+        places_of = pa.array(back)
+        return [pa.concat_arrays(column).take(places_of) for column in zip(*found, strict=True)]
+
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        """They stand in files that are mapped into memory."""
+
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        rows = int(np.count_nonzero(self.op != DELETE))
+        size = sum(file.size for file in self._files) * rows // max(int(self._new_starts[-1]), 1)
+        return size + sum(self._kept[place].size for place in places if place in self._kept) <= most
+
+    # --- rows for Spark -----------------------------------------------------------------------------------------------
+
+    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        from pgrepl.lake import spark
+        from pgrepl.lake.scan import spark_path
+        from pgrepl.lake.spark_types import spark_type
+
+        wanted = self.op != DELETE if chosen is None else (self.op != DELETE) & chosen
+        fields = [StructField(AT, LongType())]
+        for place in places:
+            column = self.relation.columns[place]
+            fields.append(StructField(f"s{place}", spark_type(form(column.type, column.typmod).spark)))
+        paths = list(self._write_rows(places, np.flatnonzero(wanted)))
+        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in paths])
+        return frame.orderBy(AT) if ordered else frame
+
+    def _write_rows(self, places: Sequence[int], at: Numbers) -> Iterator[str]:
+        """Parquet files with these messages, as many as there are processors to read them."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from pgrepl.lake import storage
+
+        size = sum(file.size for file in self._files) + sum(each.size for each in self._kept.values())
+        each = min(_ROWS_IN_FILE, -(-len(at) // (os.cpu_count() or 1)), _BYTES_IN_FILE * self.count // max(1, size))
+        each = max(1, each)
+        names = [AT, *(f"s{place}" for place in places)]
+        for start in range(0, max(1, len(at)), each):
+            part = at[start : start + each]
+            rows = pa.Table.from_arrays([pa.array(part), *self.pick(places, part)], names=names)
+            path = self._new_path()
+            with storage.writing(path), storage.open_output(path) as output:
+                pq.write_table(rows, output, store_schema=False, use_dictionary=False, compression="snappy")
+            yield path
+
+
+@frozen
+class MessageFiles:
+    """All messages of one relation in a batch. Those of one file are in order; the files are in none."""
+
+    relation: SentRelation
+    files: tuple[MessageFile, ...]
+    new_path: Callable[[], str]  # names a file that Spark can read
+    counts: tuple[int, ...] | None = None  # how many of the first messages of each file; None: all
+
+    @property
+    def taken(self) -> list[tuple[MessageFile, int]]:
+        """The files, and how many messages of each."""
+        counts = [file.count for file in self.files] if self.counts is None else self.counts
+        return list(zip(self.files, counts, strict=True))
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.taken)
+
+    @property
+    def searches(self) -> bool:
+        """Whether there are messages that look for a row: more than INSERTs."""
+        return any(file.searches for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Of the new rows, in bytes."""
+        return sum(file.size * count // max(file.count, 1) for file, count in self.taken)
+
+    def until(self, seq: int) -> MessageFiles:
+        """Only the messages before a sequence number."""
+        counts = [int(file.seq(count).searchsorted(seq)) for file, count in self.taken]
+        return replace(self, counts=tuple(counts))
+
+    def whole(self) -> FileChanges:
+        files, counts = zip(*self.taken, strict=True)
+        return FileChanges(self.relation, files, [None] * len(files), counts, self.new_path)
+
+    def some(self, pieces: Sequence[tuple[int, Numbers]]) -> FileChanges:
+        """Of some of the files, by their numbers, these messages."""
+        taken = [self.taken[n] for n, _ in pieces]
+        files, counts = [file for file, _ in taken], [count for _, count in taken]
+        return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts, self.new_path)
+
+    def in_order(self, most: int) -> Iterator[FileChanges]:
+        """All of them, about so many at a time."""
+        step = max(1, most // (8 * len(self.files)))
+        sample = np.sort(np.concatenate([file.seq(count)[::step] for file, count in self.taken]))
+        bounds = np.append(sample[:: max(1, most // step)][1:], np.iinfo(np.int64).max)
+        ends = np.array([np.searchsorted(file.seq(count), bounds) for file, count in self.taken])
+        begins = np.zeros(len(self.files), np.int64)
+        for until in ends.T:
+            pieces = [(n, np.arange(begins[n], until[n])) for n in np.flatnonzero(until > begins).tolist()]
+            begins = until
+            if pieces:
+                yield self.some(pieces)

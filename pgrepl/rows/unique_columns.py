@@ -1,0 +1,163 @@
+"""Unique indexes over the files of a copy, by whole columns and without Spark: no two rows agree in a key.
+
+Where the parts of a copy have seen that a key ascends, that is known already. Else the key columns of the new files,
+and of what is in the table where statistics say that keys may meet, are looked at together. Only whether keys agree is
+found out: which, and how PostgreSQL says it, is for whoever inserts the rows one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr.index_info import IndexInfo
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
+from pgrepl.types.lake_arrays import plain_array
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.kernels.copy_rows import KeySpan
+    from pgrepl.rows.staged import StagedRows
+
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+_MANY = 1 << 24  # whole numbers looked at together
+_MUCH = 1 << 29  # bytes of other keys
+
+# types whose values agree exactly when their lake form does
+_AS_STORED = frozenset(
+    {
+        *_WHOLE, oids.BOOL, oids.OID, oids.TEXT, oids.VARCHAR, oids.NAME, oids.UUID, oids.DATE, oids.TIME,
+        oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.BYTEA,
+    }
+)  # fmt: skip
+
+
+def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
+    """The columns of which it helps to know whether they ascend."""
+    found = []
+    for info in infos:
+        only = _only_column(info)
+        if only is not None and base_type(staged.relation.attributes[only - 1].type) in _WHOLE:
+            found.append(only)
+    return sorted(set(found))
+
+
+def _only_column(info: IndexInfo) -> int | None:
+    """The column of an index over one."""
+    if info.key_count != 1 or info.predicate is not None or info.nulls_not_distinct:
+        return None
+    return info.columns[0] or None
+
+
+def keys_differ(
+    session: Session, staged: StagedRows, info: IndexInfo, spans: Mapping[int, Sequence[KeySpan | None]]
+) -> bool | None:
+    """Whether no two rows agree; None: that cannot be found out here."""
+    only = _only_column(info)
+    bounds = _bounds(staged, info)
+    old = _old_rows(session, staged, bounds)
+    if only is not None and not old and _ascend(spans.get(only, [None])):
+        return True
+    if not _is_known(staged, info):
+        return None
+    attnums = list(info.columns[: info.key_count])
+    if only is not None and only in whole_keys([info], staged):
+        return _numbers_differ(staged, only, old + staged.count, bounds, session, with_old=bool(old))
+    return _values_differ(staged, attnums, bounds, session, with_old=bool(old))
+
+
+def _ascend(spans: Sequence[KeySpan | None]) -> bool:
+    """Parts follow one another, or are at least apart."""
+    known = sorted((s.first, s.last) for s in spans if s is not None and s.first <= s.last)
+    apart = all(one[1] < other[0] for one, other in pairwise(known))
+    return apart and not any(span is None for span in spans)
+
+
+def _is_known(staged: StagedRows, info: IndexInfo) -> bool:
+    if info.predicate is not None or info.nulls_not_distinct or 0 in info.columns[: info.key_count]:
+        return False
+    for attnum in info.columns[: info.key_count]:
+        attribute = staged.relation.attributes[attnum - 1]
+        base = base_type(attribute.type)
+        sized = base in (oids.BPCHAR, oids.NUMERIC) and attribute.type == base and attribute.typmod >= 4
+        if base == oids.NUMERIC and staged.table.column(attnum).form.lake == "varchar":
+            return False
+        if base not in _AS_STORED and not sized:
+            return False
+    return True
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
+    """Where in the table equal keys can be."""
+    attnums = [] if info.nulls_not_distinct else [attnum for attnum in info.columns[: info.key_count] if attnum]
+    return [bound for attnum in attnums if (bound := staged.range_of(attnum)) is not None]
+
+
+def _old_rows(session: Session, staged: StagedRows, bounds: Sequence[Bound]) -> int:
+    from pgrepl.lake.files import estimate
+
+    return estimate(session, staged.table, bounds, staged.snapshot)
+
+
+def _portions(
+    session: Session, staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], *, with_old: bool
+) -> Iterator[list[Any]]:
+    """The key columns of the new rows, and of those in the table."""
+    from pgrepl.lake import footers
+    from pgrepl.lake.kernels.divide import rows_of
+
+    ids = [staged.table.column(attnum).column_id for attnum in attnums]
+    for file in staged.files:
+        footer = footers.footer(staged.table.location + file.name)
+        with footers.DataFileReader(footer) as reader:
+            for group in footer.row_groups:
+                yield [plain_array(each) for each in reader.read([group], [footer.by_id[i] for i in ids])]
+    if with_old:
+        for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums):
+            for arrays, _ in rows.portions(attnums):
+                yield [arrays[attnum] for attnum in attnums]
+
+
+def _numbers_differ(
+    staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], session: Session, *, with_old: bool
+) -> bool:
+    """Many are looked at in several turns, each of those with the same remainder."""
+    import numpy as np
+
+    turns = -(-count // _MANY)
+    for turn in range(turns):
+        found = []
+        for (array,) in _portions(session, staged, [attnum], bounds, with_old=with_old):
+            numbers = array.drop_null().to_numpy()
+            found.append(numbers if turns == 1 else numbers[numbers % turns == turn])
+        numbers = np.concatenate(found) if found else np.empty(0, np.int64)
+        numbers.sort()
+        if bool((numbers[1:] == numbers[:-1]).any()):
+            return False
+    return True
+
+
+def _values_differ(
+    staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], session: Session, *, with_old: bool
+) -> bool | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [f"k{attnum}" for attnum in attnums]
+    found, size = [], 0
+    for arrays in _portions(session, staged, attnums, bounds, with_old=with_old):
+        portion = pa.table(arrays, names=names).drop_null()
+        size += portion.nbytes
+        if size > _MUCH:
+            return None
+        found.append(portion)
+    if not found:
+        return True
+    counts = pa.concat_tables(found).group_by(names).aggregate([([], "count_all")])
+    return (pc.max(counts.column("count_all")).as_py() or 0) <= 1

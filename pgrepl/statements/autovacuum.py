@@ -1,0 +1,319 @@
+"""Autovacuum: VACUUM by itself where a table needs it (autovacuum.c), beside whatever else a process does.
+
+    look   each database in turn: what the catalog says of its tables → those that need a vacuum, the neediest first
+           then the instance: snapshots that nobody needs expire, files that nothing refers to are removed
+
+A table needs a vacuum by PostgreSQL's formulas: more rows are dead, or have been inserted since the last one, than a
+threshold and a share of the table. It needs a little one by what a lake is besides: many small files (lake/compact.py:
+`tier`), more rows in the catalog than autovacuum_vacuum_insert_threshold, or many deleted positions there. No file is
+opened to find that out.
+
+The work is VACUUM's, in this process, under its rules for slots, readers, prepared transactions and locks. It never
+makes others wait: the write lock is asked for only for commits, what others do to a table meanwhile is followed, and
+where that cannot be done, or somebody holds a lock, the table waits for the next look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from pgrepl.catalog import statistics, system_settings, tables
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.databases import databases
+from pgrepl.catalog.lock_modes import RelationMode
+from pgrepl.catalog.login import apply_stored_settings
+from pgrepl.catalog.recovery import in_recovery
+from pgrepl.catalog.relation import Relation, relation_or_none
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake import compact, fold_deletes
+from pgrepl.lake.commit import Stale
+from pgrepl.lake.expire import expire, remove_files, remove_scheduled
+from pgrepl.lake.sizes import RowCounts, file_sizes, row_counts
+from pgrepl.replication.log import LogOf, ServerLog
+from pgrepl.statements.table.storage import read_option
+from pgrepl.statements.vacuum import count, is_locked
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+T = TypeVar("T")
+_PATIENCE = "1s"  # that a commit waits for the catalog's lock
+_LOCKED = "55P03"
+_TRIES = 3
+_SNAPSHOTS, _FILES = 1000, 100  # at most so many go in one transaction
+_STRAYS = 3600.0  # seconds between two looks for files that nothing refers to
+
+
+@frozen
+class Thresholds:
+    """From when on a table needs a vacuum: its storage parameters, and the settings where it has none."""
+
+    enabled: bool
+    dead: int
+    dead_scale: float
+    inserted: int  # -1: rows that were inserted are no reason
+    inserted_scale: float
+    log_after: int  # milliseconds; -1: nothing is logged
+
+    @classmethod
+    def of(cls, session: Session, options: Sequence[str] | None) -> Thresholds:
+        def real(name: str) -> float:
+            given = read_option(options, name)
+            value = session.settings.value(name) if given is None else given
+            return float(value)
+
+        return cls(
+            read_option(options, "autovacuum_enabled") is not False,
+            int(real("autovacuum_vacuum_threshold")),
+            real("autovacuum_vacuum_scale_factor"),
+            int(real("autovacuum_vacuum_insert_threshold")),
+            real("autovacuum_vacuum_insert_scale_factor"),
+            int(real("log_autovacuum_min_duration")),
+        )
+
+    def need(self, there: RowCounts, inserted: int, small: Sequence[int]) -> Need | None:
+        """As relation_needs_vacanalyze does, for `inserted` rows since the last vacuum and small files."""
+        if not self.enabled:
+            return None
+        most_dead = self.dead + self.dead_scale * there.live
+        most_inserted = self.inserted + self.inserted_scale * there.live
+        counts = self.inserted >= 0
+        grown = counts and inserted > most_inserted
+        urgency = max(
+            there.dead / max(most_dead, 1),
+            inserted / max(most_inserted, 1) if counts else 0.0,
+            there.inlined / max(self.inserted, 1) if counts else 0.0,
+            there.positions / fold_deletes.POSITIONS,
+            len(small) / compact.TIER_FILES if compact.tier(small) else 0.0,
+        )
+        if there.dead > most_dead or grown:
+            return Need(urgency, whole=True, grown=grown)
+        inlined = (counts and there.inlined > self.inserted) or there.positions > fold_deletes.POSITIONS
+        if inlined or compact.tier(small):
+            return Need(urgency, whole=False, grown=False)
+        return None
+
+
+@frozen
+class Need:
+    urgency: float
+    whole: bool  # as a VACUUM does it, not a little of it
+    grown: bool  # by rows inserted: a vacuum that finds nothing to do has been one
+
+
+class Autovacuum:
+    """That of an instance. `is_over` says whether to end; the log hears what was done."""
+
+    def __init__(self, session: Session, log: ServerLog, is_over: Callable[[], bool] = lambda: False) -> None:
+        """`session` says where the catalog is; the work is done in sessions of its own."""
+        self._session = session
+        self._log = log
+        self._is_over = is_over
+        self._strays_at: float | None = None  # when they were looked for last
+        self._running: Session | None = None
+
+    def look(self) -> None:
+        """At every database, and at the instance."""
+        for oid in self.databases() or ():
+            if self._is_over():
+                return
+            self.look_at(oid)
+        self.clean()
+
+    def databases(self) -> list[int] | None:
+        """None: there is nothing to do, as autovacuum is off, or at the moment."""
+
+        def listed(session: Session) -> list[int] | None:
+            with reading(session):
+                return [row.oid for row in databases(session) if row.datallowconn] if _is_on(session) else None
+
+        return self._with_session(self._session.database_oid, listed)
+
+    def naptime(self) -> int | None:
+        """In seconds; None: nobody can say at the moment."""
+        return self._with_session(
+            self._session.database_oid, lambda session: int(session.settings.value("autovacuum_naptime"))
+        )
+
+    def stop(self) -> None:
+        """From another thread: wait for no lock any more."""
+        running = self._running
+        if running is not None:
+            running.link.give_up()
+
+    # --- a database -----------------------------------------------------------------------------------------------
+
+    def look_at(self, database: int) -> None:
+        def work(session: Session) -> None:
+            for oid, need in _needy(session):
+                if self._is_over():
+                    return
+                self._vacuum(session, oid, need)
+
+        self._with_session(database, work)
+
+    def _vacuum(self, session: Session, oid: int, need: Need) -> None:
+        began, used = time.monotonic(), time.thread_time()
+        with reading(session):
+            table = relation_or_none(session, oid)
+            if table is None:
+                return
+            thresholds = Thresholds.of(session, table.options)
+            named = f"{session.database.name}.{table.qualified_name}"
+        folded = 0
+        try:
+            done = next((each for each in (self._try(session, table, need) for _ in range(_TRIES)) if each), None)
+            folded = self._fold(session, table)
+        except PgError as error:
+            if error.sqlstate == _LOCKED:
+                return
+            report = error.report
+            detail, hint, context = report.detail, report.hint, f'automatic vacuum of table "{named}"'
+            raise PgError(error.sqlstate, report.message, detail=detail, hint=hint, context=context) from error
+        staged = None if done is None else done.staged
+        if staged is not None or folded or (done is not None and need.grown):
+            count(session, oid, "autovacuum", "n_ins_since_vacuum")
+        elapsed = time.monotonic() - began
+        if (staged is not None or folded) and 0 <= thresholds.log_after <= elapsed * 1000:
+            self._log.log(_told(named, staged, folded, time.thread_time() - used, elapsed))
+
+    def _try(self, session: Session, table: Relation, need: Need) -> _Done | None:
+        """None: somebody came between, it may be tried again."""
+        try:
+            with _statement(session):
+                if need.whole:
+                    staged = compact.stage(session, table.oid, full=False)
+                else:
+                    most = Thresholds.of(session, table.options).inserted
+                    staged = compact.stage_tier(session, table.oid, inlined_rows=most if most >= 0 else None)
+                if staged is not None:
+                    self._take_lock(session, table)
+                    compact.commit(session, staged)
+            return _Done(staged)
+        except Stale:
+            return None
+
+    def _take_lock(self, session: Session, table: Relation) -> None:
+        """The catalog's, for the commit; a table in which somebody is at work is left alone."""
+        session.transaction.require_write()
+        if is_locked(session, table.oid, RelationMode.SHARE):
+            raise PgError(_LOCKED, f'skipping vacuum of "{table.name}" --- lock not available')
+
+    def _fold(self, session: Session, table: Relation) -> int:
+        """How many delete files were written."""
+        with _statement(session):
+            staged = fold_deletes.stage(session, table.oid)
+            if staged is None:
+                return 0
+            self._take_lock(session, table)
+            return fold_deletes.commit(session, staged)
+
+    # --- the instance ---------------------------------------------------------------------------------------------
+
+    def clean(self) -> None:
+        """Snapshots that nobody needs, and files that nothing refers to: some at a time, so that others come between.
+        All files are listed once an hour only."""
+        self._with_session(self._session.database_oid, self._clean)
+
+    def _clean(self, session: Session) -> None:
+        with reading(session):
+            if not _is_on(session):
+                return
+            keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
+            grace = timedelta(seconds=int(session.settings.value("pgrepl.file_grace")))
+        self._some_at_a_time(session, _SNAPSHOTS, lambda: expire(session, keep, _SNAPSHOTS).snapshots)
+        session.link.flush()  # before files go that nothing refers to any more, whoever wrote that
+        self._some_at_a_time(session, _FILES, lambda: remove_scheduled(session, grace, _FILES))
+        now = time.monotonic()
+        if not self._is_over() and (self._strays_at is None or now - self._strays_at >= _STRAYS):
+            self._strays_at = now
+            with _statement(session, writes=True):
+                remove_files(session, grace)
+
+    def _some_at_a_time(self, session: Session, most: int, work: Callable[[], int]) -> None:
+        done = most
+        while done >= most and not self._is_over():
+            with _statement(session, writes=True):
+                done = work()
+
+    def _with_session(self, database: int, work: Callable[[Session], T]) -> T | None:
+        """Some work in a session of its own. What goes wrong is logged, and no more."""
+        session: Session | None = None
+        try:
+            session = self._running = self._session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
+            session.on_report = LogOf(self._log, session).report
+            with reading(session):
+                system_settings.reload(session)
+                apply_stored_settings(session, BOOTSTRAP_SUPERUSER, database)
+            session.settings.set_default("lock_timeout", _PATIENCE, complain=False)
+            return work(session)
+        except PgError as error:
+            if error.sqlstate != _LOCKED and not self._is_over():
+                self._log.error(error)
+        except Exception as problem:  # a mistake in here is not the end of a follower
+            self._log.error(PgError("XX000", f"autovacuum failed: {problem!r}"))
+        finally:
+            self._running = None
+            if session is not None:
+                session.close()
+        return None
+
+
+@frozen
+class _Done:
+    staged: compact.StagedCompaction | None  # None: the table was well as it is
+
+
+def _needy(session: Session) -> list[tuple[int, Need]]:
+    """The tables of a database that need a vacuum, by OID, the neediest first."""
+    counted = statistics.counters(session.catalog).read(statistics.RELATION)
+    found = []
+    with reading(session):
+        counts, sizes = row_counts(session), file_sizes(session, compact.SMALL_BYTES)
+        for row in rows(session, tables.pg_class, datid=session.database_oid, relkind="r"):
+            if row.relpersistence == "t" or row.table_id is None:
+                continue
+            since = counted.get((session.database_oid, str(row.oid)), {}).get("n_ins_since_vacuum", 0)
+            there = counts.get(row.table_id, RowCounts())
+            need = Thresholds.of(session, row.reloptions).need(there, since, sizes.get(row.table_id, ()))
+            if need is not None:
+                found.append((row.oid, need))
+    return sorted(found, key=lambda each: -each[1].urgency)
+
+
+def _is_on(session: Session) -> bool:
+    return bool(session.settings.value("autovacuum")) and not in_recovery(session)
+
+
+@contextmanager
+def _statement(session: Session, *, writes: bool = False) -> Iterator[None]:
+    transaction = session.transaction
+    transaction.begin_statement(writes=writes)
+    try:
+        yield
+        transaction.end_statement()
+    except BaseException:
+        transaction.fail_statement()
+        raise
+
+
+def _told(named: str, staged: compact.StagedCompaction | None, folded: int, used: float, elapsed: float) -> str:
+    """As heap_vacuum_rel logs it, of files instead of pages."""
+    files = () if staged is None else staged.plan.files
+    moved = 0 if staged is None else len(staged.plan.inlined)
+    written = () if staged is None else staged.files
+    kept = sum(file.record_count for file in written)
+    removed = sum(file.record_count for file in files) + moved - kept
+    return (
+        f'automatic vacuum of table "{named}": index scans: 0\n'
+        f"files: {len(files)} removed, {len(written)} written, {folded} delete files written\n"
+        f"tuples: {removed} removed, {kept} remain, {moved} moved from the catalog\n"
+        f"system usage: CPU: {used:.2f} s, elapsed: {elapsed:.2f} s"
+    )

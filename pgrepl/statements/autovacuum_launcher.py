@@ -1,0 +1,49 @@
+"""The autovacuum launcher: a thread that lets autovacuum look at one database after the other (AutoVacLauncherMain).
+
+Each database has its turn once within autovacuum_naptime, spread evenly; after the last of them the instance is cleaned
+up. The thread's own sessions do the work, so whoever starts it need not wait for it; told to stop, it begins nothing
+more, and what it has begun is undone.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pgrepl.statements.autovacuum import Autovacuum
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.log import ServerLog
+
+_PATIENCE = 2.0  # seconds for it to end
+
+
+class AutovacuumLauncher:
+    """One is enough for an instance; two only do less each."""
+
+    def __init__(self, session: Session, log: ServerLog) -> None:
+        self._over = threading.Event()
+        self._autovacuum = Autovacuum(session, log, self._over.is_set)
+        self._thread = threading.Thread(target=self._run, name="pgrepl-autovacuum", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._autovacuum.stop()
+        self._thread.join(_PATIENCE)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            naptime = self._autovacuum.naptime() or 60.0
+            listed = self._autovacuum.databases()
+            if listed is None:
+                self._over.wait(naptime)
+                continue
+            for oid in listed:
+                if self._over.wait(naptime / len(listed)):
+                    return
+                self._autovacuum.look_at(oid)
+            self._autovacuum.clean()

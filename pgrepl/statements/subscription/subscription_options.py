@@ -1,0 +1,143 @@
+"""The WITH and SET options of CREATE and ALTER SUBSCRIPTION: their values, defaults and mutual exclusions.
+
+One pass reads the options in the order they were written, each checked as it comes; then the combinations are judged
+(parse_subscription_options). Which options a statement knows is the caller's: the others are "unrecognized".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.identifiers import check_slot_name
+from pgrepl.errors import PgError
+from pgrepl.sql.def_elem import conflicting, get_boolean, get_string
+from pgrepl.sql.nodes import DefElem
+from pgrepl.types.lsn import parse_lsn
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+CREATE = frozenset(
+    """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
+    password_required run_as_owner failover origin""".split()
+)
+SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
+PUBLICATION = frozenset({"copy_data", "refresh"})
+REFRESH = frozenset({"copy_data"})
+SKIP = frozenset({"lsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """What was written (`given`) and what holds."""
+
+    given: frozenset[str] = frozenset()
+    connect: bool = True
+    enabled: bool = True
+    create_slot: bool = True
+    slot_name: str | None = None
+    copy_data: bool = True
+    synchronous_commit: str | None = None
+    refresh: bool = True
+    binary: bool = False
+    streaming: str = "f"
+    two_phase: bool = False
+    disable_on_error: bool = False
+    password_required: bool = True
+    run_as_owner: bool = False
+    failover: bool = False
+    origin: str = "any"
+    lsn: int = 0
+
+
+def parse_subscription_options(
+    session: Session, options: Sequence[DefElem], known: Collection[str]
+) -> SubscriptionOptions:
+    found: dict[str, Any] = {}
+    for option in options:
+        if option.name not in known:
+            raise PgError("42601", f'unrecognized subscription parameter: "{option.name}"')
+        if option.name == "lsn":  # that it has no value is found before that it came twice
+            get_string(option)
+        if option.name in found:
+            conflicting(option)
+        if option.name == "synchronous_commit":
+            found[option.name] = get_string(option)
+            session.settings.check_value("synchronous_commit", found[option.name])
+        else:
+            found[option.name] = _READERS.get(option.name, get_boolean)(option)
+    parsed = SubscriptionOptions(given=frozenset(found), **found)
+    if "connect" in known and not parsed.connect:
+        parsed = _not_connected(parsed)
+    _check_slot_none(parsed, known)
+    return parsed
+
+
+def _not_connected(options: SubscriptionOptions) -> SubscriptionOptions:
+    for name in ("enabled", "create_slot", "copy_data"):
+        if name in options.given and getattr(options, name):
+            raise _exclusive("connect = false", f"{name} = true")
+    return replace(options, enabled=False, create_slot=False, copy_data=False)
+
+
+def _check_slot_none(options: SubscriptionOptions, known: Collection[str]) -> None:
+    if options.slot_name is not None or "slot_name" not in options.given:
+        return
+    for name in ("enabled", "create_slot"):
+        if name not in known or not getattr(options, name):
+            continue
+        if name in options.given:
+            raise _exclusive("slot_name = NONE", f"{name} = true")
+        raise PgError("42601", f"subscription with slot_name = NONE must also set {name} = false")
+
+
+def _exclusive(one: str, other: str) -> PgError:
+    return PgError("42601", f"{one} and {other} are mutually exclusive options")
+
+
+def _slot_name(option: DefElem) -> str | None:
+    name = get_string(option)
+    if name == "none":
+        return None
+    check_slot_name(name)
+    return name
+
+
+def _streaming(option: DefElem) -> str:
+    """f, t or p: a boolean, or the word `parallel` (defGetStreamingMode)."""
+    modes: dict[object, str] = {"false": "f", "off": "f", "true": "t", "on": "t", "parallel": "p", 0: "f", 1: "t"}
+    value = option.value
+    if value is None:
+        return "t"
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    mode = modes.get(value if is_integer else get_string(option).lower())
+    if mode is None:
+        raise PgError("42601", f'{option.name} requires a Boolean value or "parallel"')
+    return mode
+
+
+def _origin(option: DefElem) -> str:
+    value = get_string(option)
+    if value.lower() not in ("none", "any"):
+        raise PgError("22023", f'unrecognized origin value: "{value}"')
+    return value
+
+
+def _lsn(option: DefElem) -> int:
+    text = get_string(option)
+    if text == "none":
+        return 0
+    lsn = parse_lsn(text)
+    if lsn == 0:
+        raise PgError("22023", f"invalid WAL location (LSN): {text}")
+    return lsn
+
+
+_READERS: dict[str, Callable[[DefElem], Any]] = {
+    "slot_name": _slot_name,
+    "streaming": _streaming,
+    "origin": _origin,
+    "lsn": _lsn,
+}

@@ -1,0 +1,98 @@
+"""COPY FROM by kernels over Arrow: columns go into the lake's files as they are, in this process or as tasks of
+Spark's. What is wrong with a row, and what the kernels cannot do, is `Declined`: whoever copies then says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pgrepl import interrupts
+from pgrepl.engine import Choice, Declined
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.checks_spark import SparkChanges, check_fits
+from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.foreign_key import keys_of
+from pgrepl.rows.staged import StagedRows
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.writing.copy import load_spark
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.kernels.copy import KernelTarget
+    from pgrepl.writing.copy.source import RowSource
+    from pgrepl.writing.copy.target import CopyTarget
+
+_OF_ROWS = ("22", "23")  # SQLSTATEs of what is wrong with a row: the exact way words it
+
+
+def load(session: Session, open_source: Callable[[], RowSource], choice: Choice) -> int:
+    """Read, check and write all rows; how many there were. Or Declined."""
+    return load_spark.load(session, open_source, partial(_stage, on_spark=choice.on_spark))
+
+
+def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
+    from pgrepl.lake import spark
+    from pgrepl.lake.kernels.copy import WrongRow, copy
+    from pgrepl.lake.kernels.part import Unfit
+    from pgrepl.rows.unique_columns import keys_differ
+
+    target = source.target
+    rel = target.relation
+    if rel.kind != "r" or keys_of(session, rel.oid):
+        raise Declined("a partitioned table, or one with foreign keys")
+    named = frozenset(target.attnums)
+    check_fits(session, rel, ModifyKind.INSERT, named)
+    staged = StagedRows(session, rel, session.transaction.numbering.last_snapshot())
+    try:
+        with source.kernel_source() as (files, longest), spark.described(f"COPY {rel.name}"):
+            to = _target(session, target, staged, longest)
+            copied = copy(session, [files], to, on_spark=on_spark, check=interrupts.check_for_interrupts)
+    except (Unfit, WrongRow) as reason:
+        raise Declined(str(reason)) from None
+    except PgError as error:
+        if error.sqlstate[:2] not in _OF_ROWS:
+            raise
+        raise Declined(error.message) from error
+    changes = SparkChanges(session, rel, ModifyKind.INSERT, named, staged.snapshot)
+    changes.arrive(copied.files)
+    staged.inserted += copied.files
+    if any(keys_differ(session, staged, info, copied.spans) is not True for info in unique_indexes(session, rel)):
+        changes.discard()
+        raise Declined("a unique key")
+    return changes
+
+
+def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
+    from pgrepl.expr.arrow.program import none_is_false, program_of
+    from pgrepl.lake.kernels.copy import KernelTarget
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.rows.unique_columns import whole_keys
+
+    rel = target.relation
+    rules = table_rules(session, rel)
+    if rules.generated:
+        raise Declined("generated columns")
+    places = {attnum: place for place, attnum in enumerate(longest, 1)}
+    columns = []
+    for column in staged.table.columns:
+        not_null = rel.attributes[column.attnum - 1].notnull
+        if column.attnum in places:
+            columns.append(KernelColumn(column.attnum, places[column.attnum], None, not_null, longest[column.attnum]))
+            continue
+        expr = target.defaults.get(column.attnum)
+        if expr is not None and (contains_mutable_functions(expr) or var_attnums(expr)):
+            raise Declined(f'the default of column "{column.name}"')
+        value = None if expr is None else evaluate(expr, (), Context(session))
+        columns.append(KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null))
+    exprs = [*(expr for _, expr in rules.checks), *(rules.bound if rel.is_partition else ())]
+    check = program_of(none_is_false(exprs), Context(session)) if exprs else None
+    if exprs and check is None:
+        raise Declined("a CHECK constraint")
+    infos = unique_indexes(session, rel)
+    return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))

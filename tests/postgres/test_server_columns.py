@@ -1,0 +1,372 @@
+"""A server's changes decoded as columns are those that are decoded one by one; Spark applies them to the same end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pgrepl import engine
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import changes as portions
+from pgrepl.replication.publisher.postgres import changes_columns, prefetch, reading, slots
+from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.wire import file_changes, message_files
+from pgrepl.replication.wire import messages as wire
+from pgrepl.replication.wire.batch import DELETE, WireBatch
+from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, WireTransaction
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import write_text
+from tests.harness.database import Database
+from tests.harness.programs import eventually
+from tests.postgres.served import Served
+
+STYLE = TextStyle(timezone="UTC", extra_float_digits=3)
+
+
+TABLES = (
+    "CREATE TABLE t (a int PRIMARY KEY, b text, n numeric(10,2), d timestamptz, f float8, o boolean, u uuid);"
+    "CREATE TABLE whole (a int, b text, big text); ALTER TABLE whole REPLICA IDENTITY FULL;"
+    "CREATE TABLE large (a bigint PRIMARY KEY, b text, big text); ALTER TABLE large ALTER big SET STORAGE EXTERNAL"
+)
+
+
+def change(random: Random, number: int) -> str:
+    key = random.randrange(30)
+    text = random.choice(["NULL", "''", "'a'", "'twelve bytes'", "'thirteen byte'", "'ä€😀 and a longer text'"])
+    big = f"repeat('{random.choice('xyz')}', 9000)"
+    return random.choice(
+        [
+            f"INSERT INTO t VALUES ({number + 100}, {text}, {number}.5, '2024-01-01Z', {number} / 3.0, true, "
+            "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')",
+            f"INSERT INTO whole VALUES ({key}, {text}, {big})",
+            f"INSERT INTO large VALUES ({number + 100}, {text}, {big})",
+            f"UPDATE t SET b = {text}, d = NULL WHERE a % 10 = {key % 10}",
+            f"UPDATE t SET a = -a, f = 'NaN' WHERE a % 7 = {key % 7}",
+            f"UPDATE whole SET b = {text} WHERE a = {key}",
+            f"UPDATE large SET b = {text} WHERE a % 5 = {key % 5}",
+            f"UPDATE large SET a = -a WHERE a % 5 = {key % 5}",
+            f"DELETE FROM t WHERE a % 11 = {key % 11}",
+            f"DELETE FROM whole WHERE a = {key}",
+            f"DELETE FROM large WHERE a % 13 = {key % 13}",
+            random.choice(["TRUNCATE whole", "TRUNCATE t, large"]) if random.random() < 0.2 else "SELECT 1",
+        ]
+    )
+
+
+def played(served: Served, random: Random, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        if random.random() < 0.3:
+            parts = "; ".join(change(random, 100_000 + number * 10 + part) for part in range(4))
+            served.pub(f"BEGIN; {parts}; {random.choice(['COMMIT', 'COMMIT', 'ROLLBACK'])}")
+        else:
+            served.pub(change(random, number))
+
+
+Plain = tuple[Any, ...]
+
+
+def one_by_one(transactions: Iterable[WireTransaction]) -> list[Plain]:
+    found: list[Plain] = []
+    for transaction in transactions:
+        found.append((transaction.xid, transaction.finish_lsn, transaction.end_lsn, transaction.committed_at))
+        for message in transaction.messages:
+            if isinstance(message, Message):
+                found.append((message.relation.name, message.operation[0].upper(), _key(message), message.new))
+            else:
+                found.append(tuple(relation.name for relation in message.relations))
+    return found
+
+
+def _key(message: Message) -> Plain | None:
+    if message.old is None:
+        return None
+    return tuple(v if column.is_key else None for v, column in zip(message.old, message.relation.columns, strict=True))
+
+
+def as_columns(batch: WireBatch) -> list[Plain]:
+    found: list[tuple[int, Plain]] = [
+        (t.first_seq, (t.xid, t.finish_lsn, t.end_lsn, t.committed_at)) for t in batch.transactions
+    ]
+    for seq, truncate in batch.truncates:
+        found.append((seq, tuple(relation.name for relation in truncate.relations)))
+    for changes in (messages.whole() for messages in batch.changes):
+        relation = changes.relation
+        places = range(len(relation.columns))
+        images: list[dict[int, Plain]] = []
+        for old, wanted in ((True, changes.has_old), (False, changes.op != DELETE)):
+            at = np.flatnonzero(wanted)
+            picked = changes.pick(places, at, old=old)
+            texts = [_texts(relation, place, column.to_pylist()) for place, column in zip(places, picked, strict=True)]
+            images.append(dict(zip(at.tolist(), zip(*texts, strict=True), strict=True)))
+        for at in range(changes.count):
+            entry = (relation.name, chr(changes.op[at]), images[0].get(at), images[1].get(at))
+            found.append((int(changes.seq[at]), entry))
+    return [entry for _, entry in sorted(found, key=lambda each: each[0])]
+
+
+def _texts(relation: SentRelation, place: int, values: list[Any]) -> list[Any]:
+    from pgrepl.types.lake_forms import form
+
+    column = relation.columns[place]
+    array = form(column.type, column.typmod)
+    import pyarrow as pa
+
+    read = array.from_array(pa.array(values, array.arrow()))
+    return [None if value is None else write_text(value, column.type, STYLE) for value in read]
+
+
+def sent_as_null(entry: Plain) -> Plain:
+    return tuple(
+        tuple(None if v is UNCHANGED else v for v in part) if isinstance(part, tuple) else part for part in entry
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(portions, "_PORTION", 20_000)
+    if seed:
+        # of larger transactions messages are read when they are asked for
+        monkeypatch.setattr(wire, "PORTION", seed)
+    served.pub(TABLES)
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    played(served, Random(seed), 60)
+    end = publisher.current_lsn()
+    plain = one_by_one(publisher.transactions(served.slot, ["p"], start, end, local_only=False))
+    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
+    assert found is not None
+    batch, reached = found
+    assert reached >= end
+    assert as_columns(batch) == [sent_as_null(entry) for entry in plain]
+    assert any(UNCHANGED in entry[3] for entry in plain if len(entry) == 4 and isinstance(entry[3], tuple))
+    assert any(messages.whole().unchanged for messages in batch.changes)
+    batch.discard()
+    publisher.close()
+
+
+@pytest.mark.parametrize("room", [2, 1, 0])
+def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """In pieces of whole transactions, from copies of the slot, if there is room; the slot stays where it is."""
+    taken: list[str] = []
+
+    def copy(link: Link, name: str, other: str) -> None:
+        if len(taken) >= room and other not in taken:
+            raise PublisherError("53400", "ERROR:  all replication slots are in use")
+        taken.append(other)  # also if a busy server refuses: whose turn it is asks again later
+        copied(link, name, other)
+
+    copied = slots.copy
+    monkeypatch.setattr(slots, "copy", copy)
+    for name, value in (("AHEAD", 1), ("FIRST_MESSAGES", 4), ("MESSAGES", 8), ("MOST_MESSAGES", 20)):
+        monkeypatch.setattr(prefetch, name, value)
+    monkeypatch.setattr(reading, "MESSAGES", 8)
+    monkeypatch.setattr(portions, "_PORTION", 500)
+    served.pub(TABLES)
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    played(served, Random(7), 80)
+    end = publisher.current_lsn()
+    plain = one_by_one(list(publisher.transactions(served.slot, ["p"], start, end, local_only=False)))
+    publisher.leave(served.slot, "")
+    taken.clear()
+    played_as_columns: list[Plain] = []
+    batches = 0
+    copies = "SELECT count(*) FROM pg_replication_slots WHERE temporary"
+    reached = start
+    while reached < end:
+        found = publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1)
+        if found is None:
+            rest = list(publisher.transactions(served.slot, ["p"], reached, end, local_only=False))
+            assert rest == []
+            break
+        batch, reached = found
+        played_as_columns += as_columns(batch)
+        batches += 1
+        batch.discard()
+        if not room:
+            publisher.confirm(served.slot, reached)
+    assert batches > 4 and len(set(taken)) == room
+    assert played_as_columns == [sent_as_null(entry) for entry in plain]
+    lag = publisher.lag(served.slot)
+    assert lag is not None and (lag.confirmed == start or not room)
+    publisher.confirm(served.slot, reached)
+    publisher.close()
+    lag_after = served.pub(
+        f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
+    )
+    assert lag_after == [(str(reached),)]
+    eventually(lambda: served.pub(copies) == [("0",)])  # a backend ends when its client is gone, and its slots with it
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefetch, "AHEAD", 1)
+    served.pub("CREATE TABLE t (a int PRIMARY KEY)")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    served.pub("INSERT INTO t SELECT generate_series(1, 100)")
+    end = publisher.current_lsn()
+    for _ in range(2):  # once for columns, once for messages
+        with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
+            publisher.batch(served.slot, ["gone"], start, end, local_only=False, least=1)
+        with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
+            list(publisher.transactions(served.slot, ["gone"], start, end, local_only=False))
+    publisher.close()
+    assert served.pub("SELECT count(*) FROM pg_replication_slots WHERE temporary") == [("0",)]
+
+
+def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> None:
+    served.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    served.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 50) g")
+    served.pub(
+        "BEGIN; INSERT INTO t VALUES (51, 'y'); ALTER TABLE t ADD c int; INSERT INTO t VALUES (52, 'z', 1); COMMIT"
+    )
+    served.pub("INSERT INTO t VALUES (53, 'after', 2)")
+    end = publisher.current_lsn()
+    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
+    assert found is not None
+    batch, reached = found
+    assert (len(batch.transactions), batch.count) == (1, 50)
+    batch.discard()
+    assert publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1) is None
+    publisher.close()
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_spark_applies_them_to_the_same_end(served: Served) -> None:
+    served.sub("SET pgrepl.engine = 'spark'")
+    served.both(TABLES.replace("ALTER TABLE large ALTER big SET STORAGE EXTERNAL", "SELECT 1"))
+    served.pub("ALTER TABLE large ALTER big SET STORAGE EXTERNAL")
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    served.subscribe()
+    random = Random(5)
+    for number in range(2):
+        played(served, random, 40, number * 1000)
+        assert served.catch_up() == []
+        for table in ("t", "whole", "large"):
+            served.same(f"SELECT * FROM {table} ORDER BY 1, 2, 3")
+
+
+LARGE = (
+    "CREATE TABLE one (a int PRIMARY KEY, b text, big text, c int NOT NULL, other text);"
+    "CREATE TABLE two (a int, k text, big text, PRIMARY KEY (a, k));"
+    "CREATE TABLE whole (a int PRIMARY KEY, b text, big text NOT NULL);"
+)
+OUT_OF_LINE = (
+    "ALTER TABLE one ALTER big SET STORAGE EXTERNAL, ALTER other SET STORAGE EXTERNAL;"
+    "ALTER TABLE two ALTER k SET STORAGE EXTERNAL, ALTER big SET STORAGE EXTERNAL;"
+    "ALTER TABLE whole ALTER big SET STORAGE EXTERNAL; ALTER TABLE whole REPLICA IDENTITY FULL"
+)
+
+
+def large_change(random: Random, number: int) -> str:
+    key = random.randrange(20)
+    big, other = (f"'{n}' || repeat('{random.choice('xyz')}', 2100)" for n in (number, number + 1))
+    return random.choice(
+        [
+            f"INSERT INTO one VALUES ({key}, 'new', {big}, 0, {random.choice(['NULL', other])}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO two VALUES ({key}, repeat('k', 2100), {big}) ON CONFLICT DO NOTHING",
+            f"INSERT INTO whole VALUES ({key}, 'new', {big}) ON CONFLICT DO NOTHING",
+            f"UPDATE one SET c = c + 1 WHERE a % 3 = {key % 3}",
+            f"UPDATE one SET other = {other} WHERE a = {key}",
+            f"UPDATE one SET big = {big}, b = b || 'o' WHERE a % 4 = {key % 4}",
+            f"UPDATE one SET a = a + 100 WHERE a = {key} AND NOT EXISTS (SELECT FROM one x WHERE x.a = {key + 100})",
+            f"UPDATE two SET big = {big} WHERE a = {key}",
+            f"UPDATE two SET a = a + 100 WHERE a = {key} AND NOT EXISTS (SELECT FROM two x WHERE x.a = {key + 100})",
+            f"UPDATE whole SET b = b || 'w' WHERE a % 5 = {key % 5}",
+            f"DELETE FROM one WHERE a = {key}",
+            f"DELETE FROM one WHERE a = {key}; INSERT INTO one VALUES ({key}, 'again', {big}, 0, {other})",
+            f"DELETE FROM whole WHERE a % 9 = {key % 9}",
+            "TRUNCATE one" if random.random() < 0.15 else "SELECT 1",
+        ]
+    )
+
+
+def by(monkeypatch: pytest.MonkeyPatch, least: int | None) -> None:
+    """From so many changes on batches are applied by columns, and by Spark; None: never."""
+    for factor in ("WARM", "COLD"):
+        monkeypatch.setattr(engine, factor, 1)
+    monkeypatch.setattr(engine, "least_changes", lambda session: least)
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+@pytest.mark.parametrize("seed", range(3))
+def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Those of the row's last change, or the subscriber's own: as if the changes were played one by one. At last in
+    parts of a message."""
+    if seed == 2:
+        monkeypatch.setattr(changes_columns, "IN_FILE", 2)
+        monkeypatch.setattr(message_files, "MESSAGE_BYTES", 64 << 20)
+    other = Database(served.folder, "other", new=True)
+    monkeypatch.setattr(file_changes, "_BYTES_IN_FILE", 20_000)
+    served.pub(LARGE + OUT_OF_LINE)
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    random = Random(seed)
+    subscribers = ((served.sub, "s"), (other, "o"))
+    for database, name in subscribers:
+        database(LARGE)
+        if seed % 2:
+            database("ALTER TABLE one ADD own text DEFAULT 'own'")
+        slot = f"{name}_{served.database}"
+        database(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {slot})")
+    by(monkeypatch, None)
+    assert served.catch_up() == []
+    assert other.catch_up() == []
+    served.sub("SELECT pg_stat_reset()")
+    for number in range(3 if seed == 1 else 8):  # a column of the subscriber's own makes it work for Spark
+        for each in range(random.randrange(4, 16)):
+            served.pub(large_change(random, number * 100 + each))
+        key = random.randrange(20)
+        by(monkeypatch, 1)
+        errors = served.catch_up()
+        by(monkeypatch, None)
+        assert [error[:2] for error in errors] == [error[:2] for error in other.catch_up()]
+        for table in ("one", "two", "whole"):
+            query = f"SELECT * FROM {table} x ORDER BY x"
+            assert served.sub(query) == other(query)
+        for database, _ in subscribers:
+            database(f"DELETE FROM one WHERE a = {key}; UPDATE one SET big = 'local' WHERE a % 7 = {key % 7}")
+            database(f"UPDATE whole SET big = 'local' WHERE a % 6 = {key % 6}")
+    assert served.sub.ways()["apply"] >= (2 if seed == 1 else 4)
+    other.close()
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.0 and 1.00, 0 and -0, a number that is none; the subscriber's rows have the other form."""
+    served.both(
+        "CREATE TABLE n (a numeric PRIMARY KEY, b text); CREATE TABLE f (a float8 PRIMARY KEY, b text);"
+        "CREATE TABLE c (a char(3), n numeric(6,2), r real, b text, PRIMARY KEY (a, n, r))"
+    )
+    served.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    served.pub(
+        "INSERT INTO n VALUES (0), (1.0), (2.50), ('NaN'), ('-Infinity'), (1000), (-1.5);"
+        "INSERT INTO f VALUES (0), (1.5), ('NaN'), ('-Infinity'), (1e300);"
+        "INSERT INTO c VALUES ('a', 1, 0), ('a', 2, 'NaN'), ('b', 1.5, -1)"
+    )
+    by(monkeypatch, None)
+    served.subscribe()
+    by(monkeypatch, 1)
+    served.sub("SELECT pg_stat_reset()")
+    served.sub("UPDATE n SET a = a + 0.000; UPDATE f SET a = -a WHERE a = 0; UPDATE c SET r = -r WHERE r = 0")
+    served.pub(
+        "UPDATE n SET b = 'first'; UPDATE n SET a = a * 1.00 WHERE a = 1; DELETE FROM n WHERE a IN (2.5, 'NaN');"
+        "UPDATE f SET b = 'first' WHERE a <> 1.5; DELETE FROM f WHERE a = 'NaN'; UPDATE f SET a = 2 WHERE a = 1.5;"
+        "UPDATE c SET b = 'first'; DELETE FROM c WHERE a = 'b'; INSERT INTO c VALUES ('b  ', 1.50, -1, 'again')"
+    )
+    served.pub("INSERT INTO n VALUES (2.500, 'again'), (7, 'new'); UPDATE n SET b = 'second' WHERE a IN (0, 2.5)")
+    assert served.catch_up() == []
+    assert served.sub.ways() == {"apply": 1}
+    for table in ("n", "f", "c"):
+        served.same(f"SELECT * FROM {table} ORDER BY 1, 2")

@@ -1,0 +1,263 @@
+"""Batches larger than memory go in parts, dealt by key: what comes of them is what message by message would have."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber.apply.columns import parts as module
+from pgrepl.replication.subscriber.apply.columns.parts import by_key
+from pgrepl.replication.wire import message_files
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.replication.wire.message_files import Decoded, MessageWriter
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.types import oids
+from tests.harness.trio import Trio
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """A part has three messages."""
+    monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 3 - 500)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages each part had."""
+    found: list[int] = []
+    deal = module.in_parts
+
+    def noted(*arguments: Any) -> module.Parts | None:
+        parts = deal(*arguments)
+        if parts is None:
+            return None
+
+        def watched() -> Any:
+            for part in parts.made:
+                found.append(part.count)
+                yield part
+
+        return module.Parts(parts.keys, parts.most, watched())
+
+    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.in_parts", noted)
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table whose column n is a number, and how rows are made of it."""
+
+    columns: str
+    key: str  # the columns of its key …
+    row: str  # by g, without n
+    moved: str  # … and what an UPDATE makes of one of them
+    subscriber: str = ""  # instead of `columns`
+    more: str = ""  # at the subscribers
+
+
+CASES = {
+    "whole number": Case("a int PRIMARY KEY, b text NOT NULL, c int", "a", "g, 'v' || g, nullif(g % 9, 4)", "a + 100"),
+    "text": Case("a text PRIMARY KEY, b text, c int", "a", "'key ' || g, nullif('v' || g, 'v7'), g % 9", "a || '!'"),
+    "two columns": Case("a int, k text, b text, c int, PRIMARY KEY (k, a)", "k", "g % 5, 'k' || g, 'v', 1", "k || '!'"),
+    "numeric": Case("a numeric(12,2) PRIMARY KEY, b text, c int", "a", "g / 4.0, 'v' || g, g % 9", "a + 100"),
+    "character": Case("a char(9) PRIMARY KEY, b text, c int", "a", "'k' || g, 'v' || g, 1", "rtrim(a) || '!'"),
+    "identity full": Case(
+        "a bigint PRIMARY KEY, b text, c int", "a", "g, 'v' || g, g % 9", "a + 100",
+        more="",
+    ),
+    "partitions": Case(
+        "a int PRIMARY KEY, b text, c int", "a", "g, 'v' || g, g % 9", "a + 1000",
+        "a int PRIMARY KEY, b text, c int, n int) PARTITION BY RANGE (a",
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (20);"
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (20) TO (60) PARTITION BY LIST (a);"
+        "CREATE TABLE t3 PARTITION OF t2 DEFAULT; CREATE TABLE t4 PARTITION OF t DEFAULT",
+    ),
+}  # fmt: skip
+
+
+def statement(case: Case, chance: random.Random) -> str:
+    low, many = chance.randrange(60), chance.randrange(1, 9)
+    rows = f"SELECT {case.row}, g FROM generate_series({low}, {low + many}) g"
+    kind = chance.choice(["insert", "insert", "update", "update", "delete", "key", "again"])
+    if kind == "insert":
+        return f"INSERT INTO t {rows} ON CONFLICT DO NOTHING"
+    if kind == "update":
+        return f"UPDATE t SET b = b || '{low}', c = NULL WHERE n % 5 = {low % 5}"
+    if kind == "delete":
+        return f"DELETE FROM t WHERE n BETWEEN {low} AND {low + many}"
+    if kind == "key":
+        free = f"NOT EXISTS (SELECT FROM t x WHERE x.{case.key} = {case.moved.replace(case.key, f't.{case.key}', 1)})"
+        return f"UPDATE t SET {case.key} = {case.moved} WHERE n = {low} AND {free}"
+    return f"DELETE FROM t WHERE n = {low}; INSERT INTO t SELECT {case.row}, g FROM generate_series({low}, {low}) g"
+
+
+def workload(trio: Trio, case: Case, chance: random.Random, rounds: int) -> None:
+    for _ in range(rounds):
+        for _ in range(chance.randrange(1, 4)):
+            body = "; ".join(statement(case, chance) for _ in range(chance.randrange(1, 5)))
+            trio.pub(f"BEGIN; {body}; COMMIT" if chance.random() < 0.6 else body)
+            if chance.random() < 0.1:
+                trio.pub("TRUNCATE t")
+        if chance.random() < 0.2:
+            trio.at_subscribers(f"DELETE FROM t WHERE n = {chance.randrange(40)}")
+        trio.compare_ways("t")
+
+
+def ready(trio: Trio, case: Case) -> None:
+    trio.pub(f"CREATE TABLE t ({case.columns}, n int)")
+    trio.at_subscribers(f"CREATE TABLE t ({case.subscriber or case.columns + ', n int'}); {case.more}")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub(f"INSERT INTO t SELECT {case.row}, g FROM generate_series(1, 40) g")
+    trio.subscribe()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
+    case = CASES[name]
+    ready(trio, case)
+    if name == "identity full":
+        trio.pub("ALTER TABLE t REPLICA IDENTITY FULL")
+    workload(trio, case, random.Random(len(name)), 7)
+    assert len(made) > 10
+    assert trio.sub.ways()["apply"] >= 2
+
+
+def test_the_first_obstacle_of_all_parts_counts(trio: Trio, made: list[int]) -> None:
+    case = CASES["whole number"]
+    ready(trio, case)
+    trio.at_subscribers("INSERT INTO t VALUES (501, 'local', 1, 1), (140, 'local', 1, 1)")
+    trio.pub("INSERT INTO t SELECT g, 'x', g, 1000 + g FROM generate_series(200, 220) g")
+    trio.pub("INSERT INTO t VALUES (140, 'late in the order of parts', 1, 1)")
+    trio.pub("INSERT INTO t VALUES (501, 'never', 1, 1), (50, 'never', 1, 1)")
+    trio.sub("SELECT pg_stat_reset()")
+    ((message, detail, _),) = trio.compare_ways("t")
+    assert (message, detail) == (
+        'duplicate key value violates unique constraint "t_pkey"',
+        "Key (a)=(140) already exists.",
+    )
+    assert trio.sub("SELECT count(*) FROM t WHERE a BETWEEN 200 AND 220") == [("21",)]
+    assert trio.sub.ways()["apply"] == 1
+    trio.at_subscribers("DELETE FROM t WHERE a IN (140, 501)")
+    assert trio.compare_ways("t") == []
+
+
+def test_a_row_that_breaks_a_rule_in_one_part(trio: Trio, made: list[int]) -> None:
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 30) g")
+    trio.pub("BEGIN; UPDATE t SET b = 'y'; UPDATE t SET b = NULL WHERE a = 9; COMMIT")
+    ((message, _, _),) = trio.compare_ways("t")
+    assert message == 'null value in column "b" of relation "t" violates not-null constraint'
+    assert trio.sub("SELECT DISTINCT b FROM t") == [("x",)]
+    trio.at_subscribers("ALTER TABLE t ALTER b DROP NOT NULL")
+    assert trio.compare_ways("t") == []
+
+
+def test_a_table_without_a_key(trio: Trio, made: list[int]) -> None:
+    """Rows that only come are divided as they are."""
+    trio.everywhere("CREATE TABLE t (a int, b text)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.pub("INSERT INTO t SELECT g % 7, 'x' FROM generate_series(1, 30) g")
+    assert trio.compare_ways("t") == []
+    assert sum(made) == 30
+
+
+def test_several_keys(trio: Trio, made: list[int]) -> None:
+    """Whose values go from row to row across the parts."""
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text UNIQUE, c int, d int, UNIQUE (c, d))")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.sub("SELECT pg_stat_reset()")
+    trio.pub("INSERT INTO t SELECT g, 'x' || g, nullif(g % 5, 4), g FROM generate_series(1, 40) g")
+    trio.pub("UPDATE t SET b = b || '!', d = d + 100 WHERE a > 10; DELETE FROM t WHERE a < 4")
+    assert trio.compare_ways("t") == []
+    assert (sum(made) > 60, trio.sub.ways()["apply"]) == (True, 1)
+    trio.pub("INSERT INTO t SELECT g, 'y' || g, 1, g FROM generate_series(200, 240) g")
+    trio.pub("BEGIN; DELETE FROM t WHERE a = 40; UPDATE t SET b = 'x40!' WHERE a = 5; COMMIT")
+    trio.pub("UPDATE t SET c = 7")
+    assert trio.compare_ways("t") == []
+    trio.at_subscribers("INSERT INTO t VALUES (900, 'mine', 9, 9)")
+    trio.pub("INSERT INTO t SELECT g, 'z' || g, 1, g FROM generate_series(300, 340) g")
+    trio.pub("BEGIN; UPDATE t SET d = 1000 + d; INSERT INTO t VALUES (20000, 'mine', 1, 1); COMMIT")
+    ((message, _, _),) = trio.compare_ways("t")
+    assert message == 'duplicate key value violates unique constraint "t_b_key"'
+
+
+def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
+    """Each by itself, in parts like others; where they follow each other, one by one."""
+    case = CASES["whole number"]
+    ready(trio, case)
+    trio.sub("SELECT pg_stat_reset()")
+    trio.pub("UPDATE t SET a = a + 1000")
+    assert trio.compare_ways("t") == []
+    assert trio.sub.ways()["apply"] == 1
+    assert max(made) < 10
+    trio.pub("UPDATE t SET a = a + 1 WHERE a = 1040; UPDATE t SET a = a + 1 WHERE a = 1039; UPDATE t SET b = 'x'")
+    assert trio.compare_ways("t") == []
+
+
+@pytest.mark.slow
+def test_filters_and_conversions_in_parts(trio: Trio, made: list[int]) -> None:
+    """Both by Spark, part by part."""
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL, c int, n int)")
+    trio.at_subscribers(
+        "CREATE TABLE t (extra text DEFAULT 'here', c text CHECK (c <> '77'), n int, a bigint PRIMARY KEY)"
+    )
+    trio.pub("CREATE PUBLICATION p FOR TABLE t (a, c, n) WHERE (a % 3 > 0)")
+    trio.pub("INSERT INTO t SELECT g, 'v' || g, g % 9, g FROM generate_series(1, 40) g")
+    trio.subscribe()
+    trio.at_subscribers("UPDATE t SET extra = 'local' WHERE a % 2 = 1")
+    workload(trio, CASES["whole number"], random.Random(5), 3)
+    assert len(made) > 4
+
+
+KINDS: dict[str, tuple[int, pa.Array]] = {
+    "text": (oids.TEXT, pa.array([f"{'k' * (n % 5)}{n % 40}" for n in range(400)])),
+    "date": (oids.DATE, pa.array([n % 40 for n in range(400)], pa.int32()).cast(pa.date32())),
+    "bool": (oids.BOOL, pa.array([n % 2 == 0 for n in range(400)])),
+    "bytes": (oids.BYTEA, pa.array([b"\0" * (n % 40) for n in range(400)])),
+    "number": (oids.INT8, pa.array([(n % 40) << 55 for n in range(400)], pa.int64())),
+}
+
+
+def test_files_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    relation = SentRelation(1, "public", "t", "d", (SentColumn("a", oids.INT4, -1, is_key=True),))
+    writer = MessageWriter(relation, str(tmp_path / "gone" / "t"), 1)
+    op, nothing = np.array([INSERT], np.uint8), np.zeros(1, np.bool_)
+    with pytest.raises(PgError, match=r'could not write file ".*gone/t\.0\.heads": No such file or directory'):
+        writer.write(np.zeros(1, np.int64), Decoded(op, nothing, [pa.array([1], pa.int32())], {}, {}))
+    writer.abandon()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> None:
+    kind, values = KINDS[name]
+    relation = SentRelation(1, "public", "t", "d", (SentColumn("a", kind, -1, is_key=True),))
+    writer = MessageWriter(relation, str(tmp_path / "t"), 1)
+    op = np.array([(INSERT, UPDATE, DELETE)[n % 3] for n in range(100)], np.uint8)
+    for start in range(0, 400, 100):
+        part = values.slice(start, 100)
+        new, old = (part.take(pa.array(np.flatnonzero(which))) for which in (op != DELETE, op == DELETE))
+        writer.write(np.arange(100) * 4 + start // 100, Decoded(op, op == DELETE, [new], {0: old}, {}))
+    messages = MessageFiles(relation, writer.close(), str)
+    seen: dict[Any, int] = {}
+    numbers: list[int] = []
+    for n, made in enumerate(by_key(messages, lambda changes, at, old: changes.pick([0], at, old=old), 25)):
+        assert (np.diff(made.seq) > 0).all()
+        numbers += made.seq.tolist()
+        for old in (False, True):
+            for value in made.pick([0], np.flatnonzero((made.op == DELETE) == old), old=old)[0].to_pylist():
+                assert seen.setdefault(value, n) == n
+    assert sorted(numbers) == list(range(400))
+    assert name == "bool" or len(set(seen.values())) > 5

@@ -1,0 +1,52 @@
+"""What a person sees while a statement takes long."""
+
+import io
+import threading
+
+from pgrepl.shell.statement_bar import StatementBar
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers what was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if "Spark: 3 of 8 tasks" in text:
+            self.drawn.set()
+        return super().write(text)
+
+
+def test_a_long_statement_shows_how_far_spark_is_and_leaves_no_trace(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen()
+    with StatementBar(screen, tasks=lambda: (3, 8), patience=0):
+        assert screen.drawn.wait(20)
+    assert screen.getvalue().endswith("\x1b[2K")  # the line is erased
+    assert threading.active_count() == len([t for t in threading.enumerate() if t.name != "statement bar"])
+
+
+def test_a_short_statement_shows_nothing(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen()
+    with StatementBar(screen, tasks=lambda: (3, 8), patience=60):
+        pass
+    assert screen.getvalue() == ""
+
+
+def test_nothing_is_drawn_on_a_dumb_terminal_or_in_a_file(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen()
+    with StatementBar(screen, tasks=lambda: (3, 8), patience=0) as bar:
+        bar._thread.join()
+    assert screen.getvalue() == ""
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    with StatementBar(file, tasks=lambda: (3, 8), patience=0) as bar:
+        bar._thread.join()
+    assert file.getvalue() == ""
