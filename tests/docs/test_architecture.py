@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.test_floors import FLOORS
+from tests.house.trees import tree_of
 from tests.postgres.replicas import replicating_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +90,7 @@ def test_tests_cite_what_postgresql_does_by_number() -> None:
     points |= {f"C{number}" for number in re.findall(r"^(\d+)\. ", lists, flags=re.M)}
     cited: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = tree_of(path)
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.Module)) and (told := ast.get_docstring(node)):
                 cited |= set(re.findall(r"(?:^|\(|, )([ABC]\d+|D)(?=[.,:)])", told))

@@ -11,6 +11,7 @@ from vulture import Vulture
 from vulture.config import make_config
 
 from tests.house.test_circles import FILES
+from tests.house.trees import tree_of
 
 DECLARATIONS = ("pgrepl/catalog/tables.py", "pgrepl/catalog/ducklake.py")  # columns, whether they are read or not
 
@@ -25,7 +26,7 @@ def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
 
 def looked_up() -> Iterator[str]:
     for path in FILES.values():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in assigned(node))
         for node in ast.walk(tree):
             if isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Constant):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.declarative import SystemRow
+from tests.house.trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKUPS = {"rows", "one", "insert", "update", "delete", "amend", "count", "remember", "begin", "change", "end"}
@@ -38,7 +39,7 @@ def test_look_ups_name_columns_that_there_are() -> None:
     seen = 0
     wrong = []
     for path in sorted((ROOT / "pgrepl").rglob("*.py")):
-        for line, table, columns in lookups(ast.parse(path.read_text(encoding="utf-8"))):
+        for line, table, columns in lookups(tree_of(path)):
             seen += 1
             for column in columns:
                 if column not in ROWS[table]._fields:

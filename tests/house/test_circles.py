@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.trees import tree_of
+
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -21,7 +23,7 @@ FREE = ("types", "sql", "shell", "expr", "lake", "catalog", "query", "rows", "re
 def imports_of(module: str) -> set[str]:
     """All modules that a module imports anywhere. Its own package, which is imported before it, counts only where the
     module takes something from it."""
-    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    tree = tree_of(FILES[module])
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.trees import tree_of
+
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
 FLOORS = {
@@ -48,7 +50,7 @@ def room_of(module: str) -> str:
 
 def imports_of(path: Path) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -75,7 +77,7 @@ def test_imports_go_downwards_only(path: Path) -> None:
 
 
 def test_every_room_says_what_it_is_for() -> None:
-    silent = [str(p.relative_to(PACKAGE)) for p in MODULES if not ast.get_docstring(ast.parse(p.read_text("utf-8")))]
+    silent = [str(p.relative_to(PACKAGE)) for p in MODULES if not ast.get_docstring(tree_of(p))]
     assert silent == []
 
 
@@ -112,7 +114,7 @@ def _is_known(node: ast.Call, has_table: bool) -> bool:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_nothing_is_imported_by_name(path: Path) -> None:
-    found = list(ways_around(ast.parse(path.read_text("utf-8"))))
+    found = list(ways_around(tree_of(path)))
     assert found == []
 
 
@@ -121,7 +123,7 @@ _HARMLESS = ("pgrepl.frozen.frozen", "pgrepl.cli.main")
 
 def fillings(path: Path) -> Iterator[str]:
     """What a module calls as it is imported, of a room other than its own, and what it decorates with it."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = tree_of(path)
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     origins: dict[str, str] = {}
     for node in tree.body:
@@ -146,7 +148,7 @@ def test_no_import_fills_a_table_of_another_room() -> None:
 
 def test_what_these_tests_see() -> None:
     def seen(text: str) -> list[str]:
-        return [what for _, what in ways_around(ast.parse(text))]
+        return [what for _, what in ways_around(tree_of(text))]
 
     assert seen("import_module('pgrepl.lake.spark')") == ["import_module('pgrepl.lake.spark')"]
     assert seen("import_module(module)") == ["import_module(module)"]
@@ -163,7 +165,7 @@ def test_nothing_heavy_is_imported_at_the_top_of_a_module() -> None:
     """Only the maker of the parse tables imports lark."""
     found = []
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree_of(path).body:
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.house.test_circles import FILES
+from tests.house.trees import tree_of
 
 ELSEWHERE = [m for m in FILES if not m.startswith("pgrepl.catalog") and m != "pgrepl.lake.sql"]
 STATEMENT = re.compile(
@@ -17,6 +18,6 @@ STATEMENT = re.compile(
 
 @pytest.mark.parametrize("module", ELSEWHERE)
 def test_statements_have_names(module: str) -> None:
-    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    tree = tree_of(FILES[module])
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     assert [text for text in texts if STATEMENT.search(text)] == []

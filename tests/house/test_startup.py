@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.programs import environment, pgrepl
+from tests.harness.forked import pgrepl
+from tests.harness.programs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {

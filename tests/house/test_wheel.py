@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 
@@ -31,16 +32,29 @@ Tables:
 """  # noqa: W291
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["beside", pytest.param("fresh", marks=pytest.mark.slow)])
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Beside the libraries that are here already, or with its own in a fresh environment."""
     work = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = (work / "dist").glob("*.whl")
-    venv.create(work / "venv", with_pip=True)
+    fresh = request.param == "fresh"
+    venv.create(work / "venv", with_pip=fresh)
     python = work / "venv" / "bin" / "python"
-    subprocess.run([str(python), "-m", "pip", "install", "--quiet", str(wheel)], check=True, capture_output=True)
+    pip = [str(python), "-m", "pip"] if fresh else [sys.executable, "-m", "pip", "--python", str(python)]
+    options = [] if fresh else ["--no-deps"]
+    subprocess.run([*pip, "install", "--quiet", *options, str(wheel)], check=True, capture_output=True)
+    if not fresh:
+        libraries = sysconfig.get_path("purelib")
+        (Path(_purelib(python)) / "libraries.pth").write_text(f"{libraries}\n")
     return work / "venv" / "bin" / "pgrepl"
+
+
+def _purelib(python: Path) -> str:
+    """Where packages of that environment are."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_the_installed_wheel_says_its_version(installed: Path) -> None:
