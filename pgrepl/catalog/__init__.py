@@ -1,5 +1,5 @@
-"""What is remembered: PostgreSQL's system tables in one SQL database, sessions over it, lookups for everybody.
+"""The catalog: PostgreSQL's system tables in one SQL database, the sessions over it, and look-ups for all rooms above.
 
-Rule of the room: rows in, rows out, with PostgreSQL's names; parameters always bound; what a statement does with them
-is decided in `statements`.
+Rule of the room: rows in, rows out, with PostgreSQL's names; parameters always bound. What a statement does with the
+rows is decided in `statements`.
 """

@@ -41,7 +41,7 @@ def mask_of(*names: str) -> int:
 
 
 class ObjectKind(Enum):
-    """What a privilege is about; the value is the word of messages."""
+    """The kinds of objects that privileges are granted on; the value is the word that messages have for it."""
 
     TABLE = "table"
     COLUMN = "column"
@@ -75,7 +75,7 @@ class AclItem(NamedTuple):
     grantee: int  # 0: PUBLIC
     grantor: int
     privileges: int
-    options: int = 0  # those of them that may be granted on
+    options: int = 0  # the privileges WITH GRANT OPTION
 
 
 Acl = tuple[AclItem, ...]
@@ -93,7 +93,7 @@ def letters(privileges: int, options: int = 0) -> str:
 
 
 def parse_acl(stored: Sequence[str] | None) -> Acl | None:
-    """What a system table holds; None where the object has its default privileges."""
+    """The items of a list that a system table holds; None: the object has its default privileges."""
     if stored is None:
         return None
     out = []
@@ -262,7 +262,7 @@ def has_table_privilege(
 def has_column_privilege(
     session: CatalogSession, relation: AclRelation, attnum: int, privilege: str, role: int | None = None
 ) -> bool:
-    """By the column's own list, or by the relation's."""
+    """Has the role the privilege on the column, by the column's own list or the relation's?"""
     who = session.role if role is None else role
     if has_table_privilege(session, relation, privilege, who):
         return True
@@ -312,7 +312,7 @@ def is_owner(session: CatalogSession, owner: int, role: int | None = None) -> bo
 
 
 def check_owner(session: CatalogSession, word: str, name: str, owner: int) -> None:
-    """`must be owner of publication p`; `word` as in messages."""
+    """An error, `must be owner of publication p`, unless the role owns the object; `word` names its kind."""
     if not is_owner(session, owner):
         raise PgError("42501", f"must be owner of {word} {name}")
 

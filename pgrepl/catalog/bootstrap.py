@@ -1,4 +1,4 @@
-"""What stands in a new catalog: the roles, databases, schemas and comments that PostgreSQL 17's initdb leaves, and an
+"""The contents of a new catalog: the roles, databases, schemas and comments that PostgreSQL 17's initdb makes, and an
 empty DuckLake with a schema for the database postgres."""
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _make(link: CatalogConnection, data_path: str) -> None:
 
 
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
-    """The same in a schema of a PostgreSQL database, unless it is there; two that come at once take turns. Whether it
-    was made now."""
+    """Make the catalog in a schema of a PostgreSQL database, unless it is there; of two processes that do so at once
+    one waits for the other. Whether it was made now."""
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
     if exists:
@@ -190,7 +190,7 @@ def _roles() -> list[dict[str, Any]]:
 
 
 def _system_identifier() -> int:
-    """Time and chance in 63 bits, as BootStrapXLOG makes it."""
+    """A new system identifier: the time and random bits, 63 in all (BootStrapXLOG)."""
     now = time.time_ns()
     seconds, micros = now // 1_000_000_000, now // 1000 % 1_000_000
     return (seconds & 0x7FFF_FFFF) << 32 | micros << 12 | secrets.randbits(12)

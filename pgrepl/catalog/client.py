@@ -1,4 +1,4 @@
-"""What a session asks of the client at its other end: the data of COPY FROM STDIN, a place for COPY TO STDOUT."""
+"""The client of a session, as COPY FROM STDIN reads from it and COPY TO STDOUT writes to it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Protocol
 
 
 class CopyData(Protocol):
-    """What the client sends. It is read to its end, whatever becomes of the statement."""
+    """The data that the client sends. It is read to its end, even when the statement fails."""
 
     @property
     def path(self) -> str | None:
-        """A file of this machine that holds the same, if there is one."""
+        """A file of this machine with the same data, if there is one."""
 
     def __iter__(self) -> Iterator[bytes]:
-        """The data in pieces. PgError if the client breaks off: what came before counts as sent."""
+        """The data in pieces. PgError if the client breaks off; the pieces before count as sent."""
 
 
 class CopyClient(Protocol):
     def copy_in(self, *, binary: bool) -> CopyData:
-        """The statement is fine so far: send the rows. `binary` data is not looked through for its end."""
+        """Ask the client for the rows (CopyInResponse). `binary` data is not searched for `\\.`."""
 
     def copy_out(self) -> CopySink:
-        """Rows are coming."""
+        """Tell the client that rows follow (CopyOutResponse)."""
 
 
 class CopySink(Protocol):

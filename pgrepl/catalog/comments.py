@@ -24,7 +24,7 @@ def shared_comment_on(session: Session, classid: int, oid: int) -> str | None:
 
 
 def put_comment(session: Session, address: ObjectAddress, text: str) -> None:
-    """The comment on an object that had none."""
+    """Store the comment on an object that had none."""
     insert(
         session,
         pg_description,

@@ -1,4 +1,4 @@
-"""The catalog's SQL database: how to connect to it, its transactions, and what its driver complains of in our words.
+"""The catalog's SQL database: how to connect to it, its transactions, and its driver's errors as PgErrors.
 
 Writers queue: a transaction that changes something takes the one write lock at its start (`BEGIN IMMEDIATE`, an
 advisory lock on PostgreSQL) and waits for it, by default up to 30 seconds. Readers never wait (WAL, MVCC).
@@ -30,7 +30,7 @@ from pgrepl.interrupts import check_for_interrupts
 FORMAT_VERSION = 6
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
-_GIVING_UP = 0.8  # seconds who is about to end still waits
+_GIVING_UP = 0.8  # seconds that a session which is about to end still waits
 _ADVISORY_KEY = APPLICATION_ID
 PG_SCHEMA = "pgrepl"
 _FILE = "NULL"
@@ -43,12 +43,12 @@ _connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
 
 @lru_cache(1024)
 def for_psycopg(sql: str) -> str:
-    """With `%s` for each parameter `?`. A quoted name or text means what it meant: psycopg takes `%%` for `%`."""
+    """The statement with psycopg's `%s` for each parameter `?`, and `%%` for `%` in quoted names and texts."""
     return re.sub(r"""("[^"]*"|'[^']*')|\?""", lambda found: found[1].replace("%", "%%") if found[1] else "%s", sql)
 
 
 class CatalogConnection:
-    """One connection to the catalog. Transactions are ours to begin and end; the driver never begins one by itself."""
+    """One connection to the catalog. Its user begins and ends transactions; the driver begins none by itself."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -92,11 +92,11 @@ class CatalogConnection:
 
     @property
     def column_names(self) -> list[str]:
-        """Of the rows that were fetched last."""
+        """The columns of the rows that were fetched last."""
         return [column[0] for column in self._cursor.description or ()]
 
     def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
-        """`synchronous_commit` as the commit is most likely to have it."""
+        """Begin a transaction; `synchronous_commit` is the setting that its commit is most likely to have."""
         self._is_writing = write
         self.transactions += 1
         if write:
@@ -128,19 +128,19 @@ class CatalogConnection:
                 self._waits = False
 
     def give_up(self) -> None:
-        """From now on nobody's lock is waited for long; from any thread."""
+        """From now on wait for no lock longer than `_GIVING_UP`. May be called from any thread."""
         self._gives_up = True
         if self._waits:
             with suppress(*self.catalog.driver_error):
                 self.driver.cancel_safe(timeout=_GIVING_UP)
 
     def patience(self, lock_timeout: float) -> float:
-        """How long a lock is waited for by who may have been told to give up."""
+        """How long to wait for a lock: `lock_timeout`, or less after `give_up`."""
         return min(lock_timeout, _GIVING_UP) if self._gives_up else lock_timeout
 
     def commit(self, synchronous_commit: str | None = None) -> None:
-        """`synchronous_commit` as PostgreSQL has it, `off`: the commit does not wait for the disk. None: nobody has set
-        it; SQLite waits, a server does as it always does."""
+        """Commit. With `synchronous_commit = off` the commit does not wait for the disk. None: nobody has set it;
+        SQLite waits, a server does as its own configuration says."""
         if not self.is_sqlite and synchronous_commit is not None:
             self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
         self.execute("COMMIT")
@@ -151,13 +151,13 @@ class CatalogConnection:
                 self.flush()
 
     def _sync_commits(self, wanted: bool) -> None:
-        """From now on; SQLite allows it between transactions only."""
+        """Have SQLite sync its log with each commit from now on, or not. SQLite allows it between transactions only."""
         if wanted != self._syncs:
             self._cursor.execute(f"PRAGMA synchronous = {'FULL' if wanted else 'NORMAL'}")
             self._syncs = wanted
 
     def flush(self) -> None:
-        """Whatever anybody has committed so far is on the disk (XLogFlush)."""
+        """Sync to disk what all sessions have committed so far (XLogFlush)."""
         if self.is_sqlite:
             self.catalog.sync_log()
         elif self.in_transaction:
@@ -183,8 +183,8 @@ class CatalogConnection:
         return int(self.driver.info.transaction_status) != 0
 
     def version(self) -> int:
-        """A number that differs when another connection has committed since. In PostgreSQL it grows with each of our
-        transactions and with each snapshot, which others may make."""
+        """A number that differs when another connection has committed since. In PostgreSQL it grows with each
+        transaction of pgrepl and with each snapshot of any DuckLake writer."""
         if self.is_sqlite:
             return int(self.execute("PRAGMA data_version")[0][0])
         found = self.execute(
@@ -256,7 +256,7 @@ class Catalog:
             raise self.obstacle.error(self.name)
 
     def probe(self) -> None:
-        """Can it be opened? The connection serves the first session."""
+        """Raise PgError if the catalog cannot be opened. The connection is kept for the first session."""
         link = self.connect()
         try:
             link.execute("SELECT count(*) FROM sqlite_master")
@@ -266,7 +266,7 @@ class Catalog:
         self._spare = link
 
     def sync_log(self) -> None:
-        """What was committed to the SQLite file is on the disk."""
+        """Sync to disk what was committed to the SQLite file."""
         assert self.path is not None
         try:
             disk.sync_log(self.path)
@@ -275,7 +275,7 @@ class Catalog:
         self.sync_folder()
 
     def sync_folder(self) -> None:
-        """It knows the log by its name. SQLite sees to that only in the connection that has made the log."""
+        """Sync the folder, which has the log's name. SQLite does so only in the connection that has made the log."""
         if self.path is not None and not self._folder_synced:
             disk.sync_folder(os.path.dirname(os.path.abspath(self.path)))
             self._folder_synced = True
@@ -288,11 +288,11 @@ class Catalog:
 
     @property
     def folder(self) -> DataFolder:
-        """Where the files are, and whose they are to be."""
+        """The folder of the tables' files, and the catalog that owns it."""
         return DataFolder(self.data_path, self.identity, self.system_identifier)
 
     def check_format(self) -> None:
-        """Read the catalog's own word about its format; the connection serves the first session."""
+        """Read the catalog's format, and refuse one that is not ours. The connection is kept for the first session."""
         link = self.connect()
         try:
             found = link.execute(
@@ -318,7 +318,7 @@ class Catalog:
         )
 
     def failure(self, problem: Exception) -> PgError:
-        """What a driver says, in our words."""
+        """A driver's error as a PgError."""
         text, code = driver_errors.first_line(problem), driver_errors.result_code(problem)
         sqlstate = driver_errors.sqlstate(problem)
         if sqlstate == "55P03":

@@ -30,7 +30,7 @@ def constraint_row(session: Session, oid: int) -> pg_constraint:
 
 
 def constraints_of_index(session: Session, index: int, relid: int) -> list[pg_constraint]:
-    """What an index enforces on its table: PRIMARY KEY, UNIQUE, EXCLUDE."""
+    """The constraints that an index enforces on its table: PRIMARY KEY, UNIQUE, EXCLUDE."""
     rows = store.rows(session, pg_constraint, conindid=index, conrelid=relid)
     return [row for row in rows if row.contype in "pux"]
 

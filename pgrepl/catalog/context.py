@@ -1,6 +1,6 @@
-"""What the catalog's own modules need of a session: they find rows, names, roles and settings with it.
+"""A session as the catalog's own modules see it: they find rows, names, roles and settings with it.
 
-session.py has the whole of it, and stands above them.
+session.py has the whole session, and stands above them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
-    from pgrepl.catalog.lake import Touched
+    from pgrepl.catalog.definition_changes import DefinitionChanges
     from pgrepl.catalog.parameters import Value
     from pgrepl.catalog.system import SystemRelations
     from pgrepl.errors import Report
@@ -24,8 +24,8 @@ class DatabaseName(NamedTuple):
 
 
 class Block(Enum):
-    """Where the session is: between transactions, in a string of several statements, in BEGIN … COMMIT, or after an
-    error in it."""
+    """PostgreSQL's states of a transaction: none, in a string of several statements, in BEGIN … COMMIT, or in a block
+    after an error."""
 
     NONE = "idle"
     IMPLICIT = "implicit block"
@@ -33,38 +33,38 @@ class Block(Enum):
     ABORTED = "aborted"
 
 
-class Aside(Protocol):
-    """Row changes that are kept aside until the commit (lake/pending.py)."""
+class PendingChanges(Protocol):
+    """Row changes that are not in the catalog until the commit (lake/pending.py)."""
 
     replayed: bool
 
     @property
     def last_snapshot(self) -> int:
-        """The one that the last statement has made, by the transaction's own counting."""
+        """The snapshot of the last statement, in the transaction's own numbers."""
 
     @property
     def mark(self) -> int:
-        """How far they have come, for `back_to`."""
+        """The present end of the changes, for `back_to`."""
 
     def end_statement(self, snapshot: int, extra: dict[str, Any]) -> None:
-        """The running statement has written what it writes."""
+        """Close the running statement's changes as one snapshot, with its `commit_extra_info`."""
 
     def back_to(self, mark: int) -> None:
-        """What came behind the mark is undone."""
+        """Undo the changes behind the mark."""
 
     def replay(self) -> None:
-        """Write all of it into the catalog."""
+        """Write all changes into the catalog."""
 
 
 class Origin(Protocol):
-    """Where what a session writes comes from, if not from here (replication/origins.py)."""
+    """The replication origin of what a session writes (replication/origins.py)."""
 
     name: str
     remote_lsn: int  # of the transaction at its source; 0: not known
 
 
 class SettingValues(Protocol):
-    """Of settings.py."""
+    """`Settings` of settings.py."""
 
     def get(self, name: str) -> str: ...
 
@@ -74,10 +74,10 @@ class SettingValues(Protocol):
 
 
 class Numbers(Protocol):
-    """Of numbering.py."""
+    """`Numbering` of numbering.py."""
 
     @property
-    def touched(self) -> Touched: ...
+    def definition_changes(self) -> DefinitionChanges: ...
 
     def next_oid(self) -> int: ...
 
@@ -87,7 +87,7 @@ class Numbers(Protocol):
 
 
 class TransactionState(Protocol):
-    """Of transaction.py."""
+    """`Transaction` of transaction.py."""
 
     in_recovery: bool
     in_statement: bool
@@ -95,7 +95,7 @@ class TransactionState(Protocol):
     uses_temporary: bool
     undo: list[Callable[[], None]]
     block: Block
-    aside: Aside | None
+    pending: PendingChanges | None
     collects: bool
 
     @property

@@ -1,7 +1,7 @@
-"""How far the copies have come that are under way, for all to see: what pg_stat_progress_copy tells.
+"""The progress of running copies, which pg_stat_progress_copy shows.
 
-Who copies counts in a `Copying`; a thread beside it writes that into the catalog now and then. A row whose process has
-died is nobody's, and goes when another copy begins.
+A copy counts its rows in a `Copying`; a thread writes the counts into the catalog every now and then. The row of a
+process that has died is removed when another copy begins.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Copying:
     pid: int = field(default_factory=processes.worker_pid)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def came(self, tuples: int, size: int) -> None:
-        """So many more; from any thread."""
+    def add(self, tuples: int, size: int) -> None:
+        """Count more rows and bytes; from any thread."""
         with self._lock:
             self.tuples_processed += tuples
             self.bytes_processed += size
 
 
 def report(session: Session, token: str, copying: Copying) -> None:
-    """In a write transaction."""
+    """Write the copy's counts into pgrepl_copy, in a write transaction."""
     numbers = {
         "bytes_processed": copying.bytes_processed, "bytes_total": copying.bytes_total,
         "tuples_processed": copying.tuples_processed, "tuples_excluded": copying.tuples_excluded,
@@ -67,7 +67,7 @@ def report(session: Session, token: str, copying: Copying) -> None:
 
 
 def ended(session: Session, token: str, relid: int | None = None) -> None:
-    """One copy of a process's worker, or all of them."""
+    """Remove the row of a worker's copy, or of all its copies."""
     if relid is None:
         delete(session, tables.pgrepl_copy, token=token)
     else:

@@ -1,4 +1,4 @@
-"""Where the files of a catalog's tables are, and that they are its own.
+"""The folder with the files of a catalog's tables, and the mark that says which catalog owns it.
 
 The files stand beside the catalog, in `catalog.db.files/`, or where `--data-path` said. Paths in the catalog are
 relative to that folder, which DuckLake's readers find by its absolute name (`data_path`). So a catalog that was moved
@@ -61,7 +61,7 @@ class DataFolder:
 
 
 def _has_files_in(name: str, identifier: int | None, folder: DataFolder) -> bool:
-    """Is there a catalog of this name that has its files in the folder? Of a server's nobody here knows."""
+    """Is there a catalog of this name that has its files in the folder? Yes for one on a server: it is not asked."""
     if not name.startswith("/"):
         return True
     try:
@@ -77,7 +77,7 @@ def _has_files_in(name: str, identifier: int | None, folder: DataFolder) -> bool
 
 
 def _asked(catalog: Path) -> tuple[int, str] | None:
-    """What a catalog says of itself, (0, "") where it is none; None: it does not answer."""
+    """The system identifier and the data path of a catalog; (0, ""): the file is none; None: it cannot be read now."""
     try:
         with closing(sqlite3.connect(f"{catalog.as_uri()}?mode=rw", uri=True)) as link:
             found = link.execute(f"SELECT system_identifier, ({_DATA_PATH}) FROM pgrepl_instance").fetchone()

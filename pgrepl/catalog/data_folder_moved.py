@@ -1,4 +1,4 @@
-"""A catalog that was moved or copied: where its files are now, and how it is told."""
+"""A catalog that was moved or copied: finding its files, and correcting its `data_path`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pgrepl.catalog.data_folder import BESIDE, DataFolder, local_mark, same_fold
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
 
-_PATIENCE = 1.0  # seconds to wait for the catalog's lock; who opens it next tries again
+_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next opening tries again
 _LOOKED_AT = 50  # files that tell whether a folder is the right one
 _WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "ducklake_delete_file")
 
 
 def found_beside(link: CatalogConnection, folder: DataFolder) -> str | None:
-    """Where the catalog's files are, if they are not in the folder that it names; None: there."""
+    """The folder beside the catalog that has its files, if the folder that it names has not; None: no change."""
     before = folder.path.removeprefix("file://")
     here = os.path.dirname(folder.catalog)
     beside = folder.catalog + BESIDE
@@ -40,7 +40,8 @@ def _is_others(before: str, folder: DataFolder) -> bool:
 
 
 def may_take(link: CatalogConnection, folder: DataFolder, wanted: str) -> bool:
-    """Are the catalog's files in the folder that somebody names, and no longer, or not for it, where it thinks?"""
+    """Are the catalog's files in the folder that --data-path names, and is the folder of its `data_path` gone or
+    another catalog's?"""
     there, before = wanted.removeprefix("file://"), folder.path.removeprefix("file://")
     if "://" in there or "://" in before or _folder_of(folder, wanted).other_owner(local_mark(wanted)) is not None:
         return False
@@ -70,7 +71,7 @@ def _has(folder: str, named: list[str]) -> bool:
 
 
 def move(link: CatalogConnection, before: str, now: str) -> None:
-    """The catalog's files are in another folder: it says so, where it names them by their whole paths, too."""
+    """Write the new folder into the catalog: into `data_path`, and into every absolute path."""
     link.begin(write=True, lock_timeout=_PATIENCE)
     for table in (*_WITH_PATHS, "ducklake_files_scheduled_for_deletion"):
         link.execute(

@@ -1,4 +1,4 @@
-"""Databases of the instance: finding them."""
+"""Look-ups of the instance's databases."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def current_database(session: Session) -> tables.pg_database:
 
 
 def check_may_create(session: Session, role: int | None = None) -> None:
-    """The role (the current one) needs CREATE on the database to make a schema, publication or subscription in it."""
+    """An error unless the role (the current one) has CREATE on the database, which a new schema, publication or
+    subscription needs."""
     from pgrepl.catalog.acl import ObjectKind, has_privilege
 
     database = current_database(session)

@@ -1,7 +1,6 @@
 """CREATE TABLE and CREATE INDEX of the system tables, worded by SQLAlchemy for SQLite and for PostgreSQL.
 
-Only who makes a catalog, brings an older one up to date or verifies one asks for this: everybody else does without
-SQLAlchemy, which takes longer to load than most commands to answer.
+Only making, migrating and verifying a catalog load this module: SQLAlchemy takes longer to load than most commands run.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _IN_SQLITE: dict[str, TypeEngine[Any]] = {"Moment": String(), "Truth": BigIntege
 
 @cache
 def tables(*, is_sqlite: bool) -> list[Table]:
-    """All of them, with their indexes."""
+    """All system tables, with their indexes."""
     metadata = MetaData()
     return [_made(table, metadata, is_sqlite=is_sqlite) for table in declarative.every]
 
@@ -91,7 +90,7 @@ def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, 
 
 
 def create(link: CatalogConnection) -> None:
-    """Make those that are not there."""
+    """Make the system tables that are not there."""
     made_by: Any = sqlite.dialect if link.is_sqlite else postgresql.dialect
     dialect = made_by()
     listed = (

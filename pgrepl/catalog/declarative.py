@@ -19,8 +19,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 _T = TypeVar("_T")
 _Row = TypeVar("_Row", bound="SystemRow")
 
-# What a column is to Python. The words are PostgreSQL's; Json[…] says what the JSON is of. `statement` says how a value
-# is kept, `ddl` of which type its column is.
+# PostgreSQL's types of columns and what they are in Python; Json[…] says what the JSON holds. `statement` has the form
+# in which a value is stored, `ddl` the column's type.
 Bool = bool
 Char = str
 Float8 = float
@@ -38,7 +38,7 @@ Varchar = str
 
 
 class SystemTable:
-    """What is declared of a table: its columns with their types' names."""
+    """The declaration of a table: its columns with their types' names, key and indexes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SystemTable:
         self.acl = acl
 
     def kind(self, column: str) -> str:
-        """The word for its type."""
+        """The name of the column's type, such as `Int8`."""
         return self.columns[column].removesuffix(" | None").partition("[")[0]
 
 
@@ -68,8 +68,8 @@ _getters = [property(itemgetter(position)) for position in range(40)]
 class SystemRow(tuple[Any, ...]):
     """A row of a system table; a subclass declares a table with its columns.
 
-    `key` is unique among the current rows; `indexes` make others of its columns quick to look for; the few rows that
-    have something in the column `acl` are found quickly.
+    `key` is unique among the current rows. Each of `indexes` lists columns to look rows up by. `acl` names a column
+    with an index on the few rows in which it is not NULL.
     """
 
     __table__: ClassVar[SystemTable]
@@ -106,7 +106,7 @@ class SystemRow(tuple[Any, ...]):
 
 
 class VersionedRow(SystemRow, abstract=True):
-    """A row with the snapshots from which and before which it was so."""
+    """A version of a row, valid from `begin_snapshot` until before `end_snapshot`."""
 
     row_version: Int4
     begin_snapshot: Int8

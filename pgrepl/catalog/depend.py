@@ -1,10 +1,10 @@
-"""Which object needs which, and what goes when one is dropped (PostgreSQL's dependency.c).
+"""Dependencies between objects, and what is dropped with an object (PostgreSQL's dependency.c).
 
 A row of pg_depend says: `depender` cannot be without `referenced`. How strongly: normal (dropping needs CASCADE),
 auto (goes silently), internal (is a part: dropping it means dropping the whole), partition (of one primary and one
 secondary whole). Objects that initdb made are pinned: nothing records a dependency on them, and nobody drops them.
 
-What removes an object of each kind is the business of the commands: `perform_deletion` gets a function for it.
+`perform_deletion` is given the function that removes an object of each kind (`statements`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def record_dependencies(
     referenced: Iterable[ObjectAddress],
     kind: Dependency = Dependency.NORMAL,
 ) -> None:
-    """As recordMultipleDependencies: once for each object, none for pinned ones."""
+    """Record what `depender` needs, once for each object, except pinned ones (recordMultipleDependencies)."""
     wanted = [r for r in dict.fromkeys(referenced) if not is_pinned(r)]
     datid = session.database.oid
     insert_many(
@@ -110,7 +110,7 @@ def forget_dependencies(
     refclassid: int | None = None,
     kind: Dependency | None = None,
 ) -> int:
-    """Delete what `depender` needs, of one class or kind only if given (deleteDependencyRecordsFor…)."""
+    """Delete the records of what `depender` needs, of one class or kind if given (deleteDependencyRecordsFor…)."""
     where: dict[str, int | str] = {
         "datid": session.database.oid, "classid": depender.classid, "objid": depender.objid, "objsubid": depender.subid,
     }  # fmt: skip
@@ -148,7 +148,7 @@ class _Target:
 
 
 class _Search:
-    """Everything that has to go, in the order it must go (findDependentObjects)."""
+    """The objects to be dropped, in their order (findDependentObjects)."""
 
     def __init__(self, session: Session, pending: Sequence[ObjectAddress]) -> None:
         self.session = session
@@ -180,7 +180,7 @@ class _Search:
         self._known.setdefault((address.classid, address.objid), []).append(here)
 
     def _owner_first(self, address: ObjectAddress, flags: _Reached) -> tuple[_Reached, ObjectAddress | None] | None:
-        """A part of a whole is deleted by way of the whole. None: that is done, or will be."""
+        """How the object itself is reached: a part is deleted with its whole. None: the whole has been visited."""
         owner: ObjectAddress | None = None
         part_of: ObjectAddress | None = None
         for row in dependencies_of(self.session, address):
@@ -323,7 +323,7 @@ def _report(
 
 
 def _forget_object(session: Session, address: ObjectAddress) -> None:
-    """Its dependencies and its comments, those of its columns included (deleteOneObject)."""
+    """Delete an object's dependencies and comments, those of its columns included (deleteOneObject)."""
     datid = session.database.oid
     depender: dict[str, int] = {"datid": datid, "classid": address.classid, "objid": address.objid}
     comment: dict[str, int] = {"datid": datid, "objoid": address.objid, "classoid": address.classid}

@@ -1,4 +1,4 @@
-"""Making sure that files are on the disk: what a power cut must not take away is synced before it is told."""
+"""Syncing files and folders to the disk, so that a power cut takes away nothing that was confirmed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 
 def sync_log(catalog: str | os.PathLike[str]) -> None:
-    """Force the write-ahead log of a catalog in SQLite to the disk, whoever wrote to it. Where there is none, all of it
-    is in the catalog's own file, and was synced there.
+    """Force the write-ahead log of a catalog in SQLite to the disk, whoever wrote to it. Without a log all is in the
+    catalog's own file, and was synced there.
 
-    Another process may restart the log meanwhile; before it does so, it syncs the log and copies it to the catalog."""
+    Another process that restarts the log meanwhile first syncs it and copies it to the catalog."""
     with suppress(FileNotFoundError):
         sync(f"{os.fspath(catalog)}-wal")

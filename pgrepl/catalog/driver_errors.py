@@ -1,6 +1,6 @@
-"""What a catalog's driver complains of, told by SQLite's result codes (sqlite.org/rescode.html) and by SQLSTATE.
+"""Errors of a catalog's driver, told apart by SQLite's result codes (sqlite.org/rescode.html) and by SQLSTATE.
 
-Only two complaints have no code of their own. SQLITE_ERROR is one code for all that is wrong with a statement, so that
+Only two errors have no code of their own. SQLITE_ERROR is one code for all that is wrong with a statement, so that
 a missing table is known by SQLite's message; and text that is not UTF-8 is noticed by Python's sqlite3, not by SQLite.
 """
 
@@ -10,7 +10,7 @@ import sqlite3
 
 ERROR, BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, CONSTRAINT, NOTADB = 1, 5, 6, 8, 10, 11, 13, 14, 19, 26
 
-# sqlite3_errstr, by which Python 3.10 is told: its exceptions have no sqlite_errorcode yet
+# the texts of sqlite3_errstr, for Python 3.10: its exceptions have no sqlite_errorcode yet
 _TEXTS = {
     "database is locked": BUSY,
     "database table is locked": LOCKED,
@@ -29,7 +29,7 @@ _TEXTS = {
 
 
 def result_code(problem: BaseException) -> int:
-    """SQLite's primary result code; 0 of what SQLite has not said."""
+    """SQLite's primary result code; 0: the error is not SQLite's."""
     if not isinstance(problem, sqlite3.Error):
         return 0
     code: int | None = getattr(problem, "sqlite_errorcode", None)
@@ -40,24 +40,24 @@ def result_code(problem: BaseException) -> int:
 
 
 def sqlstate(problem: BaseException) -> str | None:
-    """What a PostgreSQL server has said."""
+    """The SQLSTATE of a PostgreSQL server's error."""
     found: str | None = getattr(problem, "sqlstate", None)
     return found
 
 
 def is_busy(problem: BaseException) -> bool:
-    """Another connection holds the lock of the SQLite file."""
+    """Does another connection hold the lock of the SQLite file?"""
     return result_code(problem) in (BUSY, LOCKED)
 
 
 def is_damaged(problem: BaseException) -> bool:
-    """The SQLite file is none, or it lacks a table or a column."""
+    """Is the file no SQLite database, or does it lack a table or a column?"""
     code, text = result_code(problem), first_line(problem)
     return code in (CORRUPT, NOTADB) or (code == ERROR and text.startswith(("no such table", "no such column")))
 
 
 def is_not_text(problem: BaseException) -> bool:
-    """A value, or a name in a message, is not UTF-8."""
+    """Is a value, or a name in a message, not UTF-8?"""
     return isinstance(problem, UnicodeDecodeError) or "decode to UTF-8" in first_line(problem)
 
 

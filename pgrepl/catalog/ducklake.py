@@ -1,6 +1,6 @@
 """The tables of DuckLake 1.0 in catalog.db, with the columns that DuckDB's extension gives them.
 
-Any DuckLake reader and writer works with them beside us, so that nothing is added but indexes. A row lives from
+Other DuckLake readers and writers work with them, too, so that nothing is added but indexes. A row is valid from
 `begin_snapshot` up to, but not including, `end_snapshot`.
 """
 
@@ -12,7 +12,7 @@ LAKE_VERSION = "1.0"
 
 
 def metadata(created_by: str, data_path: str) -> dict[str, str]:
-    """What ducklake_metadata says of a new catalog."""
+    """The rows of ducklake_metadata in a new catalog."""
     return {"version": LAKE_VERSION, "created_by": created_by, "data_path": data_path, "encrypted": "false"}
 
 

@@ -1,6 +1,6 @@
 """Lists of identifiers in the values of settings and options: `"$user", public` (SplitIdentifierString).
 
-What may be the name of a slot stands here, too: a setting lists slots.
+The rule for names of slots stands here, too, as a setting lists slots.
 """
 
 from __future__ import annotations

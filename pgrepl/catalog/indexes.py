@@ -43,7 +43,7 @@ def replica_identity_index(session: Session, relation: Relation) -> tables.pg_in
 
 
 def identity_or_primary_key(session: Session, relation: Relation) -> tables.pg_index | None:
-    """The index by which a subscriber finds a row (GetRelationIdentityOrPK); one that is checked later finds none."""
+    """The index by which a subscriber finds a row (GetRelationIdentityOrPK); a deferrable one does not count."""
     row = replica_identity_index(session, relation) or primary_key(session, relation)
     return row if row is not None and row.indimmediate else None
 

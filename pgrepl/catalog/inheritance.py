@@ -40,7 +40,7 @@ def link(session: Session, relid: int) -> tables.pg_inherits | None:
 
 
 def partition_ancestors(session: Session, relid: int) -> list[int]:
-    """What the partition is part of, the root last (get_partition_ancestors)."""
+    """The partition's ancestors, the root last (get_partition_ancestors)."""
     found: list[int] = []
     row = link(session, relid)
     while row is not None:

@@ -1,9 +1,9 @@
 """The modes of locks and which of them cannot be held together (lock.c, heapam.c).
 
 Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
-that brings a row with a key holds the key until it ends, and one that changes or deletes a row holds its change: who
-finds a key taken waits for that. The catalog as a whole is held by a transaction that has
-changed definitions.
+that inserts a row holds the row's keys until it ends, and one that updates or deletes a row with unique keys holds
+that change, for which a transaction waits that finds the key taken. A transaction that has changed definitions holds
+the catalog as a whole.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _RELATION_CONFLICTS = {
     8: (1, 2, 3, 4, 5, 6, 7, 8),
 }
 _ROW_CONFLICTS = {1: (4,), 2: (3, 4), 3: (2, 3, 4), 4: (1, 2, 3, 4)}
-# what who waits for a row locks in the meantime (tupleLockExtraInfo)
+# the relation mode in which a waiter for a row queues (tupleLockExtraInfo)
 TUPLE_MODES = {1: 1, 2: 2, 3: 7, 4: 8}
 EXCLUSIVE = 7  # of keys and of the catalog
 

@@ -4,11 +4,10 @@
     lock      what it holds
     waiting   what it waits for; a ticket says who came first
 
-Nothing here outlives its processes but the locks of prepared transactions, which the catalog remembers, too
-(pgrepl_prepared). What a killed process has left is taken away by who meets it, and a file that was copied along with a
-catalog is emptied. So nothing is synced to disk, and a file that is older than the machine's last start, which may be
-anything after a power cut, is thrown away. A new file has the locks of prepared transactions; without those a catalog
-without the file has no locks.
+Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
+(pgrepl_prepared). The next session removes what a killed process has left, and empties a file that was copied along
+with a catalog. So nothing is synced to disk, and a file that is older than the machine's last start, which may be
+damaged after a power cut, is deleted. A new file gets the locks of prepared transactions.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PRAGMA user_version = 1;
 """
 _FIRST_XID = 700  # as a new cluster has it, more or less
 _DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  # the file has other tables than ours
-_PATIENCE = 30.0  # seconds for the moment that somebody else writes here
+_PATIENCE = 30.0  # seconds to wait for another process that writes here
 
 
 class LockRequest(NamedTuple):
@@ -76,7 +75,7 @@ def path_of(catalog: Path) -> Path:
 
 
 class _Link(sqlite3.Connection):
-    """Says what goes wrong as statements do: the disk is full, the file is damaged."""
+    """A connection whose errors are PgErrors: the disk is full, the file is damaged."""
 
     path: Path
 
@@ -153,7 +152,7 @@ class LockTable:
         return f"{found.st_dev}:{found.st_ino} {processes.boot()}"
 
     def _keep_to_one_file(self, link: sqlite3.Connection) -> None:
-        """The locks in a copy are those of another catalog's sessions."""
+        """Empty the file if it is a copy: its locks are those of another catalog's sessions."""
         known = link.execute("SELECT identity FROM file").fetchone()
         identity = self._identity()
         if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
@@ -168,7 +167,7 @@ class LockTable:
     # --- prepared transactions --------------------------------------------------------------------------------------
 
     def _restore(self, link: sqlite3.Connection) -> None:
-        """The locks of prepared transactions."""
+        """Enter the locks of prepared transactions that the catalog remembers."""
         for holder, xid, gid, database, locks in self._remembered("holder, xid, gid, datid, locks"):
             link.execute(
                 "INSERT INTO holder (id, pid, backend, host, token, beat, database, prepared)"
@@ -181,7 +180,7 @@ class LockTable:
             )
 
     def _remembered(self, columns: str) -> list[Any]:
-        """What the catalog says of prepared transactions; an older one has no word for it."""
+        """Columns of the catalog's pgrepl_prepared; none where an older catalog has no such table."""
         catalog = sqlite3.connect(self._catalog, timeout=_PATIENCE)
         try:
             return catalog.execute(f"SELECT {columns} FROM pgrepl_prepared").fetchall()
@@ -193,16 +192,17 @@ class LockTable:
             catalog.close()
 
     def prepare(self, holder: int, name: str) -> None:
-        """The transaction is being prepared. If it dies before the catalog knows that, its locks go."""
+        """Name a transaction that is being prepared. If its process dies before the catalog's commit, its locks go."""
         self.open().execute("UPDATE holder SET prepared = ? WHERE id = ?", (name, holder))
 
-    def settle(self, holder: int) -> None:
-        """The catalog knows that it is prepared: its process may go."""
+    def finish_prepare(self, holder: int) -> None:
+        """Free a transaction of its process, once the catalog has it as prepared."""
         self.open().execute("UPDATE holder SET pid = 0, token = '' WHERE id = ?", (holder,))
         self._seen = None
 
     def claim(self, holder: int, pid: int, token: str) -> None:
-        """A process is about to end a prepared transaction. If it dies the catalog says whether the locks go."""
+        """Give a prepared transaction to the process that is about to end it. If that dies, the catalog says whether
+        the locks go."""
         self.open().execute(
             "UPDATE holder SET pid = ?, token = ?, host = ?, beat = ? WHERE id = ?",
             (pid, token, processes.machine(), processes.now(), holder),
@@ -214,7 +214,7 @@ class LockTable:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Of all who want to throw the file away one does, before any of them uses the next."""
+        """Let one process at a time delete and make the file."""
         handle = os.open(self._path.parent, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -225,7 +225,7 @@ class LockTable:
     def _begun_anew(self) -> sqlite3.Connection:
         try:
             link = self._connected()
-            if self._is_of_this_start(link):  # somebody else was faster
+            if self._is_of_this_start(link):  # another process was faster
                 return link
             link.close()
         except PgError as problem:
@@ -252,7 +252,7 @@ class LockTable:
         return Holder(cursor.lastrowid, pid, backend, database, None)
 
     def leave(self, holder: int) -> None:
-        """The transaction is over."""
+        """Remove a transaction that is over."""
         link = self.open()
         link.execute("BEGIN IMMEDIATE")
         self._remove(link, holder)
@@ -268,7 +268,7 @@ class LockTable:
         return {row[0]: Holder(*row) for row in found}
 
     def has_others(self, holder: int | None) -> bool:
-        """Does anybody else hold anything? Asked by each statement, so the answer costs next to nothing."""
+        """Does another transaction hold a lock? Each statement asks, so the answer costs next to nothing."""
         if not self.exists():
             return False
         link = self.open()
@@ -278,11 +278,11 @@ class LockTable:
         if link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is None:
             self._seen = version
             return False
-        self.bury_the_dead(holder)
+        self.remove_dead_holders(holder)
         return link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is not None
 
-    def bury_the_dead(self, holder: int | None) -> None:
-        """Take away what killed processes have left."""
+    def remove_dead_holders(self, holder: int | None) -> None:
+        """Remove the locks that killed processes have left."""
         link = self.open()
         others = link.execute(
             "SELECT id, prepared, pid, host, token, beat FROM holder WHERE id IS NOT ? AND pid <> 0", (holder,)
@@ -290,7 +290,7 @@ class LockTable:
         dead = {row[0]: row[1] for row in others if not processes.holds(*row[2:])}
         known = {row[0] for row in self._remembered("holder")} if any(dead.values()) else set()
         for each in known.intersection(dead):
-            self.settle(each)
+            self.finish_prepare(each)
         gone = [each for each in dead if each not in known]
         if gone:
             link.execute("BEGIN IMMEDIATE")
@@ -303,8 +303,8 @@ class LockTable:
     def take(
         self, holder: int, wanted: Sequence[LockRequest], level: int, ticket: int | None = None
     ) -> LockRequest | None:
-        """Take the locks one after the other. The first that cannot be had is returned, those before it are held;
-        None: all are. With a `ticket` those who wait behind it have to let it pass."""
+        """Take the locks one after the other. The first that is not granted is returned, those before it are held;
+        None: all are held. Waiters behind `ticket` are not waited for."""
         link = self.open()
         link.execute("BEGIN IMMEDIATE")
         try:
@@ -342,13 +342,13 @@ class LockTable:
         return None
 
     def _is_blocked(self, link: sqlite3.Connection, holder: int, wanted: LockRequest, ticket: int | None) -> bool:
-        if self._in_the_way(link, holder, wanted):
+        if self._conflicting_holders(link, holder, wanted):
             return True
-        # who waits longer and could have it now goes first; who holds a lock on it already need not queue
+        # a transaction that waits longer and could have it now goes first; one that holds a lock on it need not queue
         if self._held_modes(link, holder, wanted):
             return False
         return any(
-            not self._in_the_way(link, waiter.holder, waiter.wanted)
+            not self._conflicting_holders(link, waiter.holder, waiter.wanted)
             for waiter in self._waiting_for(link, wanted)
             if waiter.holder != holder
             and (ticket is None or waiter.ticket < ticket)
@@ -362,8 +362,8 @@ class LockTable:
         )
         return [row[0] for row in found]
 
-    def _in_the_way(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
-        """Who holds what cannot be held beside this."""
+    def _conflicting_holders(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
+        """The holders of locks that conflict with this one."""
         modes = conflicts(wanted.kind, wanted.mode)
         found = link.execute(
             f"SELECT DISTINCT holder FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder <> ?"
@@ -372,8 +372,8 @@ class LockTable:
         )
         return [row[0] for row in found]
 
-    def in_the_way(self, holder: int, wanted: LockRequest) -> list[int]:
-        return self._in_the_way(self.open(), holder, wanted)
+    def conflicting_holders(self, holder: int, wanted: LockRequest) -> list[int]:
+        return self._conflicting_holders(self.open(), holder, wanted)
 
     def held(self, holder: int | None = None) -> list[tuple[int, LockRequest]]:
         """All locks, or those of one holder."""
@@ -383,8 +383,8 @@ class LockTable:
         )
         return [(row[0], LockRequest(LockKind(row[1]), *row[2:])) for row in found]
 
-    def give_back(self, holder: int, level: int) -> None:
-        """A savepoint is rolled back: what was taken behind it goes."""
+    def release_after(self, holder: int, level: int) -> None:
+        """Release the locks that were taken after a savepoint, which is rolled back."""
         self.open().execute("DELETE FROM lock WHERE holder = ? AND level > ?", (holder, level))
 
     def is_held_by_others(
@@ -398,7 +398,7 @@ class LockTable:
         return found.fetchone() is not None
 
     def locked_by_others(self, holder: int | None, kind: LockKind, oid: int) -> set[int]:
-        """Rows or keys of a table."""
+        """The rows or keys of a table that other transactions have locked."""
         found = self.open().execute(
             "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (kind.value, oid, holder)
         )
@@ -407,7 +407,7 @@ class LockTable:
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     def wait(self, holder: int, wanted: LockRequest) -> int:
-        """Queue for a lock; the ticket."""
+        """Queue for a lock; returns the ticket."""
         cursor = self.open().execute(
             "INSERT INTO waiting (holder, kind, object, item, mode, since) VALUES (?, ?, ?, ?, ?, ?)",
             (holder, wanted.kind.value, wanted.object, wanted.item, wanted.mode, time.time()),
@@ -431,9 +431,9 @@ class LockTable:
         return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
 
     def blockers(self, waiter: Waiter) -> list[tuple[int, bool]]:
-        """Whom it waits for: those who hold the lock, and (True) those who came before it."""
+        """The transactions that a waiter waits for: holders of the lock, and (True) those before it in the queue."""
         link = self.open()
-        hard = self._in_the_way(link, waiter.holder, waiter.wanted)
+        hard = self._conflicting_holders(link, waiter.holder, waiter.wanted)
         if self._held_modes(link, waiter.holder, waiter.wanted):  # it does not queue
             return [(each, False) for each in hard]
         soft = [
@@ -448,7 +448,7 @@ class LockTable:
 
 
 def queue_conflict(one: LockRequest, other: LockRequest) -> bool:
-    """Whether one has to wait until the other has had its turn."""
+    """Does a request have to queue behind the other?"""
     if one.kind is LockKind.ROW:
         return TUPLE_MODES[other.mode] in conflicts(LockKind.RELATION, TUPLE_MODES[one.mode])
     return other.mode in conflicts(one.kind, one.mode)

@@ -1,7 +1,7 @@
-"""The locks of one session's transaction: taken, waited for, given back when it ends.
+"""The locks of one session's transaction: taken, waited for, released when it ends.
 
-Who waits looks again every few milliseconds. After deadlock_timeout it looks once whether those it waits for wait for
-itself (DeadLockCheck); then it is the one that gives up. lock_timeout ends a wait, and so does Ctrl-C.
+A waiter tries again every few milliseconds. After deadlock_timeout it checks once whether those it waits for wait for
+itself (DeadLockCheck); then it is the one that fails. lock_timeout ends a wait, and so does Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAGE = 65535  # rows of a page, as far as ctid can tell: offsets have 16 bits
 
 
 class Wait(Enum):
-    """What to do about a row that somebody else has locked."""
+    """What to do about a row that another transaction has locked (LockWaitPolicy)."""
 
     BLOCK = "wait"
     SKIP = "SKIP LOCKED"
@@ -36,12 +36,12 @@ class Wait(Enum):
 
 
 def _has_file(catalog: Catalog) -> bool:
-    """Who can only read has no locks."""
+    """Is there a lock table? A catalog that can only be read has none."""
     return catalog.is_sqlite and catalog.obstacle is None
 
 
 class Locks:
-    """A session's. Nothing is opened before the first lock is asked for."""
+    """The locks of a session. The lock table is opened for the first of them."""
 
     def __init__(self, session: CatalogSession) -> None:
         self._session = session
@@ -78,7 +78,7 @@ class Locks:
 
     @property
     def token(self) -> str:
-        """By which others know that the session is at work."""
+        """The token by which other processes know that the session is alive."""
         if not self._token:
             self._token = processes.new_token()
             weakref.finalize(self._session, processes.retire, self._token)
@@ -99,14 +99,14 @@ class Locks:
         return bool(objects) and self.has_others() and self.table.is_held_by_others(self._id, kind, objects, modes)
 
     def first_locked(self, oid: int, row_ids: Sequence[int]) -> int | None:
-        """The first of a table's rows that somebody else has locked, however weakly."""
+        """The first of a table's rows that another session has locked, in any mode."""
         if not row_ids:
             return None
         locked = self.table.locked_by_others(self._id, LockKind.ROW, oid)
         return next((row_id for row_id in row_ids if row_id in locked), None)
 
     def first_key(self, oid: int, keys: Iterable[LockRequest]) -> LockRequest | None:
-        """The first of a table's keys that somebody else holds."""
+        """The first of a table's keys that another session holds."""
         held = self.table.locked_by_others(self._id, LockKind.KEY, oid)
         return next((each for each in keys if each.item in held), None) if held else None
 
@@ -117,8 +117,8 @@ class Locks:
         context: Callable[[LockRequest], str] | None = None,
         blocked: Wait = Wait.BLOCK,
     ) -> tuple[list[LockRequest], bool]:
-        """Take the locks one after the other, waiting where need be; those that were skipped, and whether anything
-        was waited for. With Wait.ERROR the caller is told by `LockNotAvailable`."""
+        """Take the locks one after the other, waiting where need be. Returns those that were skipped, and whether it
+        waited. Wait.ERROR raises `LockNotAvailable`."""
         holder = self._entered()
         skipped: list[LockRequest] = []
         waited = False
@@ -142,29 +142,29 @@ class Locks:
         return skipped, waited
 
     def wait_for(self, wanted: LockRequest) -> bool:
-        """Wait until nobody has the lock, without taking it; was there anybody?"""
+        """Wait until nobody has the lock, without taking it. Whether it waited."""
         holder = self._entered()
-        if not self.table.in_the_way(holder.id, wanted):
+        if not self.table.conflicting_holders(holder.id, wanted):
             return False
-        self.wait_until(wanted, lambda ticket: not self.table.in_the_way(holder.id, wanted))
+        self.wait_until(wanted, lambda ticket: not self.table.conflicting_holders(holder.id, wanted))
         return True
 
     def is_taken(self, wanted: LockRequest, ticket: int) -> bool:
-        """Take what was waited for, if it is to be had now."""
+        """Take the lock that was waited for, if it is granted now."""
         return self.table.take(self._entered().id, [wanted], self._level, ticket) is None
 
     def _is_held(self, wanted: LockRequest) -> bool:
-        """Whether it is still in the way once the dead are buried."""
+        """Is the lock still held when killed processes have lost theirs?"""
         holder = self._entered()
-        self.table.bury_the_dead(holder.id)
+        self.table.remove_dead_holders(holder.id)
         return self.table.take(holder.id, [wanted], self._level) is not None
 
     def has_relation(self, oid: int, mode: RelationMode) -> bool:
-        """Has the transaction locked the table so already?"""
+        """Has the transaction locked the table in this mode already?"""
         return (oid, int(mode)) in self._relations
 
     def relation(self, oid: int, mode: RelationMode, *, wait: bool = True) -> bool:
-        """Lock a table; False: it is locked by somebody else and not to be waited for."""
+        """Lock a table; False: another transaction has locked it, and `wait` is False."""
         wanted = LockRequest(LockKind.RELATION, oid, 0, int(mode))
         if wait:
             self.take([wanted])
@@ -172,12 +172,13 @@ class Locks:
         return self.table.take(self._entered().id, [wanted], self._level) is None or not self._is_held(wanted)
 
     def hold_catalog(self) -> None:
-        """The transaction keeps the catalog's write lock until it ends: others that need it know whom they wait for."""
+        """Enter that the transaction keeps the catalog's write lock until it ends, so that others see whom they wait
+        for."""
         if self._table is not None:
             self.table.take(self._entered().id, [LockRequest(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
 
     def is_catalog_held(self) -> bool:
-        """Does somebody hold it for longer than a moment?"""
+        """Does another transaction keep the catalog's write lock until it ends?"""
         return self.are_held_by_others(LockKind.CATALOG, [0], [EXCLUSIVE])
 
     # --- waiting ----------------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ class Locks:
                     raise PgError("55P03", "canceling statement due to lock timeout")
                 if now - last_look >= _LOOK_FOR_DEAD:
                     last_look = now
-                    table.bury_the_dead(holder.id)
+                    table.remove_dead_holders(holder.id)
                 if not checked and now - began >= patience:
                     checked = True
                     cycle = find_deadlock(table, holder.id)
@@ -240,38 +241,38 @@ class Locks:
         return self._level
 
     def new_level(self) -> int:
-        """A savepoint is set; what was taken until then is at the level it is given."""
+        """Begin a level of locks for a savepoint; returns the level of the locks before it."""
         before, self._level = self._level, self._level + 1
         return before
 
     def back_to(self, level: int) -> None:
         self._relations = {key: since for key, since in self._relations.items() if since <= level}
         if self.holder is not None:
-            self.table.give_back(self.holder.id, level)
+            self.table.release_after(self.holder.id, level)
 
     def restore(self) -> None:
-        """A session begins: prepared transactions have locks, also where the file has been lost."""
+        """Make a lost lock table anew when a session begins, if prepared transactions have locks."""
         if self._table is not None and not self._table.exists():
             if self._session.link.execute("SELECT 1 FROM pgrepl_prepared LIMIT 1"):
                 self._table.open()
 
     def hand_over(self, name: str) -> Holder:
-        """The transaction that it is at work on prepares another: that has its locks from now on."""
+        """Give the locks to a prepared transaction, which the running transaction writes down."""
         holder = self.entered
         self.table.prepare(holder.id, name)
         self.holder = None
         self._session.transaction.undo.append(lambda: self.table.leave(holder.id))
-        self._session.on_commit(lambda: self.table.settle(holder.id))
+        self._session.on_commit(lambda: self.table.finish_prepare(holder.id))
         return holder
 
     def detach(self) -> None:
-        """The transaction is prepared: it keeps its locks without the session."""
+        """Leave the locks to the transaction, which is prepared, without the session."""
         if self.holder is not None:
-            self.table.settle(self.holder.id)
+            self.table.finish_prepare(self.holder.id)
             self.holder = None
 
     def release(self) -> None:
-        """The transaction is over."""
+        """Release all locks at the end of the transaction."""
         self._level = 0
         self._relations = {}
         if self.holder is not None:
@@ -287,15 +288,15 @@ class Locks:
 
 
 class LockNotAvailable(Exception):
-    """A lock is not to be had at once."""
+    """A lock that Wait.ERROR asked for is not available."""
 
     def __init__(self, wanted: LockRequest) -> None:
         self.wanted = wanted
 
 
 def shown(wanted: LockRequest, holders: dict[int, Holder], blocker: int, database: int) -> tuple[str, str]:
-    """A lock that is waited for, as PostgreSQL has it: rows and keys by the transaction that holds them
-    (DescribeLockTag)."""
+    """The mode and object of a lock that is waited for, in PostgreSQL's words: a row or key is its holder's
+    transaction (DescribeLockTag)."""
     if wanted.kind is LockKind.RELATION:
         return MODE_NAMES[wanted.mode], f"relation {wanted.object} of database {database}"
     other = holders.get(blocker)
@@ -303,7 +304,7 @@ def shown(wanted: LockRequest, holders: dict[int, Holder], blocker: int, databas
 
 
 def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
-    """The circle of waits that a holder is part of: each waiter with whom it waits for; empty: there is none."""
+    """The cycle of waits that a holder is part of, as pairs of a waiter and the holder it waits for."""
     waiting = {waiter.holder: waiter for waiter in table.waiters()}
 
     def follow(current: int, path: list[tuple[Waiter, int]], seen: set[int]) -> list[tuple[Waiter, int]]:

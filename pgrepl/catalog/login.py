@@ -1,4 +1,4 @@
-"""Connecting: is the role allowed in, and with which settings (as InitPostgres and process_settings do)."""
+"""Admission of a role to a database, and the settings that a session begins with (InitPostgres, process_settings)."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def admit_to_database(session: CatalogSession, role: tables.pg_authid, database:
 def apply_settings(
     session: system_settings.Starting, role: tables.pg_authid, database: tables.pg_database, startup: Mapping[str, str]
 ) -> None:
-    """Later ones win: ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE, the client's
-    own."""
+    """Apply the settings of ALTER SYSTEM, ALTER ROLE ALL, ALTER DATABASE, ALTER ROLE, ALTER ROLE … IN DATABASE and the
+    client, in this order: the last one wins."""
     settings = session.settings
     settings.set_identity(role.oid, role.rolname)
     system_settings.start(session)
@@ -67,7 +67,7 @@ def apply_settings(
 
 
 def apply_stored_settings(session: system_settings.Starting, role: int, database: int) -> None:
-    """Those of ALTER ROLE and ALTER DATABASE (process_settings)."""
+    """Apply the settings of ALTER ROLE and ALTER DATABASE (process_settings)."""
     for setdatabase, setrole, source in (
         (0, 0, "global"),
         (database, 0, "database"),

@@ -1,4 +1,4 @@
-"""Bringing a catalog that an older pgrepl made to the present format, when it is opened."""
+"""Migration of a catalog that an older pgrepl made, when it is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def migrate(link: CatalogConnection, data_path: str) -> None:
-    """One transaction; of several that come at once the first does it."""
+    """Migrate the catalog in one transaction; of several processes the first does it."""
     link.begin(write=True)
     version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
     if version == 1:
@@ -33,7 +33,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
 
 
 def _remember_publishers(link: CatalogConnection) -> None:
-    """Format 5 knows the publisher of each subscription; which of the older ones' it is, a worker finds out."""
+    """Format 5 has the publisher of each subscription. A worker fills in the publishers of older subscriptions."""
     link.execute(
         "INSERT INTO pgrepl_publisher (subid, system_identifier) SELECT oid, '' FROM pg_subscription"
         " WHERE oid NOT IN (SELECT subid FROM pgrepl_publisher)"
@@ -41,8 +41,8 @@ def _remember_publishers(link: CatalogConnection) -> None:
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
-    """Format 1 knew definitions, but no rows. What DuckLake has to know of them is written when a session first looks
-    (lake_schema_version is NULL)."""
+    """Format 1 had definitions, but no lake. The first session writes DuckLake's rows (lake_schema_version is
+    NULL)."""
     for table, column in (
         ("pg_namespace", "schema_id"),
         ("pg_class", "table_id"),

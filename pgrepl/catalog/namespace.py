@@ -1,4 +1,4 @@
-"""Schemas: finding them, and the search path (PostgreSQL's namespace.c)."""
+"""Look-ups of schemas, and the search path (PostgreSQL's namespace.c)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | 
 
 
 def schema_by_name(session: CatalogSession, name: str, location: int | None = None) -> tables.pg_namespace:
-    """As get_namespace_oid: no privilege is asked for."""
+    """The schema, whatever privileges the role has (get_namespace_oid)."""
     row = schema_or_none(session, name)
     if row is None:
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
@@ -42,11 +42,11 @@ def schema_name(session: CatalogSession, oid: int) -> str:
     return str(row.nspname)
 
 
-TEMPORARY = "pg_temp"  # what each session calls its own
+TEMPORARY = "pg_temp"  # each session's name for its own temporary schema
 
 
 def temporary_schema(session: CatalogSession) -> int:
-    """The session's schema for temporary relations; 0: it has none yet, or what made it was rolled back."""
+    """The session's schema for temporary relations; 0: it has none yet, or its creation was rolled back."""
     oid = session.temporary_schema
     return oid if oid and schema_row(session, oid) is not None else 0
 
@@ -59,7 +59,8 @@ def is_temporary(name: str) -> bool:
 def explicit_schema(
     session: CatalogSession, name: str, *, missing_ok: bool = False, location: int | None = None
 ) -> int:
-    """A schema someone named: it must exist, the role needs USAGE (LookupExplicitNamespace). 0: missing, and fine."""
+    """The schema of that name, which must exist and grant the role USAGE (LookupExplicitNamespace). 0: missing, and
+    `missing_ok`."""
     from pgrepl.catalog.acl import ObjectKind, check_privilege
 
     if name == TEMPORARY and (own := temporary_schema(session)):
@@ -81,7 +82,7 @@ def _listed(session: CatalogSession) -> list[str]:
 
 
 def _named_schemas(session: CatalogSession) -> list[int]:
-    """The schemas of search_path that exist and may be used, pg_catalog only if it is written there."""
+    """The schemas of search_path that exist and may be used, pg_catalog only if search_path names it."""
     key = ("search_path", session.settings.get("search_path"), session.role)
     known = session.derived.get(key)
     if known is not None:
@@ -106,8 +107,8 @@ def _named_schemas(session: CatalogSession) -> list[int]:
 
 
 def search_path(session: CatalogSession) -> list[int]:
-    """Where an unqualified name is looked for, in order: pg_catalog first unless it is listed, and before it the
-    temporary relations unless they are."""
+    """The schemas in which an unqualified name is looked up, in order: first the temporary schema, then pg_catalog,
+    unless search_path names them."""
     named = _named_schemas(session)
     path = named if CATALOG_NAMESPACE in named else [CATALOG_NAMESPACE, *named]
     own = temporary_schema(session)
@@ -121,7 +122,7 @@ def current_schemas(session: CatalogSession, implicit: bool) -> list[str]:
 
 
 def creation_schema(session: CatalogSession, *, location: int | None = None) -> int:
-    """Where an unqualified new object goes: the first schema of search_path that exists."""
+    """The schema of a new object with an unqualified name: the first of search_path that exists."""
     named = _named_schemas(session)
     if not named:
         raise PgError("3F000", "no schema has been selected to create in", location=location)

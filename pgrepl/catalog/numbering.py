@@ -1,4 +1,4 @@
-"""The numbers a transaction gives out: object identifiers, snapshots (which are the LSNs), and DuckLake's own ids.
+"""The numbers that a transaction gives out: OIDs, snapshots (which are the LSNs), and DuckLake's own ids.
 
 OIDs come from one counter of the instance, kept when the transaction commits; what a session has given out it does not
 give again even if that transaction was rolled back. Each statement that changes something replication asks about is one
@@ -12,7 +12,7 @@ reader knows; `commit_extra_info` is JSON of ours, absent when there is nothing 
 * `"messages": [[transactional, prefix, content in base64, database], …]`: logical messages;
 * `"order": [[table, row id, …], …]`: its changes in the order in which they were made, where that is not the order in
   which they are found: by the OIDs of the tables, each row once;
-* what else `note` was told about the statement (which tables were truncated, which origin it came from).
+* what `note` adds about the statement (the tables that it truncated, its replication origin).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog import lake, recovery
+from pgrepl.catalog import recovery
 from pgrepl.catalog.context import Block, CatalogSession
+from pgrepl.catalog.definition_changes import DefinitionChanges
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Defining(CatalogSession, Protocol):
-    """A session whose definitions other readers of the lake are to see, and theirs it."""
+    """A session that writes its definitions into the lake, and adopts those of other writers."""
 
     @property
     def origin(self) -> Origin | None: ...
@@ -44,8 +45,8 @@ class Defining(CatalogSession, Protocol):
 
 
 @frozen
-class Now:
-    """The catalog as a transaction finds it."""
+class CatalogState:
+    """The state of the catalog when a transaction reads it first."""
 
     definitions: tuple[object, ...]  # differs when somebody has changed a definition
     snapshot: int | None  # the newest
@@ -57,7 +58,7 @@ class Now:
 
     @property
     def is_behind(self) -> bool:
-        """Do the system tables agree with an older version of DuckLake's definitions than there is?"""
+        """Have other writers of the lake changed definitions that the system tables do not show yet?"""
         return self.adopted_version != self.schema_version
 
 
@@ -67,7 +68,7 @@ _NOW = (
     " FROM pgrepl_instance i LEFT JOIN ducklake_snapshot s"
     " ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
 )
-# What other programs define in a lake without another schema_version. In PostgreSQL every commit counts as a change.
+# Definitions of other programs that do not raise schema_version. In PostgreSQL every commit counts as a change.
 _OPTIONS = (
     "(SELECT group_concat(key || '=' || value || '@' || coalesce(scope || scope_id, ''), ' ') FROM ducklake_metadata)"
 )
@@ -77,9 +78,17 @@ _INLINED = (
 
 
 class _Statement:
-    """What the running statement has done to the lake so far."""
+    """The running statement's changes of the lake so far."""
 
-    __slots__ = ("altered", "changes", "extra", "next_catalog_id", "next_file_id", "schema_changed", "touched")
+    __slots__ = (
+        "altered",
+        "changes",
+        "definition_changes",
+        "extra",
+        "next_catalog_id",
+        "next_file_id",
+        "schema_changed",
+    )
 
     def __init__(self) -> None:
         self.changes: list[str] = []
@@ -88,7 +97,7 @@ class _Statement:
         self.altered: list[int] = []  # DuckLake tables whose columns or name changed
         self.next_catalog_id: int | None = None
         self.next_file_id: int | None = None
-        self.touched = lake.Touched()
+        self.definition_changes = DefinitionChanges()
 
 
 class Numbering:
@@ -103,13 +112,13 @@ class Numbering:
         self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
-        self._now: Now | None = None  # until the transaction makes a snapshot
+        self._state: CatalogState | None = None  # until the transaction makes a snapshot
         self.has_defined = False  # this transaction has changed what other sessions remember
 
     # --- what there is --------------------------------------------------------------------------------------------
 
-    def look(self) -> Now:
-        """Ask the catalog anew."""
+    def read_state(self) -> CatalogState:
+        """Read the catalog's state anew."""
         link = self._session.link
         options, inlined = (_OPTIONS, _INLINED) if link.is_sqlite else ("NULL", "NULL")
         question = _NOW.format(options=options, inlined=inlined)
@@ -117,11 +126,11 @@ class Numbering:
         if snapshot is None and not standby:
             raise self._without_snapshots()
         adopted = definitions[-1]
-        self._now = Now(tuple(definitions), snapshot, catalog_id, file_id, version, adopted, bool(standby))
-        return self._now
+        self._state = CatalogState(tuple(definitions), snapshot, catalog_id, file_id, version, adopted, bool(standby))
+        return self._state
 
-    def defines(self) -> None:
-        """Who remembers definitions has to read them again."""
+    def invalidate(self) -> None:
+        """Have the sessions that remember definitions read them again after the commit (CacheInvalidate…)."""
         self.has_defined = True
 
     # --- object identifiers ---------------------------------------------------------------------------------------
@@ -137,8 +146,8 @@ class Numbering:
         return oid
 
     def store_oids(self) -> None:
-        """Before the commit. Changes of definitions are counted here, for other sessions to notice; in PostgreSQL all
-        changes are."""
+        """Store the OID counter before the commit, and count a change of definitions, for other sessions to notice; in
+        PostgreSQL every change counts."""
         link = self._session.link
         if self._oids_taken:
             link.execute("UPDATE pgrepl_instance SET next_oid = ?, change_count = change_count + 1", (self._next_oid,))
@@ -157,14 +166,14 @@ class Numbering:
         last = self.committed_snapshot()
         if self._transaction.is_writing:
             self._last = last
-        elif self._transaction.aside is not None:
-            last = max(last, self._transaction.aside.last_snapshot)
+        elif self._transaction.pending is not None:
+            last = max(last, self._transaction.pending.last_snapshot)
         return last
 
     def committed_snapshot(self) -> int:
-        """The catalog's last one as the transaction sees it, without what it keeps aside."""
+        """The catalog's last snapshot as the transaction sees it, without its pending changes."""
         self._transaction.require_read()
-        snapshot = (self._now or self.look()).snapshot
+        snapshot = (self._state or self.read_state()).snapshot
         if snapshot is None:
             raise self._without_snapshots()
         return snapshot
@@ -183,59 +192,59 @@ class Numbering:
                 self._group = self._made
         return self._made
 
-    def snapshot_aside(self) -> int:
-        """The same, by the transaction's own counting: the catalog numbers it anew at the commit."""
+    def pending_snapshot(self) -> int:
+        """The snapshot of the running statement's pending changes, which the commit numbers anew."""
         if self._made is None:
             self._made = self.last_snapshot() + 1
         return self._made
 
     def is_settled(self, snapshot: int) -> bool:
-        """Will the running transaction write nothing more of this snapshot?"""
+        """Is the snapshot complete: will the running transaction add nothing to it?"""
         transaction = self._transaction
-        return transaction.aside is None and not transaction.collects and snapshot != self._made
+        return transaction.pending is None and not transaction.collects and snapshot != self._made
 
     def catch_up(self) -> None:
-        """Others have committed since: what the running statement keeps aside comes behind that."""
-        if self._made is not None and self._transaction.aside is not None:
+        """Number the running statement's pending snapshot behind those that others have committed since."""
+        if self._made is not None and self._transaction.pending is not None:
             self._made = max(self._made, self.committed_snapshot() + 1)
 
     @property
     def first_snapshot(self) -> int | None:
-        """The first that this transaction has made."""
+        """The first snapshot that this transaction has made."""
         return self._first
 
     # --- what DuckLake's readers are told -------------------------------------------------------------------------
 
     @property
-    def touched(self) -> lake.Touched:
+    def definition_changes(self) -> DefinitionChanges:
         """The relations and schemas whose definition the running statement has changed."""
-        return self._here.touched
+        return self._here.definition_changes
 
     def note_change(self, change: str) -> None:
-        """A word for `changes_made`, such as `inserted_into_table:7`; an unknown one makes catalogs unreadable."""
+        """Add a word to `changes_made`, such as `inserted_into_table:7`; an unknown one makes catalogs unreadable."""
         if change not in self._here.changes:
             self._here.changes.append(change)
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The words that were noted of the running statement."""
+        """The running statement's words for `changes_made`."""
         return tuple(self._here.changes)
 
     def note(self, key: str, value: Any) -> None:
-        """Something for `commit_extra_info`; lists are put together."""
+        """Add an entry to `commit_extra_info`; lists are joined."""
         extra = self._here.extra
         if isinstance(value, list) and key in extra:
             value = extra[key] + [v for v in value if v not in extra[key]]
         extra[key] = value
 
     def note_message(self, *, transactional: bool, prefix: str, content: bytes, database: int) -> None:
-        """A logical message, for `commit_extra_info`."""
+        """Add a logical message to `commit_extra_info`."""
         self.snapshot()
         text = b64encode(content).decode("ascii")
         self._here.extra.setdefault("messages", []).append([transactional, prefix, text, database])
 
     def note_definition(self, table: int | None = None) -> None:
-        """What readers know of definitions is out of date: of this DuckLake table, too."""
+        """Raise `schema_version`, by which DuckLake's readers notice new definitions; of this table, too."""
         self.snapshot()
         self._here.schema_changed = True
         if table is not None and table not in self._here.altered:
@@ -252,7 +261,7 @@ class Numbering:
         return self._previous("schema_version") + self._here.schema_changed
 
     def next_catalog_id(self) -> int:
-        """For a DuckLake schema, table, view or column mapping."""
+        """The id of a new DuckLake schema, table, view or column mapping."""
         here = self._here
         if here.next_catalog_id is None:
             here.next_catalog_id = self._previous("next_catalog_id")
@@ -260,11 +269,11 @@ class Numbering:
         return here.next_catalog_id - 1
 
     def is_new(self, catalog_id: int) -> bool:
-        """Has the running statement given it out?"""
+        """Has the running statement given out this id?"""
         return self._here.next_catalog_id is not None and catalog_id >= self._previous("next_catalog_id")
 
     def next_file_id(self, count: int = 1) -> int:
-        """For a data or delete file; of several the first."""
+        """The id of a new data or delete file; of several the first."""
         here = self._here
         if here.next_file_id is None:
             here.next_file_id = self._previous("next_file_id")
@@ -273,7 +282,7 @@ class Numbering:
 
     def _previous(self, column: str) -> int:
         snapshot = self.snapshot()
-        now = self._now
+        now = self._state
         if now is not None and now.snapshot == snapshot - 1:
             return int(getattr(now, column))
         link = self._session.link
@@ -281,16 +290,16 @@ class Numbering:
         return int(link.execute(sql, (snapshot - 1,))[0][0])
 
     def store_snapshot(self) -> None:
-        """The statement is done."""
-        if self.touched:
+        """Write the statement's snapshot, if it has made one, at its end."""
+        if self.definition_changes:
             self._session.define_in_lake()
         made = self._made
         if made is None:
             return
         here = self._here
         if self._transaction.collects or not self._transaction.is_writing:
-            assert self._transaction.aside is not None, "who makes a snapshot without the lock keeps something aside"
-            self._transaction.aside.end_statement(made, here.extra)
+            assert self._transaction.pending is not None, "a snapshot without the write lock has pending changes"
+            self._transaction.pending.end_statement(made, here.extra)
             self._made = None
             self._here = _Statement()
             return
@@ -321,17 +330,17 @@ class Numbering:
                     [(made, version, table) for table in here.altered],
                 )
         self._last = made
-        self._made = self._now = None
+        self._made = self._state = None
         self._here = _Statement()
 
     def begin_group(self) -> None:
-        """What comes is another transaction for who reads what changed; all of them commit together."""
+        """Begin another transaction for readers of changes, though both commit together."""
         self.close_group()
         self._group = None
         self._grouped = False
 
     def close_group(self) -> None:
-        """Before the commit: the transaction's last snapshot says so."""
+        """Mark the transaction's last snapshot as such, before the commit."""
         if not self._grouped or self._group is None:
             return
         first, last = self._group, self.last_snapshot()
@@ -348,7 +357,7 @@ class Numbering:
 
     @contextmanager
     def _extra(self, snapshot: int) -> Iterator[dict[str, Any]]:
-        """What a snapshot's commit_extra_info says, to be changed."""
+        """A snapshot's commit_extra_info, which the caller changes."""
         import json
 
         link = self._session.link
@@ -366,11 +375,11 @@ class Numbering:
     # --- what others have defined in the lake ---------------------------------------------------------------------
 
     def lake_is_new(self) -> bool:
-        """Does DuckLake know of no definition yet, because the catalog is from before there was a lake?"""
+        """Was the catalog made without a lake (format 1), so that DuckLake has no definitions yet?"""
         return self._session.link.execute("SELECT lake_schema_version FROM pgrepl_instance")[0][0] is None
 
     def adopt(self) -> None:
-        """Bring the system tables in line."""
+        """Bring the system tables in line with DuckLake's definitions."""
         link = self._session.link
         if not self.lake_is_new():
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (?)", (self.snapshot(),))
@@ -380,11 +389,11 @@ class Numbering:
             "UPDATE pgrepl_instance SET lake_schema_version ="
             " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1)"
         )
-        self._now = None
+        self._state = None
 
     @contextmanager
     def adopting(self, snapshot: int) -> Iterator[None]:
-        """What somebody did at a snapshot is written down as of then."""
+        """Write versions of definitions as of another writer's snapshot."""
         self._made = snapshot
         try:
             yield
@@ -403,15 +412,15 @@ class Numbering:
         self._first = self._group = None
         self._grouped = False
         self._oids_taken = self.has_defined = False
-        self._now = None
+        self._state = None
 
     def begin_replay(self) -> None:
-        """What was numbered aside gets its numbers from the catalog now."""
+        """Number the pending snapshots by the catalog from now on."""
         self._last = self._first = None
 
     def rolled_back_to_savepoint(self) -> None:
-        """Snapshots behind it are undone; OIDs given behind it are not given again."""
-        self._last = self._made = self._now = None
+        """Forget the snapshots behind the savepoint. OIDs given out behind it are not given out again."""
+        self._last = self._made = self._state = None
         self._here = _Statement()
 
 
@@ -424,7 +433,7 @@ def _json(extra: dict[str, Any]) -> str | None:
 
 
 def current_lsn(session: CatalogSession) -> int:
-    """The end of what has been written: what comes next will have this LSN (pg_current_wal_lsn)."""
+    """The LSN of the next snapshot (pg_current_wal_lsn)."""
     transaction = session.transaction
     numbering = transaction.numbering
     return (numbering.last_snapshot() if transaction.is_writing else numbering.committed_snapshot()) + 1

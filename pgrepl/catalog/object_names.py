@@ -1,6 +1,6 @@
-"""Names of catalog objects for the reg* types (`'t'::regclass`), and what row types consist of.
+"""Names of catalog objects for the reg* types (`'t'::regclass`), and the fields of row types.
 
-What a name means is the business of a higher floor, which the session asks.
+The session's hooks resolve the names (query/system).
 """
 
 from __future__ import annotations

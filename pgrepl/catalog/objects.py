@@ -1,4 +1,4 @@
-"""What messages call an object: `table t`, `column a of table t`, `publication p` (getObjectDescription)."""
+"""Descriptions of objects in messages: `table t`, `column a of table t`, `publication p` (getObjectDescription)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RELATION_KINDS = {
 
 
 def describe_object(session: Session, address: ObjectAddress) -> str:
-    """The object as messages name it; it must exist."""
+    """The description of an object that must exist."""
     text = describe_object_or_none(session, address)
     if text is None:
         raise PgError("XX000", f"cache lookup failed for object {address.objid} of class {address.classid}")
@@ -69,7 +69,7 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
 
 
 def _type(session: Session, oid: int) -> str:
-    """The row type of a table, or a type of PostgreSQL's."""
+    """The description of a table's row type, or of one of PostgreSQL's types."""
     from pgrepl.types.names import format_type
 
     row = one(session, tables.pg_class, datid=session.database.oid, reltype=oid)

@@ -1,8 +1,8 @@
 """Opening catalog.db: one SQL database, in SQLite by default, in PostgreSQL when several machines share it.
 
-The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one looks at it
-before it touches it: a file that is not ours, is newer, cut short or not writable is named in one sentence and left as
-it is.
+The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one checks the
+file before it uses it: one that is not ours, is newer, cut short or not writable is an error of one sentence, and is
+left as it is.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
 
-_BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is heard between two of them
+_BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is noticed between two of them
 
 
 def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db", *, data_path: str | None = None) -> Catalog:
-    """Open the catalog, and make it if there is none. `data_path` says where a new one has the files of its tables, if
-    not beside it."""
+    """Open the catalog, and make it if there is none. `data_path` is the folder for the files of a new catalog's
+    tables, if not beside it."""
     text = os.fspath(path_or_url)
     where = None if data_path is None else _data_path(data_path)
     if "://" in text:
@@ -45,7 +45,7 @@ def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db", *, data_pat
 
 
 def _data_path(text: str) -> str:
-    """As DuckLake has it: absolute, with a slash at its end."""
+    """The path as DuckLake keeps it: absolute, with a slash at its end."""
     whole = text if "://" in text else os.path.abspath(text)
     return whole if whole.endswith("/") else f"{whole}/"
 
@@ -67,7 +67,7 @@ def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
 
 
 def _reachable(path: Path, name: str) -> Catalog:
-    """The catalog to be written, or only to be read if something stands in the way of that."""
+    """The catalog, read-only if an obstacle keeps pgrepl from writing it."""
     found = read_only.obstacle(path)
     if found is None:
         catalog = sqlite_catalog(path, name)
@@ -89,8 +89,8 @@ def _reachable(path: Path, name: str) -> Catalog:
 
 
 def _is_connected(path: Path, name: str) -> bool:
-    """Whether this process has connections to the file. Then it must not be opened and closed beside SQLite: that
-    takes the locks of all of them away (POSIX), and another program that writes takes itself for the only one."""
+    """Has this process connections to the file? Then it must not open and close the file beside SQLite: that would
+    release the locks of all connections (POSIX), and another program could write at the same time."""
     try:
         return is_connected(path)
     except OSError as problem:  # a link that leads nowhere, or in circles
@@ -106,8 +106,8 @@ def _version(catalog: Catalog) -> int:
 
 
 def _follow_data(catalog: Catalog, wanted: str | None) -> None:
-    """A catalog that was moved or copied takes the files that came along, or those in a folder that is named for it.
-    One that cannot be written uses them all the same."""
+    """Point a catalog that was moved or copied to the files beside it, or to those in the folder that --data-path
+    names. A read-only one uses them, too, without remembering it."""
     link = catalog.connect()
     try:
         before = catalog.data_path
@@ -140,7 +140,7 @@ def _check_data_path(catalog: Catalog, wanted: str | None) -> None:
 
 
 def sqlite_catalog(path: Path, name: str, reader: Callable[[], sqlite3.Connection] | None = None) -> Catalog:
-    """`reader` connects instead, where the file cannot be written."""
+    """A catalog in SQLite; `reader` connects to one that cannot be written."""
     file = os.path.abspath(path)
 
     def open_driver() -> sqlite3.Connection:
@@ -162,7 +162,7 @@ def sqlite_catalog(path: Path, name: str, reader: Callable[[], sqlite3.Connectio
 
 
 def _create_file(path: Path, name: str, data_path: str) -> None:
-    """Make the catalog aside and link it into place whole: who looks meanwhile sees none or all of it."""
+    """Make the catalog under another name and link it into place when it is complete."""
     from pgrepl.catalog import bootstrap
 
     owner = DataFolder(data_path, os.path.realpath(path), 0).other_owner(data_folder.local_mark(data_path))
@@ -197,7 +197,7 @@ def place_file(draft: Path, path: Path) -> None:
     try:
         os.link(draft, path)
     except FileExistsError:
-        return  # somebody else was faster: theirs it is
+        return  # another process was faster: its catalog stays
     except OSError as problem:
         if problem.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
@@ -206,7 +206,8 @@ def place_file(draft: Path, path: Path) -> None:
 
 
 def _check_file(path: Path, name: str) -> int:
-    """Judge the file by its first hundred bytes, without opening it as a database; which format it has."""
+    """The catalog's format, from the file's first hundred bytes, without opening it as a database; FATAL if it is no
+    catalog."""
     if path.is_dir():
         raise fatal("58P01", f'could not open catalog "{name}": Is a directory')
     if not path.is_file():  # a FIFO, whose reader would wait for a writer

@@ -1,4 +1,4 @@
-"""What a value must satisfy beyond its type: check hooks as in PostgreSQL's variable.c.
+"""Check hooks of settings, for what a value must satisfy beyond its type (PostgreSQL's variable.c).
 
 Each returns the value to keep and an extra (of a role its OID).
 """
@@ -28,7 +28,7 @@ _ORDERS = {"ymd": "YMD", "dmy": "DMY", "mdy": "MDY", "us": "MDY"}
 
 
 def _date_word(word: str) -> tuple[str | None, str | None] | None:
-    """The style or the order a key word stands for."""
+    """The style or the order that a key word stands for."""
     word = word.lower()
     if word in _STYLES:
         return _STYLES[word], None
@@ -44,7 +44,7 @@ def _date_word(word: str) -> tuple[str | None, str | None] | None:
 
 
 def check_datestyle(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
-    """`ISO, MDY`: a style, an order, or both; what is not said stays."""
+    """`ISO, MDY`: a style, an order, or both; the other stays as it is (check_datestyle)."""
     text = str(value)
     words = split_identifiers(text)
     if words is None:
@@ -207,7 +207,7 @@ def check_client_encoding(session: CatalogSession, name: str, value: Value) -> t
 
 
 def check_name(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
-    """application_name: cut to an identifier's length, without anything but printable ASCII."""
+    """application_name: cut to an identifier's length, in printable ASCII (check_application_name)."""
     raw = truncate(str(value), session.report).encode()
     return "".join(chr(b) if 32 <= b <= 126 else f"\\x{b:02x}" for b in raw), None
 
@@ -347,8 +347,9 @@ _MAY_COME = {
 }
 
 
-def foretold(key: str, text: str, problem: PgError) -> str | None:
-    """What to say of a value that is not good now but may be when a session begins with it; None: it never is."""
+def notice_of_missing(key: str, text: str, problem: PgError) -> str | None:
+    """The NOTICE about an object that a setting names, which may exist when a session begins with it (PGC_S_TEST);
+    None: the value is an error."""
     what = _MAY_COME.get(key)
     if what is None:
         return None
@@ -369,7 +370,7 @@ def check_standby_slots(session: CatalogSession, name: str, value: Value) -> tup
 
 
 def _only(wanted: bool) -> Check:
-    """Of a setting whose other value would change what statements do, and does not here."""
+    """A check of a setting with one supported value: the other would change what statements do in PostgreSQL."""
 
     def check(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
         if value is not wanted:

@@ -1,4 +1,4 @@
-"""From the text of a setting to its value: booleans, enumerations, numbers with units and ranges (guc.c)."""
+"""Parsing of a setting's text: booleans, enumerations, numbers with units and ranges (guc.c)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgrepl.types.letters import LETTER, NAME_PART
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
-# words an enumeration takes though it does not list them
+# hidden values of enumerations, and what they stand for
 _ENUM_ALIASES: dict[str, dict[str, str]] = {
     "client_min_messages": {"debug": "debug2", "info": "info"},
     "log_min_messages": {"debug": "debug2"},
@@ -30,7 +30,7 @@ _SIMPLE = LETTER + NAME_PART + "*"
 
 
 def check_custom_name(name: str) -> None:
-    """A name that is no parameter's may still be a custom one, `a.b` (assignable_custom_variable_name)."""
+    """An error unless the name is a custom parameter's, `a.b` (assignable_custom_variable_name)."""
     if "." not in name:
         raise unrecognized(name)
     if not re.match(rf"{_SIMPLE}(\.{_SIMPLE})+\Z", name):

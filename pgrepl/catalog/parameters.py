@@ -1,8 +1,8 @@
 """The configuration parameters: names, types, units, ranges, defaults as PostgreSQL 17 has them (guc_tables.c).
 
 `data/settings.json` holds one parameter a line: those that change something here, with a description, and without one
-those that are accepted, so that scripts made for PostgreSQL run. PostgreSQL's others, which steer what only its server
-has, are unknown. Values are bool, int, float or str in the base unit.
+those that are accepted, so that scripts made for PostgreSQL run. PostgreSQL's other parameters, which control what only
+its server has, are unknown. Values are bool, int, float or str in the base unit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _lines() -> dict[str, list[Any]]:
 
 @cache
 def find(name: str) -> Parameter | None:
-    """The parameter of that name in any case, or None."""
+    """The parameter of that name, in upper or lower case, or None."""
     line = _lines().get(ascii_lower(name))
     if line is None:
         return None
@@ -87,7 +87,7 @@ def find(name: str) -> Parameter | None:
 
 
 def all_parameters() -> list[Parameter]:
-    """Those that SHOW ALL shows, in its order."""
+    """The parameters that SHOW ALL shows, in its order."""
     found = [find(key) for key in sorted(_lines()) if key not in NO_SHOW_ALL]
     return [parameter for parameter in found if parameter is not None]
 
@@ -104,7 +104,7 @@ def unrecognized(name: str) -> PgError:
 
 
 def show(parameter: Parameter, value: Value) -> str:
-    """As SHOW prints it: in the largest unit that divides it (ShowGUCOption)."""
+    """The value as SHOW prints it, in the largest unit that divides it (ShowGUCOption)."""
     if parameter.vartype in ("integer", "real") and parameter.unit is not None and isinstance(value, (int, float)):
         if value > 0:
             return _with_unit(value, parameter.unit)
@@ -112,7 +112,7 @@ def show(parameter: Parameter, value: Value) -> str:
 
 
 def raw(parameter: Parameter, value: Value) -> str:
-    """As pg_settings.setting has it: without unit."""
+    """The value as pg_settings.setting has it, without unit."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, int):

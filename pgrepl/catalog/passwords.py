@@ -1,6 +1,6 @@
-"""Passwords of roles: what pg_authid keeps of them, and whether one is right (crypt.c, scram-common.c).
+"""Passwords of roles: their stored form, and checking one against it (crypt.c, scram-common.c).
 
-Kept is a SCRAM-SHA-256 verifier, or PostgreSQL's MD5 form where password_encryption asks for it; never the password.
+pg_authid has a SCRAM-SHA-256 verifier, or PostgreSQL's MD5 form if password_encryption says so; never the password.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCRAM = re.compile(r"SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44
 
 
 def encrypt_password(method: str, role: str, password: str, iterations: int = 4096) -> str:
-    """What to store for a new password; one that is in a stored form already is taken as it is."""
+    """The stored form of a new password; a text that is in a stored form already stays as it is."""
     if is_md5(password) or _scram_parts(password) is not None:
         return password
     if method == "md5":
@@ -69,7 +69,7 @@ def _hmac(key: bytes, message: bytes) -> bytes:
 
 
 def _prepared(password: str) -> bytes:
-    """SASLprep, or the password as it is where that does not apply (pg_saslprep)."""
+    """The password after SASLprep, or as it is where SASLprep does not apply (pg_saslprep)."""
     if password.isascii():
         return password.encode()
     mapped = "".join(" " if stringprep.in_table_c12(c) else c for c in password if not stringprep.in_table_b1(c))

@@ -1,10 +1,10 @@
-"""Whether a process that says in a catalog that it is at work is still there.
+"""Whether a worker or transaction that stands in a catalog is still alive.
 
-A process of this machine is looked for; its start tells it from another that got the same number later. Of a process
-on another machine, or in another container, only its last sign of life is known. Within a process each worker has a
-token of its own, which is retired when it has finished, however that came about; the token names the process.
+A process of this machine is looked up by its PID and its start time, as another may get the same PID later. Of a
+process on another machine, or in another container, only its last heartbeat is known. Within a process each worker has
+a token of its own, which is retired when the worker ends; the token names the process.
 
-What users see as a worker's PID is the number that the kernel gave its thread: a worker that begins anew has a new one.
+The PID that users see of a worker is its thread's number in the kernel: a worker that begins anew has a new one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from contextlib import suppress
 from functools import cache
 
 SILENCE = 60.0  # seconds after which a process elsewhere counts as gone
-SIGN_OF_LIFE = 10.0  # seconds between two of ours
-_STUCK = 600.0  # and one here that lives, but has not given back what it should have
-_LONGEST = 86400.0  # what one on another machine holds without a sign of life
+SIGN_OF_LIFE = 10.0  # seconds between two heartbeats
+_STUCK = 600.0  # seconds without a heartbeat after which a worker of a living process here counts as gone
+_LONGEST = 86400.0  # seconds that a transaction on another machine keeps its locks
 
 _at_work: set[str] = set()  # the tokens of this process
 
@@ -35,20 +35,20 @@ def now() -> float:
 
 
 def worker_pid() -> int:
-    """Of the running thread, where the kernel numbers threads as processes; that of the first is the process's."""
+    """The running thread's number in the kernel (of the first thread the process's), on other systems the process's."""
     return threading.get_native_id() if sys.platform == "linux" else os.getpid()
 
 
 @cache
 def boot() -> str:
-    """By which one start of the machine differs from another; empty where nobody says."""
+    """The id of the machine's last start; empty: the system has none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     return ""
 
 
 def new_token() -> str:
-    """For a worker of this process, from now until it is retired."""
+    """A token for a worker of this process, valid until it is retired."""
     token = f"{_started(os.getpid())}.{secrets.token_hex(8)}.{os.getpid()}"
     _at_work.add(token)
     return token
@@ -59,18 +59,18 @@ def retire(token: str) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Is there a process with this number on this machine?"""
+    """Is there a process with this PID on this machine?"""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's
+        pass  # another user's
     return True
 
 
 def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
-    """Is the worker alive that left these with the catalog?"""
+    """Is the worker alive whose row in the catalog has these values? `beat` is its last heartbeat."""
     silent = now() - beat
     if host != machine():
         return silent < SILENCE
@@ -83,7 +83,7 @@ def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
 
 
 def holds(pid: int, host: str, token: str, since: float) -> bool:
-    """The same of who gives no sign of life while nothing happens, such as an open transaction."""
+    """Is the transaction's process alive? A transaction has no heartbeat; `since` is its start."""
     if host != machine():
         return now() - since < _LONGEST
     if pid == os.getpid():
@@ -92,7 +92,7 @@ def holds(pid: int, host: str, token: str, since: float) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty where nobody says."""
+    """The start of a process, in the kernel's ticks; empty: not known."""
     with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()[19].decode()
     return ""

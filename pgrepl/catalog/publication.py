@@ -1,4 +1,4 @@
-"""Publications as they stand in the catalog: their members, and which relations they publish (pg_publication.c).
+"""Look-ups of publications: their members, and the relations that they publish (pg_publication.c).
 
 A publication names tables and schemas; what it publishes follows from partition trees and publish_via_partition_root.
 With it a partitioned table is published as itself, without it as its leaves.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PublicationPart(Enum):
-    """What stands for a partitioned table (PublicationPartOpt)."""
+    """The relations that stand for a partitioned table (PublicationPartOpt)."""
 
     ROOT = "itself"
     LEAF = "its leaves"
@@ -95,7 +95,7 @@ def publication_relations(session: Session, pubid: int, part: PublicationPart) -
 
 
 def partition_option(session: Session, relid: int, part: PublicationPart) -> list[int]:
-    """What stands for the relation (GetPubPartitionOptionRelations)."""
+    """The relation itself, its leaves, or both (GetPubPartitionOptionRelations)."""
     relation = relation_or_none(session, relid)
     if relation is None or relation.kind != "p" or part is PublicationPart.ROOT:
         return [relid]
@@ -107,12 +107,12 @@ def partition_option(session: Session, relid: int, part: PublicationPart) -> lis
 
 
 def is_publishable(relation: Relation) -> bool:
-    """As is_publishable_class."""
+    """Is it a permanent table of a user? (is_publishable_class)"""
     return relation.kind in "rp" and relation.persistence == "p" and relation.oid >= FIRST_NORMAL_OID
 
 
 def all_tables_relations(session: Session, via_root: bool) -> list[int]:
-    """What FOR ALL TABLES publishes (GetAllTablesPublicationRelations)."""
+    """The relations that FOR ALL TABLES publishes (GetAllTablesPublicationRelations)."""
     plain, partitioned = [], []
     for row in rows(session, tables.pg_class, datid=session.database.oid):
         if row.relpersistence != "p" or (row.relispartition and via_root):
@@ -125,7 +125,7 @@ def all_tables_relations(session: Session, via_root: bool) -> list[int]:
 
 
 def schema_relations(session: Session, schema: int, part: PublicationPart) -> list[int]:
-    """What TABLES IN SCHEMA publishes of one schema (GetSchemaPublicationRelations)."""
+    """The relations of a schema that TABLES IN SCHEMA publishes (GetSchemaPublicationRelations)."""
     found: list[int] = []
     for row in rows(session, tables.pg_class, datid=session.database.oid, relnamespace=schema):
         if row.relpersistence != "p":

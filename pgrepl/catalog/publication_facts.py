@@ -1,4 +1,4 @@
-r"""What a publication is, for whoever shows it: `\dRp`, `describe --json`, a dump and the query of ECHO_HIDDEN."""
+r"""The facts of a publication that `\dRp`, `describe --json`, a dump and the query of ECHO_HIDDEN show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PublicationFacts:
 
 
 def publication_facts(session: Session, name: str | None = None) -> list[PublicationFacts]:
-    """The publications of the database by name; or the one of this name."""
+    """The publications of the database, or the one of this name, by name."""
     named = {} if name is None else {"pubname": name}
     found = rows(session, tables.pg_publication, datid=session.database.oid, **named)
     return sorted((_publication(row) for row in found), key=lambda each: each.name)
@@ -78,7 +78,7 @@ def published_names(session: Session, publication: PublicationFacts) -> list[str
 
 
 def publications_of_table(session: Session, table: Relation) -> list[tuple[str, MemberTable | None]]:
-    """The publications that name the table (with what they say of it), its schema, or all tables."""
+    """The publications that name the table (with column list and row filter), its schema, or all tables."""
     named: list[tuple[str, MemberTable | None]] = [
         (publication_name(session, row.prpubid), _member(table, row))
         for row in rows(session, tables.pg_publication_rel, prrelid=table.oid)

@@ -1,11 +1,11 @@
 """Reading a catalog that cannot be written: its file or folder is protected, its file system is read-only, or its disk
 is full.
 
-SQLite wants to make two files beside a catalog before it reads it (`-wal`, `-shm`). Where it cannot:
+SQLite makes two files beside a catalog before it reads it (`-wal`, `-shm`). Where it cannot:
 
-    somebody else has them open, or they are left over     they are read as they are, and what others commit is seen
-    there is no log, or nothing in it                      the catalog's file is all there is, and nobody changes it
-    there is a log that nobody has open                    a copy of both is read, in the folder for temporary files
+    another process has them open, or left them over     they are read as they are, and commits of others are seen
+    there is no log, or an empty one                     the catalog's file is read as one that does not change
+    there is a log that no process has open              a copy of both is read, in the folder for temporary files
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ FULL = Obstacle("53100", os.strerror(errno.ENOSPC))
 
 
 def obstacle(path: Path) -> Obstacle | None:
-    """What keeps SQLite from writing to the file and beside it, as far as that shows without trying."""
+    """The permissions or the mount that keep SQLite from writing the file and beside it; None: there is no such
+    obstacle."""
     folder = path.resolve().parent
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         return None
@@ -59,14 +60,14 @@ def is_full(path: Path) -> bool:
 
 @frozen
 class ReadOnlyAccess:
-    """How to connect to a catalog in order to read it, and what to do when all is done."""
+    """How to connect to a catalog in order to read it, and how to clean up at the end."""
 
     connect: Callable[[], sqlite3.Connection]
     close: Callable[[], None]
 
 
 def reader(path: Path) -> ReadOnlyAccess:
-    """sqlite3.Error or OSError if it cannot be read either."""
+    """Read-only access to the catalog; sqlite3.Error or OSError if it cannot be read either."""
     live = f"file:{quote(str(path))}?mode=ro"
     try:
         with closing(_connected(live)) as tried:

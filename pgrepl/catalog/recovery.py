@@ -1,8 +1,8 @@
 """Recovery: an instance that follows another (a standby) is read-only until it is promoted.
 
-Where PostgreSQL has a file `standby.signal`, the catalog has a row in pgrepl_setting. Every session looks at it again
-when somebody else has changed the catalog, so that a promotion is noticed by those that are connected. Who replays
-what the primary has done (`session.replays`) may write.
+Where PostgreSQL has a file `standby.signal`, the catalog has a row in pgrepl_setting. Every session reads it again
+after another session's commit, so that connected sessions notice a promotion. The session that replays the primary's
+changes (`session.replays`) may write.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
 
 
 def is_standby(link: CatalogConnection) -> bool:
-    """As the catalog says now."""
+    """Does the catalog say so now?"""
     return bool(link.execute("SELECT 1 FROM pgrepl_setting WHERE name = ?", (STANDBY,)))
 
 
@@ -36,5 +36,5 @@ def refuse_in_recovery(session: CatalogSession, what: str) -> None:
 
 
 def control_functions_refused() -> PgError:
-    """Who asks for the position of a log that is only replayed."""
+    """The error of functions that ask for the end of WAL, which a standby only replays."""
     return PgError("55000", "recovery is in progress", hint="WAL control functions cannot be executed during recovery.")

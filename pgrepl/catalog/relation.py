@@ -72,7 +72,7 @@ class Relation:
 
     @property
     def columns(self) -> tuple[Attribute, ...]:
-        """The columns that are there."""
+        """The columns that are not dropped."""
         return tuple([a for a in self.attributes if not a.dropped])
 
     def attribute(self, name: str) -> Attribute | None:
@@ -88,12 +88,12 @@ class Relation:
 
     @property
     def is_system(self) -> bool:
-        """As IsCatalogRelationOid together with information_schema: made by initdb."""
+        """Is it one of initdb's? (IsCatalogRelationOid, and information_schema)"""
         return self.oid < FIRST_NORMAL_OID
 
     @property
     def is_catalog(self) -> bool:
-        """As IsSystemClass: users cannot change it."""
+        """Is it a system catalog, which users cannot change? (IsSystemClass)"""
         return self.is_system and self.namespace != INFORMATION_SCHEMA
 
     @property
@@ -115,7 +115,7 @@ def relation(session: CatalogSession, oid: int) -> Relation:
 def relations_named(
     session: CatalogSession, name: str | None = None, namespace: int | None = None
 ) -> list[tables.pg_class]:
-    """The rows of pg_class of this database: all, or those of a name, of a schema."""
+    """The rows of pg_class in this database, or those with a name or of a schema."""
     wanted: dict[str, object] = {"datid": session.database.oid}
     if name is not None:
         wanted["relname"] = name
@@ -237,7 +237,7 @@ def _from_system(found: SystemRelation) -> Relation:
 
 
 def range_var(parts: Sequence[str]) -> RangeVar:
-    """A name in its parts as a relation's (makeRangeVarFromNameList)."""
+    """A relation's name from its parts (makeRangeVarFromNameList)."""
     from pgrepl.sql.nodes import RangeVar
 
     if len(parts) > 3:
@@ -251,7 +251,7 @@ def range_var(parts: Sequence[str]) -> RangeVar:
 
 
 def oid_in_schema(session: CatalogSession, namespace: int, name: str) -> int | None:
-    """As get_relname_relid."""
+    """The OID of the relation with this name in a schema (get_relname_relid)."""
     if may_be_system(namespace, name):
         schema = "pg_catalog" if namespace == CATALOG_NAMESPACE else "information_schema"
         found = session.system_relations().by_name(schema, name)
@@ -270,7 +270,7 @@ def find_relation(session: CatalogSession, name: RangeVar, missing_ok: bool) -> 
 
 
 def find_relation(session: CatalogSession, name: RangeVar, missing_ok: bool = False) -> Relation | None:
-    """The relation of that name, along the search path or in its schema (RangeVarGetRelid)."""
+    """The relation of that name, in its schema or along the search path (RangeVarGetRelid)."""
     oid = find_relation_oid(session, name, missing_ok)
     if oid is None:
         return None
@@ -311,7 +311,7 @@ def _find_oid(session: CatalogSession, name: RangeVar, missing_ok: bool) -> int 
 
 
 def relation_is_visible(session: CatalogSession, found: Relation) -> bool:
-    """Would its bare name find it? (RelationIsVisible)"""
+    """Does its unqualified name find it? (RelationIsVisible)"""
     for namespace in search_path(session):
         if namespace == found.namespace:
             return True
@@ -321,7 +321,7 @@ def relation_is_visible(session: CatalogSession, found: Relation) -> bool:
 
 
 def display_name(session: CatalogSession, found: Relation) -> str:
-    """The quoted name, with its schema if the bare name would not find it (regclassout, getRelationDescription)."""
+    """The quoted name, with the schema if the unqualified name does not find it (regclassout)."""
     from pgrepl.sql.quote import quote_identifier, quote_qualified
 
     if relation_is_visible(session, found):

@@ -1,4 +1,4 @@
-"""The kinds of relations in messages."""
+"""The kinds of relations (pg_class.relkind) in messages."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PLURALS = {
 
 
 def not_supported(kind: str) -> str:
-    """The DETAIL of a command that cannot work on such a relation (errdetail_relkind_not_supported)."""
+    """The DETAIL of a statement that does not work on such a relation (errdetail_relkind_not_supported)."""
     return f"This operation is not supported for {PLURALS[kind]}."
 
 
 def open_table(session: Session, name: RangeVar) -> Relation:
-    """The relation of that name; indexes and composite types cannot be opened as one. The error that there is none has
-    no place in the text (table_openrv)."""
+    """The relation of that name, which is no index or composite type (table_openrv). The error for a missing one has no
+    position."""
     found = find_relation(session, replace(name, location=-1))
     if found.kind in "iIc":
         raise PgError("42809", f'cannot open relation "{found.name}"', detail=not_supported(found.kind))

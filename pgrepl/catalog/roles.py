@@ -1,4 +1,4 @@
-"""Roles: finding them, and who may act as whom (PostgreSQL's acl.c)."""
+"""Look-ups of roles and their memberships (PostgreSQL's acl.c)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.utility import RoleSpec
 
 Role: TypeAlias = tables.pg_authid
-PUBLIC = 0  # the grantee that is everybody
+PUBLIC = 0  # the grantee that stands for all roles
 
 
 def roles(session: CatalogSession) -> list[tables.pg_authid]:
@@ -79,7 +79,7 @@ def is_superuser(session: CatalogSession, role: int | None = None) -> bool:
 
 
 def has_attribute(session: CatalogSession, role: int, column: str) -> bool:
-    """An attribute such as rolcreaterole; a superuser has them all."""
+    """Has the role an attribute such as rolcreaterole? A superuser has them all."""
     row = role_row(session, role)
     return row is not None and bool(row.rolsuper or getattr(row, column))
 
@@ -87,7 +87,7 @@ def has_attribute(session: CatalogSession, role: int, column: str) -> bool:
 def _walk(
     session: CatalogSession, role: int, option: str | None, admin_of: int | None = None
 ) -> tuple[list[int], int | None]:
-    """All roles `role` is in, itself first, over memberships that carry the option (roles_is_member_of).
+    """All roles that `role` is a member of, itself first, over memberships with the option (roles_is_member_of).
 
     With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
     """
@@ -121,7 +121,7 @@ def inherited_roles(session: CatalogSession, role: int) -> frozenset[int]:
 
 
 def inherited_in_order(session: CatalogSession, role: int) -> list[int]:
-    """The same, the role itself first, then by distance."""
+    """The role itself, then the roles whose privileges it has without SET ROLE, nearest first."""
     return _walk(session, role, "inherit_option")[0]
 
 
@@ -156,7 +156,7 @@ def is_admin_of_role(session: CatalogSession, member: int, role: int) -> bool:
 
 
 def has_admin_privs_of_role(session: CatalogSession, member: int, role: int) -> bool:
-    """The same without SET ROLE: only inherited ADMIN OPTION counts."""
+    """May `member` grant `role` without SET ROLE? Only inherited ADMIN OPTION counts."""
     return is_superuser(session, member) or select_best_admin(session, member, role) is not None
 
 

@@ -1,4 +1,4 @@
-"""Row security: whether a role sees of a table only what policies allow. There are no policies, so that is nothing."""
+"""Row security. There are no policies, so that a role to which it applies sees no row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def is_active(session: Session, found: Relation, role: int | None = None) -> bool:
-    """As check_enable_rls: not for the owner, unless forced, nor for who may bypass it."""
+    """Does row security apply to the role (the current one)? Not to the owner, unless forced, nor to a role with
+    BYPASSRLS (check_enable_rls)."""
     if not found.row_security:
         return False
     who = session.role if role is None else role
@@ -25,7 +26,7 @@ def is_active(session: Session, found: Relation, role: int | None = None) -> boo
 
 
 def hides_rows(session: Session, found: Relation, role: int) -> bool:
-    """Whether a query of this role finds no row; an error with row_security = off."""
+    """Does row security hide all rows from the role? An error with row_security = off."""
     if not is_active(session, found, role):
         return False
     if not session.settings.value("row_security"):

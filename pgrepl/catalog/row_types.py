@@ -1,4 +1,4 @@
-"""Named row types: the type of a relation's rows, which a column may have, too."""
+"""Named row types: the types of relations' rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
-    """The relation whose row type this is."""
+    """The relation that has this row type."""
     found = builtin.type_by_oid(typoid)
     if found is not None:
         return relation(session, found.relid) if found.relid else None
@@ -24,7 +24,7 @@ def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
 
 
 def row_type(session: CatalogSession, typoid: int) -> RowType | None:
-    """What values of the type consist of; None: it is no named row type."""
+    """The fields of a named row type; None: the type is none."""
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
     if known is None:

@@ -1,8 +1,8 @@
-"""Where sequences stand, and what a session has got from them.
+"""Positions of sequences, and the values that a session has got from them (currval, lastval).
 
-nextval and setval move a sequence for good: a rollback leaves it where it was moved to, so that no number is given out
-twice. ALTER SEQUENCE and RESTART IDENTITY belong to their transaction, and so does every move behind them: PostgreSQL
-gives the sequence a new file there (RelationSetNewRelfilenumber), and a rollback returns to the old file as it was.
+nextval and setval move a sequence for good: a rollback does not undo them, so that no number is given out twice.
+ALTER SEQUENCE and RESTART IDENTITY belong to their transaction, and so does every move after them: PostgreSQL gives
+the sequence a new file there (RelationSetNewRelfilenumber), and a rollback returns to the old file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Position(NamedTuple):
 
 
 class _Undo(NamedTuple):
-    """An action in a transaction's list for a rollback. Gone from its place: the rollback has reached it."""
+    """An action in a transaction's list for a rollback. A rollback that has done it has removed it from its place."""
 
     actions: list[Callable[[], None]]
     place: int
@@ -43,18 +43,18 @@ class _Undo(NamedTuple):
 
 
 class _NewFile(NamedTuple):
-    """ALTER SEQUENCE or RESTART IDENTITY."""
+    """A new file for the sequence, by ALTER SEQUENCE or RESTART IDENTITY."""
 
     undo: _Undo
 
 
 @dataclass
 class Used:
-    """What a session knows of sequences."""
+    """A session's use of sequences."""
 
     values: dict[int, int] = field(default_factory=dict)  # currval
     last: int | None = None  # lastval's sequence
-    actions: list[Callable[[], None]] | None = None  # the transaction that the two below are about
+    actions: list[Callable[[], None]] | None = None  # `undo` of the transaction that the two below are about
     steps: dict[int, list[_Position | _NewFile]] = field(default_factory=dict)
     undos: dict[int, _Undo] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ def used(session: Session) -> Used:
 
 
 def discard(session: Session) -> None:
-    """DISCARD SEQUENCES: currval and lastval begin anew."""
+    """Forget currval and lastval (DISCARD SEQUENCES)."""
     mine = used(session)
     mine.values.clear()
     mine.last = None
@@ -75,8 +75,8 @@ def discard(session: Session) -> None:
 
 def move(session: Session, oid: int, value: int, is_called: bool) -> None:
     """Move a sequence; a rollback does not undo this (the WAL record of nextval belongs to no transaction). A
-    transaction that keeps its row changes aside moves it beside itself, at once."""
-    if session.transaction.keeps_aside:
+    transaction with pending changes moves it at once, on the session's second connection."""
+    if session.transaction.keeps_pending:
         _set(session.beside.write(), oid, value, is_called)
         session.forget(pg_sequence)
         return
@@ -92,17 +92,17 @@ def move(session: Session, oid: int, value: int, is_called: bool) -> None:
 
 
 def take_back_moves(session: Session) -> None:
-    """A rollback of the running transaction takes back its moves, too: it holds the lock, so nobody has seen a number
-    that they gave out."""
+    """Have a rollback of the running transaction undo its moves, too: it holds the write lock, so that nobody has seen
+    the numbers."""
     mine = used(session)
     mine.steps.clear()
     mine.undos.clear()
 
 
 def position(session: Session, oid: int) -> pg_sequence | None:
-    """The sequence's row, as it is to be moved on."""
+    """The sequence's newest row, for nextval and setval."""
     transaction = session.transaction
-    return one(session.beside.write() if transaction.keeps_aside else session, pg_sequence, seqrelid=oid)
+    return one(session.beside.write() if transaction.keeps_pending else session, pg_sequence, seqrelid=oid)
 
 
 def _set(session: Session, oid: int, value: int, is_called: bool) -> None:
@@ -112,14 +112,14 @@ def _set(session: Session, oid: int, value: int, is_called: bool) -> None:
         remember(session, pg_sequence, row._replace(last_value=value, is_called=is_called), seqrelid=oid)
 
 
-def begin_file(session: Session, oid: int) -> None:
-    """ALTER SEQUENCE and RESTART IDENTITY say this before they change the sequence."""
+def new_relfilenumber(session: Session, oid: int) -> None:
+    """Bind later moves to the transaction; called before ALTER SEQUENCE and RESTART IDENTITY change the sequence."""
     _, steps = _steps(session, oid)
     steps.append(_NewFile(_on_rollback(session, oid)))
 
 
 def _steps(session: Session, oid: int) -> tuple[Used, list[_Position | _NewFile]]:
-    """What the running transaction has done to a sequence."""
+    """The running transaction's moves of a sequence."""
     mine = used(session)
     if mine.actions is not session.transaction.undo:
         mine.actions = session.transaction.undo
@@ -135,7 +135,7 @@ def _on_rollback(session: Session, oid: int) -> _Undo:
 
 
 def _return(session: Session, oid: int) -> None:
-    """After a rollback: the sequence stands where it was left in the newest file that is still there."""
+    """Set the sequence, after a rollback, to its last position in the newest file that is left."""
     _, steps = _steps(session, oid)
     for place, step in enumerate(steps):
         if isinstance(step, _NewFile) and not step.undo.is_open():

@@ -1,4 +1,4 @@
-"""Which columns sequences belong to: those of serial columns (AUTO), those of identity columns (INTERNAL)."""
+"""Sequences that belong to columns: of serial columns (AUTO) and of identity columns (INTERNAL)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import relation, relation_or_none
-from pgrepl.catalog.sequence_positions import begin_file
+from pgrepl.catalog.sequence_positions import new_relfilenumber
 from pgrepl.catalog.tables import pg_depend, pg_sequence
 from pgrepl.errors import PgError
 
@@ -65,7 +65,7 @@ def identity_sequence(session: Session, relid: int, attnum: int) -> int:
 
 
 def check_sequences_owner(session: Session, relids: Iterable[int]) -> None:
-    """Who restarts the sequences of tables' columns must own them (ExecuteTruncateGuts)."""
+    """An error unless the role owns the sequences of the tables' columns (ExecuteTruncateGuts)."""
     for relid in relids:
         for oid, _, _ in sequences_of(session, relid):
             sequence = relation(session, oid)
@@ -73,9 +73,9 @@ def check_sequences_owner(session: Session, relids: Iterable[int]) -> None:
 
 
 def restart_sequences(session: Session, relids: Iterable[int]) -> None:
-    """The sequences of the tables' columns begin anew."""
+    """Restart the sequences of the tables' columns (RESTART IDENTITY)."""
     for relid in relids:
         for oid, _, _ in sequences_of(session, relid):
             start = sequence_row(session, oid).seqstart
-            begin_file(session, oid)
+            new_relfilenumber(session, oid)
             store.update(session, pg_sequence, {"seqrelid": oid}, last_value=start, is_called=False)

@@ -1,8 +1,8 @@
 """A session: one role in one database, with its settings, its transaction and what it remembers of the catalog.
 
 It is made of three parts. The *connection* to the catalog has the transaction, which several sessions may share. The
-*identity* says which database and which role. The *view* is what is seen of the catalog, now or at a past snapshot,
-and what is remembered of it.
+*identity* is the database and the role. The *view* is the catalog now or at a past snapshot, and what the session
+remembers of it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from pgrepl.types.text import TextStyle
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
-# client_min_messages from the chattiest; INFO is always sent
+# client_min_messages, the level with most messages first; INFO is always sent
 _LOUDNESS = {
     "DEBUG5": 0, "DEBUG4": 1, "DEBUG3": 2, "DEBUG2": 3, "DEBUG1": 4, "DEBUG": 4, "LOG": 5, "INFO": 6, "NOTICE": 7,
     "WARNING": 8, "ERROR": 9,
 }  # fmt: skip
 
 
-# what else is derived: from files and tables of the lake
+# keys of `derived` that are made from files and tables of the lake
 _OF_WORK = frozenset({"counted", "files", "files_checked", "source_names"})
-_SLICE = 0.05  # seconds between two looks at who has the catalog's lock
+_SLICE = 0.05  # seconds between two attempts at the catalog's lock
 
-# what relations, search paths and the reach of roles are derived from
+# the tables from which relations, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
         "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "ducklake_column",
@@ -52,28 +52,28 @@ _SOURCES = frozenset(
 
 
 class SessionOrigin(Origin, Protocol):
-    """An origin that moves with the session's commits."""
+    """A replication origin whose position the session's commits move."""
 
     def advance(self, session: Session) -> None:
-        """Before a commit: its position moves with what is written."""
+        """Write the origin's position into the transaction, before its commit."""
 
 
 @frozen
 class Hooks:
-    """What a session needs of the floors above the catalog. Whoever opens it fills them in (pgrepl/backend.py); each
-    imports what it needs when it is first called."""
+    """Functions of the rooms above the catalog that a session calls. pgrepl/backend.py fills them in; each imports what
+    it needs when it is first called."""
 
     define_in_lake: Callable[[Session], None]
     adopt_from_lake: Callable[[Session], None]
     system_relations: Callable[[], SystemRelations]
     system_rows: Callable[[Session, SystemRelation], Iterable[tuple[Any, ...]]]
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
-    object_oid: Callable[[Session, int, str], int]  # what a text means for a reg* type
+    object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]
 
 
 class SessionConnection:
-    """A connection to the catalog, and what happens on it."""
+    """A connection to the catalog, with its transaction."""
 
     def __init__(self, catalog: Catalog, owner: Session) -> None:
         self.catalog = catalog
@@ -92,7 +92,7 @@ class SessionConnection:
 
 @dataclass(slots=True)
 class SessionIdentity:
-    """Who is where."""
+    """The database and the role of a session."""
 
     database: int = 0  # OID; 0 until the role has been let in
     authenticated_user: int = 0
@@ -101,19 +101,19 @@ class SessionIdentity:
 
 @dataclass(eq=False)
 class SessionView:
-    """What a session sees of the catalog."""
+    """The state of the catalog that a session sees, and what it remembers of it."""
 
     as_of: int | None = None  # the snapshot; None: as it is now
-    memory: dict[str, dict[Any, list[SystemRow]]] = field(default_factory=dict)  # store.py: what was read of each table
+    memory: dict[str, dict[Any, list[SystemRow]]] = field(default_factory=dict)  # rows of each table, for store.py
     derived: dict[Any, Any] = field(default_factory=dict)  # relations and the like, made from several tables
 
 
 class Session:
-    """What PostgreSQL calls a backend."""
+    """A session, as one of PostgreSQL's backends has it."""
 
     origin: SessionOrigin | None = None
-    client: CopyClient | None = None  # whom COPY FROM STDIN and COPY TO STDOUT speak with
-    streams = False  # whether the client takes results in portions, and so need not wait for all rows
+    client: CopyClient | None = None  # for COPY FROM STDIN and COPY TO STDOUT
+    streams = False  # does the client take results in portions?
     rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
     replays = False  # it does on a standby what the primary has done, and so may write there
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
@@ -128,7 +128,7 @@ class Session:
         view: SessionView | None = None,
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
-        """On a connection of another session, or on one of its own to the catalog."""
+        """A session on another session's connection, or on a new one to the catalog."""
         self.hooks = hooks
         self._connection = (
             connection if isinstance(connection, SessionConnection) else SessionConnection(connection, self)
@@ -144,7 +144,7 @@ class Session:
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
-        """Let a client in, whose start-up packet has the settings; FATAL errors as PostgreSQL's."""
+        """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""
         from pgrepl.catalog import login
 
         try:
@@ -164,8 +164,8 @@ class Session:
             raise
 
     def elsewhere(self, database: int, role: int, *, apart: bool = False, catalog: Catalog | None = None) -> Session:
-        """What another database or role sees, without connecting there: in the running transaction, or `apart` from it
-        on a connection of its own, which the caller closes; with `catalog` in another instance."""
+        """A session of another database or role, without a login: in the running transaction, or `apart` from it on a
+        connection of its own, which the caller closes; with `catalog` in another instance."""
         apart = apart or catalog is not None
         connection = (catalog or self.catalog) if apart else self._connection
         view = SessionView() if apart else SessionView(memory=self.memory)
@@ -175,9 +175,9 @@ class Session:
         return other
 
     def at(self, snapshot: int, database: int | None = None) -> Session:
-        """The same transaction's view of the catalog as it was at a past snapshot; only to look."""
+        """A read-only session in the same transaction that sees the catalog as of a past snapshot."""
         database = database or self.database_oid
-        if self.as_of is None and self.transaction.is_as_at(snapshot):
+        if self.as_of is None and self.transaction.has_definitions_of(snapshot):
             return self.elsewhere(database, self.role)
         there = SessionIdentity(database, self.role)
         past = Session(self.hooks, self._connection, there, SessionView(as_of=snapshot), self.on_report)
@@ -214,7 +214,7 @@ class Session:
 
     @property
     def derived(self) -> dict[Any, Any]:
-        """What is made from several tables. What others have changed before the running statement is not in it."""
+        """What is made from several tables, as of the running statement."""
         if self.transaction.in_statement:
             self.transaction.require_read()
         return self._view.derived
@@ -255,13 +255,13 @@ class Session:
         self._identity.authenticated_user = role
 
     def act_as(self, role: int) -> int:
-        """Work with another role's privileges, as SetUserIdAndSecContext; returns what to give back."""
+        """Work with another role's privileges (SetUserIdAndSecContext); returns the role to return to."""
         before, self._identity.acting = self._identity.acting, role
         return before
 
     @property
     def lock_timeout(self) -> float:
-        """How long a writer waits for another: lock_timeout where the user has set it."""
+        """How long to wait for the catalog's write lock: lock_timeout, but not longer than LOCK_TIMEOUT."""
         from pgrepl.catalog.connection import LOCK_TIMEOUT
 
         wanted = int(self.settings.value("lock_timeout"))
@@ -280,24 +280,24 @@ class Session:
         context: str | None = None,
         location: int = -1,
     ) -> None:
-        """Say something to the client; the SQLSTATE goes by the severity unless it is given."""
+        """Send a message to the client. The SQLSTATE follows from the severity unless it is given."""
         sqlstate = sqlstate or _SEVERITY_SQLSTATE.get(severity, "00000")
         position = location + 1 if location >= 0 else None
         self.report(Report(severity, sqlstate, message, detail, hint, context, position))
 
     def report(self, report: Report) -> None:
-        """Send a report, unless client_min_messages keeps it quiet."""
+        """Send a report, unless client_min_messages suppresses it."""
         severity = report.severity
         if severity == "INFO" or _LOUDNESS[severity] >= _LOUDNESS[self.settings.get("client_min_messages").upper()]:
             # clients are not told which of the five DEBUGs it is
             self.on_report(replace(report, severity="DEBUG") if severity.startswith("DEBUG") else report)
 
     def on_commit(self, action: Callable[[], None]) -> None:
-        """Do this when the transaction has committed."""
+        """Call `action` when the transaction has committed."""
         self.transaction.callbacks.append(action)
 
     def advance_origin(self) -> None:
-        """Before a commit: where what is written comes from knows that it is here."""
+        """Write the replication origin's position into the transaction, before its commit."""
         if self.origin is not None:
             self.origin.advance(self)
 
@@ -325,14 +325,14 @@ class Session:
             lookup=ObjectNames(self),
         )
 
-    # --- what floors above know -----------------------------------------------------------------------------------
+    # --- hooks into the rooms above -------------------------------------------------------------------------------
 
     def define_in_lake(self) -> None:
-        """DuckLake's rows follow what the running statement has defined so far (lake.py)."""
+        """Bring DuckLake's rows in line with the definitions that the running statement has changed so far."""
         self.hooks.define_in_lake(self)
 
     def adopt_from_lake(self) -> None:
-        """The system tables follow what others have defined in the lake."""
+        """Bring the system tables in line with what other programs have defined in the lake."""
         self.hooks.adopt_from_lake(self)
 
     def system_relations(self) -> SystemRelations:
@@ -340,7 +340,7 @@ class Session:
         return self.hooks.system_relations()
 
     def object_oid(self, typoid: int, text: str) -> int:
-        """The object that a text means for a reg* type."""
+        """The OID of the object that a text means for a reg* type."""
         return self.hooks.object_oid(self, typoid, text)
 
     def object_name(self, typoid: int, oid: int) -> str:
@@ -349,15 +349,15 @@ class Session:
     # --- memory ---------------------------------------------------------------------------------------------------
 
     def forget(self, table: type[SystemRow]) -> None:
-        """A table was written: what is remembered of it is stale."""
+        """Forget the rows of a table, which was written."""
         self.memory.pop(table.__name__, None)
         if not tables.is_work(table.__name__):
-            self.transaction.numbering.defines()
+            self.transaction.numbering.invalidate()
         if table.__name__ in _SOURCES:
             self._forget_derived()
 
     def forget_work(self) -> None:
-        """Others have committed, but changed no definition."""
+        """Forget rows that are no definitions: others have committed, but changed no definition."""
         for name in [name for name in self.memory if tables.is_work(name)]:
             del self.memory[name]
         for view in self._connection.views:
@@ -386,7 +386,7 @@ class Session:
 
 class Beside:
     """A session's second connection, for what does not belong to its transaction: the newest version of a row that
-    somebody else has changed, the next number of a sequence."""
+    another session has changed, the next number of a sequence."""
 
     def __init__(self, session: Session) -> None:
         self._owner = session
@@ -402,7 +402,7 @@ class Beside:
 
     @contextmanager
     def newest(self) -> Iterator[Session]:
-        """The catalog as it is now, to look at."""
+        """A session that reads the catalog as it is now."""
         beside = self._opened()
         beside.transaction.begin_statement()
         try:
@@ -412,7 +412,7 @@ class Beside:
             beside.transaction.end_statement()
 
     def write(self) -> Session:
-        """To write at once; it is committed when the owner's statement ends or has to wait for somebody."""
+        """A session that writes at once. It commits when the owner's statement ends or has to wait for a lock."""
         beside = self._opened()
         if not self._writes:
             beside.transaction.begin_statement(writes=True)
@@ -427,8 +427,8 @@ class Beside:
             self._owner.forget_all()
 
     def wait_for_writers(self) -> None:
-        """Wait for the statements that hold the catalog's lock for their own length: they have not seen the locks that
-        the owner has just taken. A transaction that holds it for longer has its locks in the lock table."""
+        """Wait for statements that hold the catalog's lock only until they end: they have not seen the locks that the
+        owner has just taken. A transaction that keeps the lock has its locks in the lock table."""
         if self._owner.transaction.is_writing:
             return
         self.end()

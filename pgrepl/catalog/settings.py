@@ -1,8 +1,7 @@
 """The settings of a session: SET, SET LOCAL, RESET and SHOW, undone when their transaction is (guc.c).
 
-Two maps hold what differs from the defaults: what counts now, and what will count when the transaction has committed
-(without SET LOCAL). Both are replaced when something is set, never changed, so that a transaction or a savepoint
-remembers the old ones by keeping them.
+Two maps hold what differs from the defaults: the values now, and those after the transaction's commit (without SET
+LOCAL). SET replaces both maps and changes neither, so that a transaction or a savepoint need only keep the old ones.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """A value, what its check made of it (the OID of a role), and where it came from (pg_settings.source)."""
+    """A value, the extra that its check hook made of it (the OID of a role), and its source (pg_settings.source)."""
 
     value: Value
     extra: Any = None
@@ -30,7 +29,7 @@ class Setting(NamedTuple):
 
 
 class SettingsState(NamedTuple):
-    """What a transaction or savepoint goes back to."""
+    """The settings that a transaction or savepoint returns to."""
 
     now: Mapping[str, Setting]
     later: Mapping[str, Setting]
@@ -49,7 +48,7 @@ class Settings:
         self._defaults: dict[str, Setting] = {}  # from the connection, the role, the database
         self._custom: dict[str, str] = {}  # names of custom parameters as they were first written
         self.loaded_at: datetime | None = None  # when the instance's settings were read
-        self.pending_restart: frozenset[str] = frozenset()  # keys of what only a new session will take up
+        self.pending_restart: frozenset[str] = frozenset()  # keys of settings that only a new session applies
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -87,12 +86,12 @@ class Settings:
         return None if setting is None else setting.extra
 
     def source(self, name: str) -> str:
-        """Where the value comes from, as pg_settings.source says it."""
+        """The source of the value (pg_settings.source)."""
         setting = self._find(name.lower())
         return "default" if setting is None else setting.source
 
     def reset_value(self, name: str) -> Value:
-        """What RESET would go back to."""
+        """The value that RESET returns to (pg_settings.reset_val)."""
         setting = self._defaults.get(name.lower())
         if setting is not None:
             return setting.value
@@ -100,7 +99,7 @@ class Settings:
         return "" if parameter is None else parameter.default
 
     def canonical_name(self, name: str) -> str:
-        """The name as SHOW heads its column."""
+        """The name as the column of SHOW has it."""
         parameter = parameters.find(name)
         if parameter is not None:
             return parameter.name
@@ -114,7 +113,7 @@ class Settings:
         return [shown for key, shown in self._custom.items() if self._find(key) is not None]
 
     def may_examine(self, name: str) -> bool:
-        """Some settings are for superusers and members of pg_read_all_settings only."""
+        """May the role see the setting? Some are for superusers and members of pg_read_all_settings only."""
         from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
         from pgrepl.catalog.roles import has_privs_of_role
 
@@ -178,11 +177,11 @@ class Settings:
         return parameter
 
     def check_text(self, name: str, text: str) -> None:
-        """Is this a value for the parameter, whoever may set it?"""
+        """An error unless the text is a value of the parameter, whoever may set it."""
         self._checked(name, parameters.find(name), text)
 
     def set_by_system(self, name: str, text: str) -> None:
-        """What ALTER SYSTEM left: the instance's default."""
+        """Make a value of ALTER SYSTEM the default."""
         parameter = parameters.find(name)
         setting = self._checked(name, parameter, text)._replace(source=_FILE)
         if self._defaults.get(name.lower(), setting).source == _FILE:
@@ -191,15 +190,15 @@ class Settings:
             self._custom.setdefault(name.lower(), name)
 
     def system_names(self) -> list[str]:
-        """The parameters whose default the instance gives."""
+        """The parameters whose default is a value of ALTER SYSTEM."""
         return [self.canonical_name(key) for key, setting in self._defaults.items() if setting.source == _FILE]
 
     def forget_system(self, name: str) -> None:
-        """ALTER SYSTEM RESET: the built-in default again."""
+        """Return to the built-in default, after ALTER SYSTEM RESET."""
         del self._defaults[name.lower()]
 
     def differs_from_system(self, name: str, text: str | None) -> bool:
-        """Would a new session begin with another value, now that the instance says this (None: nothing)?"""
+        """Would a new session begin with another value, now that ALTER SYSTEM has set `text` (None: nothing)?"""
         parameter = parameters.find(name)
         assert parameter is not None
         now = self._defaults.get(parameter.key)
@@ -207,29 +206,29 @@ class Settings:
         return value != (parameter.default if now is None else now.value)
 
     def take_system(self, other: Settings) -> None:
-        """What ALTER SYSTEM left, as another session of the instance knows it."""
+        """Copy the values of ALTER SYSTEM from another session of the instance."""
         for name, setting in other._defaults.items():
             if setting.source == _FILE:
                 self._defaults[name] = setting
 
     def take_defaults(self, other: Settings) -> None:
-        """All that a session began with, for another that is to work like it."""
+        """Copy the defaults of a session, for one that is to work like it."""
         self._defaults = dict(other._defaults)
 
     def forget_stored(self) -> None:
-        """What roles and databases have brought, before it is read anew."""
+        """Forget the settings of roles and databases, before they are read anew."""
         stored = ("global", "database", "user", "database user")
         self._defaults = {name: setting for name, setting in self._defaults.items() if setting.source not in stored}
 
     def check_value(self, name: str, text: str) -> None:
-        """Is this a value for it? ALTER ROLE … SET asks; what may yet come to exist is only a notice (PGC_S_TEST)."""
-        from pgrepl.catalog.parameter_checks import foretold
+        """Check a value for ALTER ROLE … SET; an object that may exist later is only a NOTICE (PGC_S_TEST)."""
+        from pgrepl.catalog.parameter_checks import notice_of_missing
 
         parameter = self.check_may_set(name)
         try:
             self._checked(name, parameter, text)
         except PgError as problem:
-            notice = foretold(name.lower(), text, problem)
+            notice = notice_of_missing(name.lower(), text, problem)
             if notice is None:
                 raise
             self._session.notice("NOTICE", notice, sqlstate="42501" if problem.sqlstate == "42501" else "42704")
@@ -245,7 +244,7 @@ class Settings:
         return Setting(value) if check is None else Setting(*check(self._session, parameter.name, value))
 
     def set_default(self, name: str, text: str, *, complain: bool, source: str = "client") -> None:
-        """A value from the connection, the role or the database: RESET goes back to it.
+        """Set a default from the client, the role or the database, which RESET returns to.
 
         A bad one from the client ends the connection; a bad stored one is a warning.
         """
@@ -273,7 +272,7 @@ class Settings:
             self._custom.setdefault(name.lower(), name)
 
     def set_identity(self, role: int, name: str) -> None:
-        """The session user at the start."""
+        """Set the session user at the start."""
         self._defaults["session_authorization"] = Setting(name, role, "default")
 
     def reset_all(self) -> None:
@@ -302,7 +301,7 @@ class Settings:
 
     @property
     def string_rules(self) -> StringRules:
-        """How the session's statements are read, and constants printed."""
+        """The rules by which the session's string constants are read and printed."""
         return StringRules(
             self.get("standard_conforming_strings") == "on",
             self.get("escape_string_warning") == "on",
@@ -312,20 +311,20 @@ class Settings:
     # --- transactions ---------------------------------------------------------------------------------------------
 
     def begin(self) -> SettingsState:
-        """Remember: a transaction or a savepoint starts."""
+        """The settings that a new transaction or savepoint returns to."""
         return SettingsState(self._now, self._later)
 
     def restore(self, state: Any) -> None:
-        """Go back to a savepoint."""
+        """Return to a savepoint's settings."""
         self._now, self._later = state
 
     def end(self, state: Any, *, committed: bool) -> None:
-        """The transaction is over: SET LOCAL is forgotten, and all of it if it was rolled back."""
+        """Undo SET LOCAL at the end of the transaction, and after a rollback every SET."""
         self._now = self._later if committed or state is None else state.later
         self._later = self._now
 
     def start_transaction(self, *, read_only: bool) -> None:
-        """The characteristics of a new transaction are the defaults for them; on a standby it only reads."""
+        """Give a new transaction the default characteristics; on a standby it is read-only."""
         changed = {}
         for name in CHARACTERISTICS:
             default = self._find(f"default_{name}")
@@ -340,12 +339,12 @@ class Settings:
         return {name: self._now.get(name) for name in CHARACTERISTICS}
 
     def set_characteristics(self, kept: Mapping[str, Setting | None]) -> None:
-        """COMMIT AND CHAIN: the next transaction is like the last."""
+        """Give the next transaction the characteristics of the last (COMMIT AND CHAIN)."""
         others = {name: setting for name, setting in self._now.items() if name not in kept}
         self._now = {**others, **{name: setting for name, setting in kept.items() if setting is not None}}
 
     def leave_savepoint(self, state: Any) -> None:
-        """RELEASE: what was set stays, but a transaction only reads if it did before (CommitSubTransaction)."""
+        """Keep what was set, at RELEASE, but transaction_read_only as it was before (CommitSubTransaction)."""
         before = SettingsState(*state).now.get(_READ_ONLY)
         others = {name: setting for name, setting in self._now.items() if name != _READ_ONLY}
         self._now = others if before is None else {**others, _READ_ONLY: before}

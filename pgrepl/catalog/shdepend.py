@@ -1,6 +1,6 @@
-"""What depends on a role: the objects it owns, privileges it has or gave, memberships it granted (pg_shdepend.c).
+"""Dependencies on a role: the objects it owns, privileges it has or granted, memberships it granted (pg_shdepend.c).
 
-PostgreSQL keeps this in pg_shdepend; here it is read off the owners and lists themselves.
+PostgreSQL keeps them in pg_shdepend; here they follow from the owners and access control lists themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RoleDependency(NamedTuple):
 
 
 def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
-    """In the order of OIDs, as checkSharedDependencies sorts them."""
+    """The dependencies on a role, in the order of OIDs, as checkSharedDependencies sorts them."""
     found = [*_owned(session, role), *_with_privileges(session, role)]
     found.sort(key=lambda d: (d.address.objid, d.address.classid, d.address.subid & 0xFFFF_FFFF, d.kind))
     return found

@@ -1,6 +1,6 @@
-"""SQL of `store` for one table and some of its columns, and how values become parameters and columns become values.
+"""The SQL of `store` for one table, and the conversion of values to parameters and of columns to values.
 
-Values are kept as SQLAlchemy keeps them: JSON as text, truths in SQLite as numbers.
+Values are stored as SQLAlchemy does: JSON as text, booleans in SQLite as numbers.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ Where = tuple[
     tuple[str, int], ...
 ]  # each column with the number of its values: 1 for =, more for IN; 0 NULL, -1 NOT NULL
 
-AS_OF = "as_of"  # among the names of a SELECT: the snapshot that is looked at
+AS_OF = "as_of"  # the parameter of a SELECT with the snapshot to read
 
 
 def _lsn_in(value: int) -> int:
-    """A snapshot id, or what somebody says is one: unsigned 64 bits, the upper half of them kept as negative
-    numbers."""
+    """An LSN as it is stored: of its unsigned 64 bits the upper half are negative numbers."""
     return value - 2**64 if value >= 2**63 else value
 
 
@@ -31,7 +30,7 @@ def _lsn_out(value: int) -> int:
 
 
 def _text(value: Any) -> str:
-    """What a server gives as a value of a type of its own, as the text that it is in SQLite."""
+    """A value of a server's own type, such as uuid, as the text that it is in SQLite."""
     return value if isinstance(value, str) else str(value)
 
 
@@ -43,7 +42,7 @@ _OUT_OF_SERVER: dict[str, Convert] = {**_OUT_OF, "Moment": _text, "Uuid": _text}
 
 
 class Statement:
-    """`names` are those of the parameters, in order; `readers` make values of columns that are not NULL."""
+    """A statement: `names` of its parameters, in order; `readers` convert columns that are not NULL."""
 
     __slots__ = ("_binders", "names", "readers", "sql")
 

@@ -1,8 +1,8 @@
-"""Cumulative statistics: what has been done to relations, databases and slots (pgstat.c), and by which engine.
+"""Cumulative statistics of relations, databases and slots (pgstat.c), and of the engines.
 
 Counters are kept in memory and added to the file `catalog.db.stats` beside the catalog at most once a second, when a
-session ends, and when somebody asks for them. As PostgreSQL's they are no part of any transaction, and a crash may lose
-the last of them; a file that is damaged is begun anew. Of a catalog on a server each process knows its own.
+session ends, and when a query reads them. As PostgreSQL's they are no part of any transaction, and a crash may lose
+the last of them; a damaged file is begun anew. For a catalog on a server each process has counters of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS stat (kind TEXT, datid INTEGER, object TEXT, name TEXT, value,"
     " PRIMARY KEY (kind, datid, object, name)) WITHOUT ROWID"
 )
-# numbers are added to numbers; a moment takes the place of an older one
+# numbers are added; a time replaces an older one
 _ADD = (
     "INSERT INTO stat VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value ="
     " CASE WHEN typeof(excluded.value) = 'integer' THEN value + excluded.value ELSE excluded.value END"
@@ -42,7 +42,7 @@ _ADD = (
 
 
 class Counters:
-    """Those of one catalog."""
+    """The counters of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._path = None if catalog.path is None else f"{catalog.path}.stats"
@@ -56,17 +56,17 @@ class Counters:
             _join(known, changes)
 
     def end_transaction(self) -> None:
-        """Now and then what has come together is written."""
+        """Flush the counters if the last flush is a second ago."""
         if time.monotonic() - self._flushed >= _INTERVAL:
             self.flush()
 
     def end_session(self) -> None:
-        """Transactions alone make no file."""
+        """Flush the counters. Transactions alone make no file."""
         if any(kind != DATABASE for kind, _, _ in self._pending) or (self._path and os.path.exists(self._path)):
             self.flush()
 
     def flush(self) -> None:
-        """Add what has come together to the file. What cannot be written now is kept."""
+        """Add the counters to the file. Those that cannot be written now are kept."""
         self._flushed = time.monotonic()
         with self._lock:
             if self._path is None or not self._pending:
@@ -77,7 +77,7 @@ class Counters:
                 self._pending = pending
 
     def read(self, kind: str) -> dict[tuple[int, str], Values]:
-        """By database and object."""
+        """The counters of a kind, by database and object."""
         self.flush()
         found: dict[tuple[int, str], Values] = {}
 
@@ -95,7 +95,7 @@ class Counters:
         return found
 
     def forget(self, kind: str, database: int | None = None, name: object = None) -> None:
-        """Of a kind, of one database or object if they are named."""
+        """Reset the counters of a kind, or of one database or object."""
         self.flush()
         names = {"kind": kind, "datid": database, "object": None if name is None else str(name)}
         given = {column: value for column, value in names.items() if value is not None}
@@ -106,7 +106,7 @@ class Counters:
         self._in_file(lambda link: link.execute(f"DELETE FROM stat WHERE {condition}", tuple(given.values())))
 
     def _in_file(self, work: Callable[[sqlite3.Connection], object], *, create: bool = False) -> bool:
-        """Whether that could be done. A damaged file is removed."""
+        """Do something with the file; whether that succeeded. A damaged file is removed."""
         path = self._path
         if path is None or not (create or os.path.exists(path)):
             return False
@@ -150,19 +150,19 @@ def counters(catalog: Catalog) -> Counters:
 
 
 def count(session: CatalogSession, kind: str, name: object, **changes: Any) -> None:
-    """Something has been done in the session's database; slots and subscriptions belong to none."""
+    """Add to counters of the session's database; slots belong to none."""
     database = 0 if kind == SLOT else session.database_oid
     counters(session.catalog).add(kind, database, name, changes)
 
 
 def count_scan(session: CatalogSession, oid: int, rows: int) -> None:
-    """All rows of a table have been read, or of those files that may have what is looked for."""
+    """Count a sequential scan: rows that were read, of all files or of those that may have matching rows."""
     count(session, RELATION, oid, seq_scan=1, seq_tup_read=rows, last_seq_scan=now())
 
 
 def count_index_scans(session: CatalogSession, oid: int, attnums: Collection[int], keys: int) -> None:
-    """Rows have been looked up by columns. There are no indexes in the lake; what is counted is the index by which
-    PostgreSQL would find them: the replica identity, the primary key, or another whose columns are among these."""
+    """Count look-ups of rows by columns. The lake has no indexes; they count for the index that PostgreSQL would use:
+    the replica identity, the primary key, or another whose first column is among these."""
     found = [row for row in rows(session, pg_index, indrelid=oid) if row.indkey and row.indpred is None]
     found = [row for row in found if row.indkey[0] in attnums and 0 not in row.indkey]
     found.sort(key=lambda row: (not row.indisreplident, not row.indisprimary, not row.indisunique, row.indexrelid))

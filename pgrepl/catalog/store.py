@@ -1,11 +1,11 @@
 """Rows of the system tables: read, insert, update, delete, by equality of columns.
 
-Each combination of table and columns is worded once in a catalog's life (statement.py). A session remembers what it
-has read until somebody writes that table.
+The SQL for each combination of table and columns is made once (statement.py). A session remembers the rows that it has
+read until the table is written.
 
 In versioned tables only current rows are seen. An update ends the current version at the statement's snapshot and
-begins another; within one snapshot it changes the version in place, so that no version lives for no time. A session
-that looks at the past (`session.as_of`) sees the versions of that snapshot, and writes nothing.
+begins another; within one snapshot it changes the version in place, so that no version is empty. A session of the past
+(`session.as_of`) sees the versions of that snapshot, and writes nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgrepl.catalog import sums
 from pgrepl.catalog.declarative import SystemRow, SystemTable, VersionedRow
-from pgrepl.catalog.lake import WATCHED
+from pgrepl.catalog.definition_changes import WATCHED
 from pgrepl.catalog.statement import AS_OF, Statement, Where
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
-NOT_NULL: Any = object()  # as a value of a condition: any but NULL
+NOT_NULL: Any = object()  # in a condition: any value but NULL
 _REMEMBERED = 4096  # answers a session keeps
 _Row = TypeVar("_Row", bound=SystemRow)
 
@@ -44,7 +44,7 @@ def one(session: CatalogSession, table: type[_Row], **eq: Any) -> _Row | None:
 
 
 def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
-    """What the session has read already, or reads now."""
+    """The rows that the session remembers, or reads now."""
     session.transaction.require_read()
     memory = session.memory.get(table.__name__)
     if memory is None:
@@ -64,7 +64,7 @@ def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) 
 
 
 def remember(session: CatalogSession, table: type[_Row], row: _Row, **eq: Any) -> None:
-    """Whoever has just written the only row whose columns equal the given values knows it without asking."""
+    """Remember the only row whose columns equal the given values; the caller has just written it."""
     session.memory.setdefault(table.__name__, {})[tuple(eq.items())] = [row]
 
 
@@ -78,7 +78,7 @@ def insert_many(session: CatalogSession, table: type[SystemRow], values: Sequenc
         return
     session.transaction.require_write()
     if table.__name__ in WATCHED:
-        session.transaction.numbering.touched.see(table.__name__, values)
+        session.transaction.numbering.definition_changes.note(table.__name__, values)
     versioned = table.__table__.versioned
     names = tuple(values[0])
     if versioned:
@@ -98,13 +98,13 @@ def insert_many(session: CatalogSession, table: type[SystemRow], values: Sequenc
 
 
 def _in_order(table: type[SystemRow], names: Sequence[str], row: Sequence[Any]) -> list[Any]:
-    """A row as sums have it."""
+    """The row's values in the order of `sums.names`."""
     given = dict(zip(names, row, strict=True))
     return [given.get(name) for name in sums.names(table.__table__)]
 
 
 def update(session: CatalogSession, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> int:
-    """Change the matching rows; how many there were."""
+    """Update the matching rows; returns their number."""
     session.transaction.require_write()
     if not table.__table__.versioned:
         if table.__name__ in WATCHED:
@@ -128,27 +128,27 @@ def update(session: CatalogSession, table: type[SystemRow], where: Mapping[str, 
 
 
 def amend(session: CatalogSession, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> None:
-    """Say more of current rows, such as what they are called in the lake: no other version of them begins."""
+    """Update current rows without new versions, such as with the ids that they have in the lake."""
     session.transaction.require_write()
     _write(session, "update", table, values, where)
 
 
 def delete(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
-    """Remove the matching rows; how many there were."""
+    """Delete the matching rows; returns their number."""
     session.transaction.require_write()
     if table.__name__ in WATCHED:
         _watch(session, table, _read(session, table, eq))
     if not table.__table__.versioned:
         return _write(session, "delete", table, {}, eq)
     snapshot = session.snapshot()
-    # what began at this very snapshot was never there
-    unborn = _write(session, "delete", table, {}, {**eq, "begin_snapshot": snapshot})
-    return unborn + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
+    # versions that began at this snapshot leave no trace
+    removed = _write(session, "delete", table, {}, {**eq, "begin_snapshot": snapshot})
+    return removed + _write(session, "update", table, {"end_snapshot": snapshot}, eq)
 
 
 def _watch(session: CatalogSession, table: type[SystemRow], found: Sequence[SystemRow]) -> None:
-    """Definitions are about to change that other readers of the lake see, too."""
-    session.transaction.numbering.touched.see(table.__name__, [row._asdict() for row in found])
+    """Note rows that are about to change, for DuckLake's definitions to follow."""
+    session.transaction.numbering.definition_changes.note(table.__name__, [row._asdict() for row in found])
 
 
 def count(session: CatalogSession, table: type[SystemRow], **eq: Any) -> int:
@@ -260,14 +260,14 @@ def _write(
 def _raw(
     session: CatalogSession, table: type[SystemRow], shape: Where, bound: Mapping[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """The rows that a statement is about to change, as they are kept."""
+    """The stored values of the rows that a statement is about to change."""
     statement = _statement(session, "select", table, (), shape)
     found = session.link.execute(statement.sql, statement.bind(bound))
     return [row[1:] for row in found] if table.__table__.versioned else found
 
 
 def expire(session: CatalogSession, table: SystemTable, oldest: int) -> None:
-    """Remove versions for good that ended before a snapshot."""
+    """Delete the versions that ended before a snapshot."""
     link = session.link
     condition = "WHERE end_snapshot <= ?"
     if link.is_sqlite:

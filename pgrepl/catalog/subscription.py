@@ -1,4 +1,4 @@
-"""Subscriptions as they stand in the catalog, their tables and the names that follow from them (pg_subscription.c).
+"""Look-ups of subscriptions, their tables, and the names of their origins and slots (pg_subscription.c).
 
 A table of a subscription is in one state: i (to be copied), d (being copied), f (copied), s (caught up), r (ready).
 """
@@ -29,7 +29,7 @@ def subscription_or_none(session: Session, name: str) -> tables.pg_subscription 
 
 
 def slot_of(subscription: tables.pg_subscription) -> str:
-    """The slot's name. Without one a subscription cannot be enabled, and nobody works for it."""
+    """The slot's name. A subscription without a slot cannot be enabled, and has no worker."""
     assert subscription.subslotname is not None
     return subscription.subslotname
 
@@ -42,12 +42,13 @@ def subscription_by_name(session: Session, name: str) -> tables.pg_subscription:
 
 
 def origin_name(subid: int, relid: int = 0) -> str:
-    """As ReplicationOriginNameForLogicalRep: of the subscription, or of one table's synchronization."""
+    """The name of the origin of a subscription, or of one table's synchronization
+    (ReplicationOriginNameForLogicalRep)."""
     return f"pg_{subid}_{relid}" if relid else f"pg_{subid}"
 
 
 def sync_slot_name(session: Session, subid: int, relid: int) -> str:
-    """As ReplicationSlotNameForTablesync."""
+    """The name of the slot of a table's synchronization (ReplicationSlotNameForTablesync)."""
     return f"pg_{subid}_sync_{relid}_{system_identifier(session)}"
 
 
@@ -77,7 +78,8 @@ def remove_subscription_relation(session: Session, subid: int, relid: int) -> No
 
 
 def forget_dropped_relation(session: Session, relid: int) -> None:
-    """A dropped relation leaves its subscriptions, unless one is still synchronizing it (RemoveSubscriptionRel)."""
+    """Remove a dropped relation from its subscriptions; an error if one is still synchronizing it
+    (RemoveSubscriptionRel)."""
     listed = rows(session, tables.pg_subscription_rel, srrelid=relid)
     for row in listed:
         if row.srsubstate == READY:
@@ -97,7 +99,7 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
 
 
 def check_subscription_relkind(found: Relation) -> None:
-    """What changes can be applied to: tables, nothing else (CheckSubscriptionRelkind)."""
+    """An error unless the relation is a table, to which changes can be applied (CheckSubscriptionRelkind)."""
     if found.kind not in "rp":
         raise PgError(
             "42809",

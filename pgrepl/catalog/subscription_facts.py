@@ -1,4 +1,4 @@
-r"""What a subscription is, for whoever shows it: `\dRs`, `describe --json`, a dump and the query of ECHO_HIDDEN."""
+r"""The facts of a subscription that `\dRs`, `describe --json`, a dump and the query of ECHO_HIDDEN show."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
 
 
 def rows_to_copy(session: Session) -> int:
-    """How many rows an initial copy may look at, at most: those of the largest table, if any table waits for one."""
+    """An upper bound for the rows of an initial copy: those of the largest table, if any table waits for a copy."""
     if not any(store.rows(session, pg_subscription_rel, srsubstate=state) for state in (INIT, DATASYNC)):
         return 0
     return max([row.record_count or 0 for row in store.rows(session, ducklake_table_stats)], default=0)

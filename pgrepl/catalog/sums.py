@@ -1,8 +1,8 @@
 """Sums of checksums over the rows of system tables (pgrepl_sum), so that `pgrepl verify` notices a changed row.
 
-SQLite's pages have no checksums. Whoever writes these tables goes through store.py, which keeps the sums: a row's
-checksum is added when it comes and taken off when it goes. Tables that DuckLake's other writers change have none, nor
-have those whose rows say what processes do just now. A catalog in PostgreSQL has that server's checksums.
+SQLite's pages have no checksums. store.py, through which all writes go, adds a row's checksum when the row is inserted
+and subtracts it when the row is deleted. Tables that other DuckLake writers change have no sum, nor have those with the
+state of processes. A catalog in PostgreSQL has that server's checksums.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSUMMED = ("row_version",)
 
 
 def of_row(values: Iterable[Any]) -> int:
-    """The checksum of what a row says: numbers, texts and NULLs as the database has them."""
+    """The checksum of a row: of its numbers, texts and NULLs as they are stored."""
     return zlib.crc32(repr(tuple(values)).encode("utf-8", "surrogatepass"))
 
 
@@ -36,7 +36,7 @@ def names(table: SystemTable) -> list[str]:
 
 
 def add(link: CatalogConnection, table: SystemTable, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:
-    """Rows, as `names` has their columns, have come (or gone: -1)."""
+    """Add rows, with the columns of `names`, to a table's sum; or subtract them (-1)."""
     if rows:
         _add(link, table.name, sign * len(rows), sign * sum(map(of_row, rows)))
 
@@ -50,20 +50,20 @@ def _add(link: CatalogConnection, table: str, count: int, checksum: int) -> None
 
 
 def rows(link: CatalogConnection, table: SystemTable, condition: str = "", values: Any = ()) -> list[tuple[Any, ...]]:
-    """As they are kept."""
+    """The rows of a table, as they are stored."""
     columns = ", ".join(f'"{name}"' for name in names(table))
     return link.execute(f"SELECT {columns} FROM {table.name} {condition}", values)
 
 
 def sum_up(link: CatalogConnection, tables: Iterable[SystemTable]) -> None:
-    """Of tables that had no sums before: of a new catalog, or of an older pgrepl's."""
+    """Make the sums of a new catalog's tables, or of one that an older pgrepl made."""
     for table in tables:
         if is_summed(table):
             add(link, table, rows(link, table))
 
 
 def disagreeing(link: CatalogConnection, tables: Iterable[SystemTable]) -> list[str]:
-    """The tables whose rows are not as they were written."""
+    """The tables whose rows do not agree with their sums."""
     known = {name: (count, checksum) for name, count, checksum in link.execute("SELECT * FROM pgrepl_sum")}
     found = []
     for table in tables:

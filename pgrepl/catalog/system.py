@@ -1,5 +1,5 @@
-"""System catalogs and views as relations that can be asked: their columns. Which there are, a higher floor knows, whom
-the session asks for them."""
+"""System catalogs and views as relations that SELECT reads: their columns. The session's hooks list them
+(query/system)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SystemRelation:
 
 
 class SystemRelations:
-    """All of them."""
+    """All system catalogs and views."""
 
     def __init__(self, relations: Iterable[SystemRelation]) -> None:
         self._by_oid = {each.oid: each for each in relations}
@@ -39,7 +39,7 @@ class SystemRelations:
         self.by_oid = self._by_oid.get
 
     def __iter__(self) -> Iterator[SystemRelation]:
-        """By OID."""
+        """The relations by OID."""
         return (self._by_oid[oid] for oid in sorted(self._by_oid))
 
     def by_name(self, schema: str, name: str) -> SystemRelation | None:
@@ -51,5 +51,6 @@ def namespace_oid(relation: SystemRelation) -> int:
 
 
 def may_be_system(namespace: int, name: str) -> bool:
-    """Whether the list is worth loading for a name: those in pg_catalog begin with pg_, or pgrepl_."""
+    """Can it be the name of a system relation? Those in pg_catalog begin with pg_ or pgrepl_. If not, the list need not
+    be loaded."""
     return namespace == INFORMATION_SCHEMA or (namespace == CATALOG_NAMESPACE and name.startswith(("pg_", "pgrepl_")))

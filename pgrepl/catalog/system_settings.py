@@ -1,7 +1,7 @@
-"""What ALTER SYSTEM has left in the instance: PostgreSQL's postgresql.auto.conf.
+"""Settings of ALTER SYSTEM, which PostgreSQL has in postgresql.auto.conf.
 
-A session begins with it. It takes up later changes when it calls pg_reload_conf(), but for those that PostgreSQL needs
-a restart for: these are pending (`pg_settings.pending_restart`) until another session begins.
+A session begins with them. It applies later changes at pg_reload_conf(), except those for which PostgreSQL needs a
+restart: these are pending (`pg_settings.pending_restart`) until a new session begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AT_START = ("postmaster", "backend", "superuser-backend")
 
 
 class Starting(CatalogSession, Protocol):
-    """A session whose settings begin, or are read anew."""
+    """A session whose settings are read."""
 
     @property
     def settings(self) -> Settings: ...
@@ -45,8 +45,7 @@ def stored(session: CatalogSession) -> list[tuple[str, str]]:
 
 
 def start(session: Starting) -> None:
-    """Take all of it up. A value that was one when it was set, and is none now, must not keep everybody out: nobody
-    could set another then."""
+    """Apply all settings. One that is not valid any more is a WARNING, so that a session can begin and correct it."""
     session.settings.loaded_at = datetime.now(timezone.utc)
     for name, text in stored(session):
         _take(session, name, text)
@@ -61,7 +60,7 @@ def _take(session: Starting, name: str, text: str) -> None:
 
 
 def reload(session: Starting) -> None:
-    """Take up what has changed since, as far as that goes without a restart (ProcessConfigFile)."""
+    """Apply changes since the session began, except those that need a restart (ProcessConfigFile)."""
     settings = session.settings
     settings.loaded_at = datetime.now(timezone.utc)
     now = dict(stored(session))
@@ -84,7 +83,7 @@ def _only_at_start(name: str) -> bool:
 
 
 def file_settings(session: Starting) -> list[FileSetting]:
-    """The lines of the file, and which of them this session could not apply."""
+    """The rows of pg_file_settings, with an error for those that this session could not apply."""
     found = []
     for number, (name, text) in enumerate(stored(session), 1):
         error = None

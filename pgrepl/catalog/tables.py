@@ -1,12 +1,12 @@
 """The tables of catalog.db: PostgreSQL's system tables under PostgreSQL's names. DuckLake's stand in ducklake.py.
 
-Some columns are our own. `datid` says which database a row belongs to where PostgreSQL has one such table a database.
-`begin_snapshot` and `end_snapshot` stand in the tables that replication asks about the past: a row is current while
-`end_snapshot` is NULL, and a change ends one version and begins another (see store.py). Expressions are typed trees as
+Some columns are our own. `datid` is a row's database where PostgreSQL has one such table in each database.
+`begin_snapshot` and `end_snapshot` are in the tables whose past replication reads: a row is current while
+`end_snapshot` is NULL, and a change ends one version and begins another (store.py). Expressions are typed trees as
 JSON (`pgrepl.expr.stored`), oid and attnum vectors JSON lists of integers. ACLs are JSON lists of PostgreSQL's text
-form with role OIDs in place of names ("16384=arw/10"; acl.py prints the names), so that renaming a role touches nothing
-else. `schema_id`, `table_id` and `column_id` name the DuckLake schema, table (of a partitioned table the view) and
-column that a row here is seen as; NULL where there is none.
+form with role OIDs in place of names ("16384=arw/10"; acl.py prints the names), so that renaming a role changes no
+list. `schema_id`, `table_id` and `column_id` are the DuckLake schema, table (of a partitioned table the view) and
+column of a row here; NULL: there is none.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pgrepl.catalog.declarative import (
     VersionedRow,
 )
 
-# Rows of these are the work of statements, workers and other programs that write the lake. All other tables define
-# something: who changes them says so (pgrepl_instance.change_count), and until then sessions remember what they have
-# read of them. DuckLake's definitions have its schema_version.
+# Tables with the state of statements, workers and other programs that write the lake. The rows of all other tables are
+# definitions: a change of them is counted (pgrepl_instance.change_count), and until then sessions remember what they
+# have read. DuckLake counts changes of its definitions in schema_version.
 _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
@@ -43,7 +43,7 @@ _LAKE_DEFINITIONS = frozenset({"ducklake_schema", "ducklake_table", "ducklake_co
 
 
 def is_work(name: str) -> bool:
-    """Whether a table's rows may change without a change of definitions."""
+    """Are the table's rows no definitions, so that they change without a count?"""
     return name in _WORK or (name.startswith("ducklake_") and name not in _LAKE_DEFINITIONS)
 
 
@@ -94,7 +94,7 @@ class pg_db_role_setting(SystemRow, key=("setdatabase", "setrole"), indexes=(("s
 
 
 class pgrepl_setting(SystemRow, key=("name",)):
-    """ALTER SYSTEM."""
+    """A setting of ALTER SYSTEM; or the mark of a standby (recovery.py)."""
 
     name: Varchar
     value: Text
@@ -389,7 +389,7 @@ class pg_replication_slot(SystemRow, key=("slot_name",)):
 
 
 class pgrepl_worker(SystemRow, key=("subid", "relid")):
-    """Who works for a subscription, or copies one of its tables; relid 0: the main stream."""
+    """The apply worker of a subscription (relid 0), or the synchronization worker of a table."""
 
     subid: Oid
     relid: Oid
@@ -406,7 +406,7 @@ class pgrepl_worker(SystemRow, key=("subid", "relid")):
 
 
 class pgrepl_copy(SystemRow, key=("token", "relid")):
-    """A copy under way, of a subscription's table or by a user; relid 0: of a query."""
+    """A running copy, of a subscription's table or by a user; relid 0: of a query."""
 
     token: Varchar
     relid: Oid
@@ -424,7 +424,7 @@ class pgrepl_copy(SystemRow, key=("token", "relid")):
 
 
 class pgrepl_subscription_error(SystemRow, key=("subid", "relid")):
-    """What stopped a worker last, until one gets on again; relid 0: the main stream."""
+    """The error that stopped a worker, until a worker makes progress again; relid 0: the apply worker."""
 
     subid: Oid
     relid: Oid
@@ -443,7 +443,7 @@ class pgrepl_publisher(SystemRow, key=("subid",)):
 
 
 class pgrepl_walsender(SystemRow, key=("slot_name",)):
-    """Who reads from a slot."""
+    """A walsender: the process that reads from a slot."""
 
     slot_name: Varchar
     token: Varchar
@@ -460,7 +460,7 @@ class pgrepl_walsender(SystemRow, key=("slot_name",)):
 
 
 class pgrepl_prepared(SystemRow, key=("gid",)):
-    """Prepared transactions (lake/prepared.py)."""
+    """A prepared transaction (lake/prepared.py)."""
 
     xid: Int8
     gid: Varchar
@@ -500,7 +500,7 @@ class pgrepl_file(SystemRow, key=("file_id",), indexes=(("table_id",),)):
 
 
 class pgrepl_inlined(SystemRow, key=("table_name", "begin_snapshot")):
-    """The sum of the checksums of the rows that a snapshot has put into a table of the catalog."""
+    """The sum of the checksums of the rows that a snapshot has inlined into a table of the catalog."""
 
     table_name: Varchar
     begin_snapshot: Int8
@@ -517,6 +517,6 @@ class pgrepl_sum(SystemRow, key=("table_name",)):
 
 
 class pgrepl_adopted(SystemRow, key=("snapshot_id",)):
-    """The snapshots at which definitions of other writers were adopted."""
+    """A snapshot at which definitions of other writers were adopted."""
 
     snapshot_id: Int8

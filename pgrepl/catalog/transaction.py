@@ -1,10 +1,10 @@
 """Transactions: PostgreSQL's states, and the SQL transaction of the catalog beneath them.
 
-A statement that only reads gets a snapshot for its own length (as READ COMMITTED has it); REPEATABLE READ and
-SERIALIZABLE keep the snapshot of their first statement. What a block changes of rows it keeps aside (`aside`,
-lake/pending.py) under row locks (`locks`), and takes the catalog's write lock for its commit alone. A statement by
-itself takes that lock at once, unless somebody has locked something; so does a block from the first statement on that
-changes definitions, and holds it until it ends.
+A statement that only reads has a snapshot until it ends (READ COMMITTED); REPEATABLE READ and SERIALIZABLE keep the
+snapshot of their first statement. The row changes of a block are pending (`pending`, lake/pending.py) under row locks
+(`locks`), and it takes the catalog's write lock only to commit. A statement by itself takes that lock at once, unless
+another session holds locks; so does a block at its first statement that changes definitions, and keeps it until it
+ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import statistics
-from pgrepl.catalog.context import Aside, Block, CatalogSession
+from pgrepl.catalog.context import Block, CatalogSession, PendingChanges
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import Locks
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.settings import Settings
 
 
-_SLICE = 0.2  # seconds a writer waits for another before it looks around
+_SLICE = 0.2  # seconds to wait for the write lock before looking at interrupts and the lock table
 _ADOPTION_PATIENCE = 0.2  # seconds a reader waits for the write lock
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 class SqlTransaction(Enum):
-    """What the catalog's connection is doing."""
+    """The state of the SQL transaction on the catalog's connection."""
 
     NONE = "none"
     READ = "read"
@@ -44,15 +44,15 @@ class SqlTransaction(Enum):
 
 
 class LockNeeded(Exception):
-    """A statement that changes definitions has met a table on which another transaction is at work. It begins anew
-    once it has the lock: while it waits it must not hold the catalog's."""
+    """A statement that changes definitions needs the lock of a table that another transaction holds. It begins anew
+    when it has the lock: while it waits it must not hold the catalog's write lock."""
 
     def __init__(self, wanted: LockRequest) -> None:
         self.wanted = wanted
 
 
 class ReadSet(Protocol):
-    """What a SERIALIZABLE transaction has read (query/serializable.py)."""
+    """The reads of a SERIALIZABLE transaction (query/serializable.py)."""
 
     def check(self, snapshot: int) -> None:
         """Raise 40001 if others have changed it since the snapshot."""
@@ -66,12 +66,12 @@ class Savepoint:
     callbacks: int
     before_commit: int
     undo: int
-    aside: int
+    pending: int
     level: int  # of locks
 
 
 class SecondConnection(Protocol):
-    """What a session does beside its transaction (session.py)."""
+    """A session's second connection (`Beside` of session.py)."""
 
     def end(self) -> None: ...
 
@@ -99,7 +99,7 @@ class Owner(Defining, Protocol):
 
 
 class Transaction:
-    """The state of a session's transaction. `store` calls require_read and require_write, commands the rest."""
+    """The state of a session's transaction. `store` calls require_read and require_write, statements the rest."""
 
     def __init__(self, session: Owner) -> None:
         self._session = session
@@ -110,25 +110,25 @@ class Transaction:
         self.before_commit: list[Callable[[], None]] = []
         self.undo: list[Callable[[], None]] = []  # for what the catalog's rollback does not reach
         self.settings_before: object = None
-        self.settings_at_start: object = None  # with the characteristics that a chained transaction has from the last
+        self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None
         self.in_statement = False
-        self.snapshot_taken = False  # a statement has looked at data: too late to change the isolation level
+        self.snapshot_taken = False  # a statement has read data: too late to change the isolation level
         self._commits = False
-        self.had_lock = False  # the catalog's, before the running statement
-        self.is_alone = False  # the running statement has the catalog's lock, and nobody has locked anything
+        self.had_lock = False  # it had the write lock before the running statement
+        self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.numbering = Numbering(self, session)
         self.locks = Locks(session)
-        self.aside: Aside | None = None
+        self.pending: PendingChanges | None = None
         self.reads: ReadSet | None = None
-        self.collects = False  # row changes go aside although it has the catalog's lock
-        self.prefers_aside = False  # a statement by itself is to be kept aside, too: others have locked something
+        self.collects = False  # row changes are pending although it has the write lock
+        self.prefers_pending = False  # the changes of a statement by itself are pending, too: others have locks
         self.in_recovery = False  # the instance is a standby
         self.uses_temporary = False  # it has looked up a temporary relation
         self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
         self._version: int | None = None
-        self._definitions: tuple[object, ...] | None = None  # that the session's memory is of
-        self._defined_before: int | None = None  # a snapshot since which nobody has changed them
+        self._definitions: tuple[object, ...] | None = None  # the state that the session remembers
+        self._defined_before: int | None = None  # a snapshot since which definitions have not changed
 
     # --- the SQL transaction --------------------------------------------------------------------------------------
 
@@ -141,39 +141,39 @@ class Transaction:
 
     @property
     def is_writing(self) -> bool:
-        """Has it the catalog's write lock?"""
+        """Has the transaction the catalog's write lock?"""
         return self.sql is SqlTransaction.WRITE
 
     @property
     def has_written(self) -> bool:
-        return self.sql is SqlTransaction.WRITE or self.aside is not None
+        return self.sql is SqlTransaction.WRITE or self.pending is not None
 
     @property
-    def can_keep_aside(self) -> bool:
+    def can_keep_pending(self) -> bool:
         session = self._session
         return self.locks.possible and not session.replays and session.origin is None
 
     @property
-    def keeps_aside(self) -> bool:
-        """Are changes of rows kept aside until the commit?"""
+    def keeps_pending(self) -> bool:
+        """Are changes of rows pending until the commit, rather than written into the catalog?"""
         if self.collects:
             return True
-        if self.sql is SqlTransaction.WRITE or not (self.block is not Block.NONE or self.prefers_aside):
+        if self.sql is SqlTransaction.WRITE or not (self.block is not Block.NONE or self.prefers_pending):
             return False
-        return self.can_keep_aside
+        return self.can_keep_pending
 
     @property
     def locks_rows(self) -> bool:
-        """Must others be kept from the rows that it changes? A statement by itself that has the catalog's lock need
-        not: others come after it."""
-        return self.can_keep_aside and (self.block is not Block.NONE or self.prefers_aside)
+        """Must the transaction lock the rows that it changes? Not a statement by itself with the write lock: others
+        come after it."""
+        return self.can_keep_pending and (self.block is not Block.NONE or self.prefers_pending)
 
     def pause(self) -> None:
-        """The session is going to wait for somebody: it must not hold what that one needs."""
+        """Commit the second connection before the session waits for a lock."""
         self._session.beside.end()
 
     def refresh(self) -> bool:
-        """See what others have committed; has anybody? A snapshot that is to be kept stays."""
+        """Read what others have committed, unless the snapshot is kept. Whether anything has changed."""
         if self.sql is SqlTransaction.WRITE or self.keeps_snapshot:
             return False
         before = self._version
@@ -184,27 +184,27 @@ class Transaction:
 
     @property
     def version(self) -> int | None:
-        """Changes whenever another session has changed the catalog."""
+        """A number that differs when another session has changed the catalog."""
         return self._version
 
-    def is_as_at(self, snapshot: int) -> bool:
-        """Are the definitions now those of a past snapshot? False if that is not known."""
+    def has_definitions_of(self, snapshot: int) -> bool:
+        """Are the definitions now those of a past snapshot? False: no, or not known."""
         self.require_read()
         before = self._defined_before
         return before is not None and before <= snapshot and not self.numbering.has_defined
 
     def release_write(self) -> None:
-        """Nothing was written: others may, while the statement begins anew."""
+        """Give up the write lock, of a statement that has written nothing and begins anew."""
         self._rollback_sql()
-        if self.aside is not None:
-            self.aside.replayed = False
+        if self.pending is not None:
+            self.pending.replayed = False
 
     def end_unwritten(self) -> None:
-        """Nothing was written: others may, while the statement goes on with what it has read."""
+        """Give up the write lock, of a statement that has written nothing and goes on with what it has read."""
         self._commit_sql()
 
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
-        """Undo what the running statement has done, wait for a lock, and take the catalog's lock once more."""
+        """Undo the running statement, wait for a lock, and take the write lock again."""
         self.release_write()
         callbacks, before_commit, undo = mark
         del self.callbacks[callbacks:]
@@ -221,14 +221,14 @@ class Transaction:
         if self.sql is SqlTransaction.NONE:
             self._session.link.begin(write=False)
             self.sql = SqlTransaction.READ
-            self._look_around()
+            self._notice_commits()
 
     def require_write(self) -> None:
         if self.sql is SqlTransaction.WRITE:
             return
         session = self._session
-        if self.aside is not None:
-            self.numbering.store_snapshot()  # what the statement has written so far
+        if self.pending is not None:
+            self.numbering.store_snapshot()  # the statement's changes so far
         seen: int | None = None
         if self.sql is SqlTransaction.READ:
             if self.keeps_snapshot:
@@ -236,7 +236,7 @@ class Transaction:
             session.link.commit()
             self.sql = SqlTransaction.NONE
         self._take_write_lock()
-        self._look_around()
+        self._notice_commits()
         if seen is not None and self.snapshot_taken:
             self._check_serializable(seen)
         if self.in_recovery and not session.replays:
@@ -244,17 +244,17 @@ class Transaction:
             raise PgError("25006", "cannot write to the catalog during recovery")
         if self.block is not Block.NONE and not self._commits:
             self.locks.hold_catalog()
-        if self.aside is not None:
+        if self.pending is not None:
             self.numbering.begin_replay()
-            self.aside.replay()
+            self.pending.replay()
 
     def try_write(self) -> bool:
-        """Have the catalog's lock for a statement by itself, if that needs no waiting."""
+        """Take the write lock for a statement by itself, unless that needs waiting."""
         link = self._session.link
         if (
             self.sql is SqlTransaction.WRITE
             or self.block is not Block.NONE
-            or self.aside is not None
+            or self.pending is not None
             or not link.is_sqlite
         ):
             return self.sql is SqlTransaction.WRITE
@@ -267,7 +267,7 @@ class Transaction:
                 raise
             return False
         self.sql = SqlTransaction.WRITE
-        self._look_around()
+        self._notice_commits()
         if self.in_recovery:
             self._rollback_sql()
         return self.is_writing
@@ -301,7 +301,8 @@ class Transaction:
         self.sql = SqlTransaction.WRITE
 
     def _check_serializable(self, seen: int) -> None:
-        """A transaction that keeps its snapshot is about to see the catalog as it is now."""
+        """Raise 40001 if others have changed rows since the snapshot that the transaction keeps: it is about to read
+        the catalog as it is now."""
         if self._commits:  # its rows are locked: what others have changed it has not
             if self.reads is not None:
                 self.reads.check(seen)
@@ -315,11 +316,11 @@ class Transaction:
         if changed:
             raise PgError("40001", "could not serialize access due to concurrent update")
 
-    def _look_around(self) -> None:
+    def _notice_commits(self) -> None:
         version = self._session.link.version()
         if version != self._version:
             self._version = version
-            now = self.numbering.look()
+            now = self.numbering.read_state()
             if now.definitions == self._definitions:
                 self._session.forget_work()
             else:
@@ -330,8 +331,8 @@ class Transaction:
                 self._adopt()
 
     def _adopt(self) -> None:
-        """Somebody else has defined something in the lake. Who only reads needs the write lock for a moment; if it is
-        not to be had, the next statement tries again."""
+        """Adopt definitions of another writer of the lake. A transaction that reads takes the write lock for a moment;
+        if that is not free, the next statement tries again."""
         link = self._session.link
         if not self._session.is_admitted:
             self._version = None  # the first statement looks again
@@ -350,17 +351,17 @@ class Transaction:
                 raise
         else:
             self.sql = SqlTransaction.WRITE
-            if self.numbering.look().is_behind:
+            if self.numbering.read_state().is_behind:
                 self.numbering.adopt()
             self._commit_sql()
         link.begin(write=False)
         self.sql = SqlTransaction.READ
         self._session.forget_all()
-        self._version = None if self.numbering.look().is_behind else link.version()
+        self._version = None if self.numbering.read_state().is_behind else link.version()
 
     @property
     def _synchronous_commit(self) -> str | None:
-        """What the commit waits for; None: nobody has said so."""
+        """The synchronous_commit of this commit; None: nobody has set it."""
         settings = self._session.settings
         chosen = settings.get("synchronous_commit") if settings.source("synchronous_commit") != "default" else None
         if self.waits_for_disk is None:
@@ -389,7 +390,7 @@ class Transaction:
         self._session.link.rollback()
         if wrote:
             self._session.forget_all()
-            self._version = None  # what was adopted is to be adopted again
+            self._version = None  # adopted definitions have to be adopted again
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -412,7 +413,7 @@ class Transaction:
             self.require_write()
 
     def end_statement(self) -> None:
-        """The statement succeeded: outside a block that commits."""
+        """End a statement that succeeded, and outside a block the transaction with it."""
         self._session.beside.end()
         self.numbering.store_snapshot()
         self.in_statement = False
@@ -422,7 +423,7 @@ class Transaction:
             self._end_reading()
 
     def fail_statement(self) -> None:
-        """The statement failed: everything of the transaction is undone, an explicit block is left aborted."""
+        """End a statement that failed: undo the transaction, and leave an explicit block aborted."""
         self.in_statement = False
         with hold_interrupts():
             self._session.beside.end()
@@ -432,7 +433,7 @@ class Transaction:
                 self._rollback()
 
     def end(self) -> None:
-        """The session ends: what is open is rolled back."""
+        """Roll back at the end of the session."""
         self.in_statement = False
         self._rollback()
 
@@ -454,12 +455,12 @@ class Transaction:
             self.block = Block.IMPLICIT
 
     def end_implicit(self) -> None:
-        """The last statement of a string is done."""
+        """Commit the implicit block after the last statement of a string."""
         if self.block is Block.IMPLICIT:
             self._commit()
 
     def begin_block(self) -> None:
-        """BEGIN. What an implicit block has done so far becomes part of it."""
+        """BEGIN. The block includes what an implicit block has done so far."""
         session = self._session
         if self.block is Block.EXPLICIT:
             session.notice("WARNING", "there is already a transaction in progress", sqlstate="25001")
@@ -467,7 +468,7 @@ class Transaction:
         self.block = Block.EXPLICIT
 
     def commit_block(self, *, chain: bool = False) -> str:
-        """COMMIT; the tag says what became of it."""
+        """COMMIT; returns the command tag, COMMIT or ROLLBACK."""
         if self.block is Block.EXPLICIT:
             self._commit(chain=chain)
             return "COMMIT"
@@ -490,8 +491,8 @@ class Transaction:
         self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
 
     def _commit(self, *, chain: bool = False) -> None:
-        if self.aside is not None and not self.keeps_snapshot:
-            self._end_reading()  # what is looked at now is looked at as it is now
+        if self.pending is not None and not self.keeps_snapshot:
+            self._end_reading()  # the checks below read the catalog as it is now
         try:
             for action in self.before_commit:
                 action()
@@ -499,7 +500,7 @@ class Transaction:
                 self._session.advance_origin()
             self.numbering.store_snapshot()
             check_for_interrupts()
-            if self.aside is not None and not self.aside.replayed:
+            if self.pending is not None and not self.pending.replayed:
                 self._commits = True
                 self.require_write()
         except PgError:
@@ -513,19 +514,19 @@ class Transaction:
                 callback()
 
     @contextmanager
-    def collecting(self, changes: Aside) -> Iterator[None]:
-        """What is written goes there and nowhere else: a worker is going to prepare it."""
-        assert self.aside is None
-        self.aside, self.collects = changes, True
+    def collecting(self, changes: PendingChanges) -> Iterator[None]:
+        """Collect row changes, which a worker is going to prepare, instead of writing them into the catalog."""
+        assert self.pending is None
+        self.pending, self.collects = changes, True
         try:
             yield
         finally:
-            self.aside, self.collects = None, False
+            self.pending, self.collects = None, False
 
-    def prepare(self, record: Callable[[Aside | None], str]) -> None:
-        """PREPARE TRANSACTION: `record` writes down what was kept aside, for another transaction to finish. The locks
-        stay, under the name that it gives."""
-        if self.aside is not None and not self.keeps_snapshot:
+    def prepare(self, record: Callable[[PendingChanges | None], str]) -> None:
+        """PREPARE TRANSACTION: `record` stores the pending changes for the transaction that finishes them, and returns
+        the name under which the locks stay."""
+        if self.pending is not None and not self.keeps_snapshot:
             self._end_reading()
         try:
             for action in self.before_commit:
@@ -535,10 +536,10 @@ class Transaction:
             if self.sql is SqlTransaction.WRITE:
                 raise unsupported("PREPARE TRANSACTION after changes of definitions in the same transaction")
             self._commits = self.waits_for_disk = True
-            aside, self.aside = self.aside, None
+            changes, self.pending = self.pending, None
             self.numbering.begin_replay()
             self.require_write()
-            self.locks.table.prepare(self.locks.entered.id, record(aside))
+            self.locks.table.prepare(self.locks.entered.id, record(changes))
             self._session.advance_origin()
             self.numbering.store_snapshot()
         except PgError:
@@ -572,9 +573,9 @@ class Transaction:
         self.undo = []
         self.waits_for_disk = None
         self._commits = False
-        self.aside = None
+        self.pending = None
         self.reads = None
-        self.prefers_aside = self.uses_temporary = False
+        self.prefers_pending = self.uses_temporary = False
         self.locks.release()
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
@@ -586,7 +587,7 @@ class Transaction:
             self.settings_at_start = settings.begin()
 
     def _abort(self) -> None:
-        """Undo to the innermost savepoint; without one let go of the catalog at once."""
+        """Undo to the innermost savepoint; without one roll back the SQL transaction at once."""
         self.block = Block.ABORTED
         link = self._session.link
         point = self.savepoints[-1] if self.savepoints else None
@@ -598,24 +599,24 @@ class Transaction:
         else:
             self._rollback_sql_to(point.sql_name)
         if point is None:
-            self.aside = None
+            self.pending = None
             self.locks.release()
         else:
-            self._aside_back_to(point)
+            self._pending_back_to(point)
         self._undo_from(0 if point is None else point.undo)
         self._session.settings.restore(point.settings if point is not None else self.settings_at_start)
 
     def _undo_sql(self) -> None:
-        """Back to a savepoint before the catalog's lock was taken. A snapshot that is kept stays."""
+        """Return to a savepoint that was set before the write lock was taken. A snapshot that is kept stays."""
         if self.sql is SqlTransaction.READ and self.keeps_snapshot:
             self.numbering.rolled_back_to_savepoint()
         else:
             self._rollback_sql()
 
-    def _aside_back_to(self, point: Savepoint) -> None:
+    def _pending_back_to(self, point: Savepoint) -> None:
         self.locks.back_to(point.level)
-        if self.aside is not None and self.sql is not SqlTransaction.WRITE:
-            self.aside.back_to(point.aside)
+        if self.pending is not None and self.sql is not SqlTransaction.WRITE:
+            self.pending.back_to(point.pending)
 
     def _undo_from(self, first: int) -> None:
         undone = self.undo[first:]
@@ -633,9 +634,8 @@ class Transaction:
     def savepoint(self, name: str) -> None:
         self._require_block("SAVEPOINT")
         sql_name = None
-        if (
-            self.sql is SqlTransaction.WRITE
-        ):  # a transaction that only reads has nothing to undo, and may end with the statement
+        # a transaction that only reads has nothing to undo, and may end with the statement
+        if self.sql is SqlTransaction.WRITE:
             sql_name = f"s{len(self.savepoints) + 1}"
             self._session.link.execute(f"SAVEPOINT {sql_name}")
         self.savepoints.append(
@@ -646,7 +646,7 @@ class Transaction:
                 len(self.callbacks),
                 len(self.before_commit),
                 len(self.undo),
-                0 if self.aside is None else self.aside.mark,
+                0 if self.pending is None else self.pending.mark,
                 self.locks.new_level(),
             )
         )
@@ -668,7 +668,7 @@ class Transaction:
             self._undo_sql()
         else:
             self._rollback_sql_to(point.sql_name)
-        self._aside_back_to(point)
+        self._pending_back_to(point)
         del self.savepoints[position + 1 :]
         del self.callbacks[point.callbacks :]
         del self.before_commit[point.before_commit :]
@@ -688,7 +688,7 @@ class Transaction:
 
 
 def require_no_block(session: CatalogSession, what: str) -> None:
-    """Statements that cannot be undone insist on a transaction of their own (PreventInTransactionBlock)."""
+    """An error inside a block, for statements that cannot be rolled back (PreventInTransactionBlock)."""
     if session.transaction.block is not Block.NONE:
         raise PgError("25001", f"{what} cannot run inside a transaction block")
 
@@ -698,7 +698,7 @@ def is_read_only(session: CatalogSession) -> bool:
 
 
 def require_writable(session: CatalogSession, what: str) -> None:
-    """As PreventCommandIfReadOnly."""
+    """An error in a read-only transaction (PreventCommandIfReadOnly)."""
     if is_read_only(session):
         raise PgError("25006", f"cannot execute {what} in a read-only transaction")
 
@@ -710,7 +710,7 @@ class Transacting(CatalogSession, Protocol):
 
 @contextmanager
 def reading(session: Transacting) -> Iterator[None]:
-    """For what only looks and is no statement of its own: one view of the catalog for all its questions."""
+    """One snapshot of the catalog for reads that belong to no statement."""
     transaction = session.transaction
     if transaction.block is Block.ABORTED:
         raise aborted()

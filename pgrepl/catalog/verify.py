@@ -1,8 +1,8 @@
-"""What can be wrong in catalog.db itself: for `pgrepl verify`.
+"""The checks of catalog.db by `pgrepl verify`.
 
 SQLite verifies its pages, indexes and constraints (PRAGMA integrity_check). Its pages have no checksums, so that a
-changed number or letter is noticed only where something else disagrees: what rows refer to, which snapshots there are,
-of which type and form values are. A catalog in PostgreSQL has that server's checksums.
+changed number or letter is noticed only by sums (sums.py), references between rows, the sequence of snapshots, and the
+types and forms of values. A catalog in PostgreSQL has that server's checksums.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _REFERENCES = (
     ("ducklake_inlined_data_tables", "table_name", "sqlite_master", "name"),
     ("ducklake_schema_versions", "table_id", "ducklake_table", "table_id"),
 )  # fmt: skip
-_COUNTERS = (  # the next number stands in the one, those given out in the others
+_COUNTERS = (  # the query for the next number, and the columns with those that were given out
     ("SELECT next_oid FROM pgrepl_instance",
      (("pg_class", "oid"), ("pg_publication", "oid"), ("pg_subscription", "oid"), ("pg_constraint", "oid"))),
     ("SELECT next_file_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1",
@@ -68,14 +68,14 @@ _COUNTERS = (  # the next number stands in the one, those given out in the other
 
 
 def catalog_problems(session: Session) -> Iterator[str]:
-    """Sentences on what is wrong, within a transaction that reads."""
+    """A sentence for each problem, found in a transaction that reads."""
     session.transaction.require_read()
     if session.catalog.is_sqlite:
         yield from _of_sqlite(session)
         wrong = list(_layouts(session))
         yield from wrong
         if wrong:
-            return  # what is asked for might not be there
+            return  # the queries below might fail
         yield from _sums(session)
         yield from _values(session)
     yield from _metadata(session)
@@ -85,7 +85,7 @@ def catalog_problems(session: Session) -> Iterator[str]:
 
 
 def _tables() -> list[Any]:
-    """All that pgrepl makes."""
+    """The tables that pgrepl makes."""
     return list(tables(is_sqlite=True))
 
 
@@ -107,7 +107,7 @@ def _sums(session: Session) -> Iterator[str]:
 
 
 def _layouts(session: Session) -> Iterator[str]:
-    """The tables and indexes are there, with their columns."""
+    """Tables, columns and indexes that are missing or different."""
     link = session.link
     for table in _tables():
         columns = {(row[1], row[2]) for row in link.execute(f'PRAGMA table_info("{table.name}")')}
@@ -131,7 +131,7 @@ _KINDS = {"BIGINT": "integer", "INTEGER": "integer", "SMALLINT": "integer", "BOO
 
 
 def _values(session: Session) -> Iterator[str]:
-    """Each value is of its column's type, and what is kept as JSON is JSON."""
+    """Values that are not of their column's type, or not JSON where they should be."""
     link = session.link
     for table in _tables():
         for column in table.columns:
@@ -243,7 +243,7 @@ def _snapshots(session: Session) -> Iterator[str]:
 
 
 def _endings(session: Session) -> Iterator[str]:
-    """A file that ended did so at a snapshot that says it changed the table."""
+    """Files that ended at a snapshot which does not say that it changed the table."""
     link = session.link
     for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
         for number, table_id, end, made in link.execute(

@@ -70,11 +70,11 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     `extra` goes into commit_extra_info as JSON (origin, truncation …); without a word of it there, tables truncated
     are noted as `truncate`. Raises Stale before anything is written if a Write's table has changed since its snapshot.
 
-    A transaction that keeps its row changes aside (lake.pending) has them recorded when it commits.
+    A transaction with pending changes (pending.py) records them when it commits.
     """
     collects = session.transaction.collects
-    if session.transaction.keeps_aside and (collects or not any(_needs_catalog(write) for write in writes)):
-        _keep_aside(session, writes, extra or {})
+    if session.transaction.keeps_pending and (collects or not any(_needs_catalog(write) for write in writes)):
+        _keep_pending(session, writes, extra or {})
         return
     session.transaction.require_write()
     for write in writes:
@@ -123,11 +123,11 @@ def _needs_catalog(write: Write) -> bool:
     return write.truncates or write.snapshot is not None or any(file.mapping for file in write.files)
 
 
-def _keep_aside(session: Session, writes: Sequence[Write], extra: Mapping[str, Any]) -> None:
-    aside = changes_of(session)
-    snapshot = session.transaction.numbering.snapshot_aside()
+def _keep_pending(session: Session, writes: Sequence[Write], extra: Mapping[str, Any]) -> None:
+    pending = changes_of(session)
+    snapshot = session.transaction.numbering.pending_snapshot()
     for write in writes:
-        aside.add(write, snapshot)
+        pending.add(write, snapshot)
         if write.table.oid in session.emptied_at_commit:
             _empty_at_commit(session, write.table.oid)
     for key, value in extra.items():

@@ -40,12 +40,12 @@ Constant = Callable[[Any], Any]  # a stored default expression → its value if 
 
 
 def define(session: Session, constant: Constant) -> None:
-    """All that the running statement has touched."""
-    touched = session.transaction.numbering.touched
+    """All that the running statement has changes."""
+    changes = session.transaction.numbering.definition_changes
     try:
-        renamed = define_schemas(session, touched.databases, touched.schemas)
+        renamed = define_schemas(session, changes.databases, changes.schemas)
         parents = _partitioned_in(session, renamed)
-        for oid, table_id in list(touched.relations.items()):
+        for oid, table_id in list(changes.relations.items()):
             row = store.one(session, tables.pg_class, oid=oid)
             if row is None:
                 if table_id is not None:
@@ -61,7 +61,7 @@ def define(session: Session, constant: Constant) -> None:
             if row is not None and row.relkind == "p":
                 define_view(session, row, partial(_view_name, session, row.relname))
     finally:
-        touched.clear()
+        changes.clear()
 
 
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
@@ -79,11 +79,11 @@ def define_everything(session: Session, constant: Constant) -> None:
 
 def see_everything(session: Session) -> None:
     """As if the running statement had defined all that there is."""
-    touched = session.transaction.numbering.touched
+    changes = session.transaction.numbering.definition_changes
     for database in store.rows(session, tables.pg_database, datistemplate=False):
-        touched.databases.add(database.oid)
+        changes.databases.add(database.oid)
     for row in store.rows(session, tables.pg_class, relkind=("r", "p")):
-        touched.relations[row.oid] = None
+        changes.relations[row.oid] = None
 
 
 def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str:

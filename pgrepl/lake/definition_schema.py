@@ -24,11 +24,11 @@ def define_schemas(
 ) -> list[tuple[int, int]]:
     """Make, rename and drop; which ones have another name now."""
     renamed: list[tuple[int, int]] = []
-    touched = dict(schemas)
+    changed = dict(schemas)
     for database in databases:
         for row in store.rows(session, tables.pg_namespace, datid=database):
-            touched.setdefault((database, row.oid), row.schema_id)
-    for (database, oid), schema_id in touched.items():
+            changed.setdefault((database, row.oid), row.schema_id)
+    for (database, oid), schema_id in changed.items():
         if oid in _INTERNAL:
             continue
         now = store.one(session, tables.pg_namespace, datid=database, oid=oid)

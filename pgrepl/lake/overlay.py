@@ -1,4 +1,4 @@
-"""What a transaction has written to tables and keeps aside (pending.py), laid over the catalog's rows when it reads."""
+"""A transaction's pending changes of tables (pending.py), laid over the catalog's rows when it reads."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ class Overlays:
 
 
 def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay | None:
-    """What the session's transaction has kept aside of a table, if it is looked at as it is now."""
-    aside = session.transaction.aside
-    if aside is None:
+    """The transaction's pending changes of a table, if the table is read as it is now."""
+    pending = session.transaction.pending
+    if pending is None:
         return None
-    assert isinstance(aside, Overlays)
-    found = aside.overlay(table.table_id)
-    return found if found is not None and snapshot > aside.first_snapshot else None
+    assert isinstance(pending, Overlays)
+    found = pending.overlay(table.table_id)
+    return found if found is not None and snapshot > pending.first_snapshot else None
 
 
 def own_rows(session: Session, table_id: int) -> set[int]:
     """Row ids that the transaction has changed."""
-    aside = session.transaction.aside
-    found = aside.overlay(table_id) if isinstance(aside, Overlays) else None
+    pending = session.transaction.pending
+    found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
     return found.row_ids if found is not None else set()

@@ -1,4 +1,4 @@
-"""Row changes that a transaction keeps aside until it commits, so that others can write meanwhile.
+"""Row changes that a transaction keeps pending until it commits, so that others can write meanwhile.
 
     statement    what one statement has written, as `Write`s: nothing of it is in the catalog
     commit       `replay` writes all of it into the catalog, each statement at a snapshot of its own
@@ -40,7 +40,7 @@ class PendingStatement:
 
 
 class RowChanges(Overlays):
-    """A transaction's. `transaction.aside` holds it from its first row change on."""
+    """A transaction's. `transaction.pending` holds it from its first row change on."""
 
     def __init__(self, session: Session, first_snapshot: int) -> None:
         super().__init__(first_snapshot)
@@ -59,7 +59,7 @@ class RowChanges(Overlays):
 
     def add(self, write: Write, snapshot: int) -> None:
         """The running statement writes to one table."""
-        write.stage_aside()
+        write.stage_pending()
         self._writes.append(write)
         self._first_ids.append((self._next_row, self._next_file))
         self._lay_over(write, snapshot)
@@ -220,10 +220,10 @@ def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, sn
 def changes_of(session: Session) -> RowChanges:
     """Where the running statement's row changes go."""
     transaction = session.transaction
-    if transaction.aside is None:
-        transaction.aside = RowChanges(session, transaction.numbering.committed_snapshot())
-    assert isinstance(transaction.aside, RowChanges)
-    return transaction.aside
+    if transaction.pending is None:
+        transaction.pending = RowChanges(session, transaction.numbering.committed_snapshot())
+    assert isinstance(transaction.pending, RowChanges)
+    return transaction.pending
 
 
 __all__ = ["PendingStatement", "RowChanges", "changes_of"]

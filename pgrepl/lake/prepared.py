@@ -76,8 +76,8 @@ def prepare(session: Session, gid: str) -> None:
     """Write the running transaction down; it goes on without the session."""
     transaction = session.transaction
 
-    def written(aside: Any) -> str:
-        return _record(session, gid, aside if isinstance(aside, RowChanges) else None, transaction.locks.entered.id)
+    def written(changes: Any) -> str:
+        return _record(session, gid, changes if isinstance(changes, RowChanges) else None, transaction.locks.entered.id)
 
     transaction.prepare(written)
     crash_point("prepare.end")
@@ -257,7 +257,7 @@ def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
 def _file(said: dict[str, Any]) -> NewFile:
     known = {field.name: said[field.name] for field in fields(NewFile)}
     known["statistics"] = {int(column): ColumnStatistics(**each) for column, each in said["statistics"].items()}
-    known["mapping"] = ()  # a file whose columns are found by name is never kept aside
+    known["mapping"] = ()  # a file whose columns are found by name is never pending
     return NewFile(**known)
 
 

@@ -18,9 +18,9 @@ _PAUSE = 0.5  # seconds between two looks
 
 
 @contextmanager
-def writing_told(session: Session, came: Callable[[int, int], None]) -> Iterator[None]:
-    """`came` hears of rows and bytes that are written for this session meanwhile."""
-    before, session.rows_written = session.rows_written, came
+def writing_told(session: Session, count_rows: Callable[[int, int], None]) -> Iterator[None]:
+    """Have `count_rows` called with the rows and bytes that Spark writes for this session meanwhile."""
+    before, session.rows_written = session.rows_written, count_rows
     try:
         yield
     finally:
@@ -30,8 +30,8 @@ def writing_told(session: Session, came: Callable[[int, int], None]) -> Iterator
 @contextmanager
 def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> Iterator[None]:
     """Around one write: `files` lists what is in the folder, with the sizes."""
-    came = session.rows_written
-    if came is None:
+    count_rows = session.rows_written
+    if count_rows is None:
         yield
         return
     from pyarrow import ArrowException
@@ -49,7 +49,7 @@ def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> It
                 with storage.reading(path), storage.open_input(path) as source:
                     rows = pq.read_metadata(source).num_rows
                 counted.add(path)
-                came(rows, size)
+                count_rows(rows, size)
 
     def watch() -> None:
         while not over.wait(_PAUSE):

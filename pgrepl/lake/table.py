@@ -105,7 +105,7 @@ class InlinedTable:
 def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
     """The table as it is for the running transaction, or as it was at a snapshot."""
     session.transaction.require_read()
-    if snapshot is not None and session.as_of is None and session.transaction.is_as_at(snapshot):
+    if snapshot is not None and session.as_of is None and session.transaction.has_definitions_of(snapshot):
         snapshot = None
     key = ("lake_table", oid, snapshot)
     known: LakeTable | None = session.derived.get(key)

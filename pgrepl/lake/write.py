@@ -68,7 +68,7 @@ class Write:
         self.moved: dict[int, RowPlace] = {}  # where new versions stand, by row id
         self._filed: list[int] = []  # the row ids of new versions in a file
         self.has_free_keys = False  # nobody else holds a unique key of its rows: that was looked at
-        self.is_final = False  # it is written into the catalog now; else it may be kept aside until the commit
+        self.is_final = False  # it is written into the catalog now; else it may be pending until the commit
         self._positions: dict[int, PositionSet] = {}  # by data file, given as columns
         self._writer: DataFileWriter | None = None
         self._made: list[str] = []  # paths
@@ -171,8 +171,8 @@ class Write:
             self._stage_deletes(limit)
         self.is_staged = True
 
-    def stage_aside(self) -> None:
-        """The same for what is kept aside until the commit: new rows alone. Versions of rows that the transaction has
+    def stage_pending(self) -> None:
+        """The same for pending changes: new rows alone. Versions of rows that the transaction has
         made itself get their row ids at the commit, and deletes are few or have to see those of others."""
         limit = self._limit_of_rows(inlining_limit(self.session, self.table))
         if self._writer is not None or len(self.rows) > limit:

@@ -57,9 +57,9 @@ def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query
 
     session.catalog.check_writable()
     transaction = session.transaction
-    if not transaction.can_keep_aside:
+    if not transaction.can_keep_pending:
         return query
-    transaction.prefers_aside = True
+    transaction.prefers_pending = True
     while True:
         tables = [
             level.rtable[mark.varno - 1].relid

@@ -49,13 +49,13 @@ def others_hold_locks(session: Session) -> bool:
     """Asked of a statement by itself that has the catalog's lock. If so it takes locks as a block does, and begins
     anew."""
     transaction = session.transaction
-    if session.in_block or not transaction.can_keep_aside:
+    if session.in_block or not transaction.can_keep_pending:
         return False
     if not transaction.locks.has_others():
         transaction.is_alone = True
         return False
     transaction.release_write()
-    transaction.prefers_aside = True
+    transaction.prefers_pending = True
     return True
 
 

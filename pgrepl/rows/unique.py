@@ -212,7 +212,7 @@ class Holders:
         found = self.index.find(values, want)
         session = self.index.session
         transaction = session.transaction
-        if not (transaction.keeps_snapshot and transaction.keeps_aside):
+        if not (transaction.keeps_snapshot and transaction.keeps_pending):
             return found
         from pgrepl.lake.table import lake_table
         from pgrepl.lake.versions import begun_after

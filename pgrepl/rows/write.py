@@ -52,7 +52,7 @@ def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
 
 def define_now(session: Session) -> None:
     """Let the lake know what the running statement has changed so far: rows are to be read or written."""
-    if session.transaction.numbering.touched:
+    if session.transaction.numbering.definition_changes:
         session.define_in_lake()
 
 

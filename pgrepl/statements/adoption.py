@@ -53,7 +53,7 @@ def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
         above.update(inheritance.partition_ancestors(session, oid))
         with numbering.adopting(difference.snapshot):
             _make_up(difference, session)
-    numbering.touched.relations.update(dict.fromkeys(above))
+    numbering.definition_changes.relations.update(dict.fromkeys(above))
 
 
 @singledispatch

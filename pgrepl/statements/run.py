@@ -117,8 +117,8 @@ def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -
     if name not in _READING:
         if name not in _LOCK_LATER or transaction.in_recovery:
             require_writable(session, command_tag(stmt))
-        aside = transaction.keeps_aside or is_read_only(session)
-        if name not in _LOCK_LATER or (session.in_block and not aside):
+        pending = transaction.keeps_pending or is_read_only(session)
+        if name not in _LOCK_LATER or (session.in_block and not pending):
             transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True

@@ -11,7 +11,7 @@ from pgrepl.catalog.depend import Dependency, forget_dependencies, record_depend
 from pgrepl.catalog.namespace import schema_for_creation
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported, open_table
-from pgrepl.catalog.sequence_positions import begin_file
+from pgrepl.catalog.sequence_positions import new_relfilenumber
 from pgrepl.catalog.sequences import owner_column
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
@@ -108,7 +108,7 @@ def change_sequence(session: Session, rel: Relation, stmt: AlterSeqStmt, *, iden
     if owned_by:
         _set_owner_column(session, rel, owned_by, Dependency.INTERNAL if identity else Dependency.AUTO)
     if any(option.name != "owned_by" for option in stmt.options):
-        begin_file(session, rel.oid)
+        new_relfilenumber(session, rel.oid)
         store.update(session, pg_sequence, {"seqrelid": rel.oid}, **_values(options))
 
 

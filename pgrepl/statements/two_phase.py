@@ -45,7 +45,7 @@ def _check(session: Session, gid: str) -> None:
     if len(gid.encode()) >= _LONGEST:
         raise PgError("22023", f'transaction identifier "{gid}" is too long')
     prepared.check_enabled(session)
-    if not transaction.can_keep_aside:
+    if not transaction.can_keep_pending:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
 
 

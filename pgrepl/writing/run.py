@@ -1,7 +1,7 @@
 """INSERT, UPDATE and DELETE as statements, alone or in WITH.
 
 A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
-see the state before any of them. What is small is worked out here: in a block it is kept aside, under locks of its
+see the state before any of them. What is small is worked out here: in a block it is pending, under locks of its
 rows (locking.py); by itself it holds the catalog's write lock instead, as long as nobody has locked anything. What is
 large is Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile
 what it read (as READ COMMITTED waits and goes on).
@@ -71,8 +71,8 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
     if is_read_only(session):
         modify = analyze_modifying(session, stmt)
         check_writable(session, modify.command.value, modify.ctes, modify)
-    if transaction.keeps_aside:
-        return _aside(session, stmt)
+    if transaction.keeps_pending:
+        return _run_under_locks(session, stmt)
     if not transaction.is_writing and not _is_small(stmt, session):
         found = _at_once(stmt, session)
         if isinstance(found, Result):
@@ -86,7 +86,7 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
             found = None
     transaction.require_write()
     if others_hold_locks(session):
-        return _aside(session, stmt)
+        return _run_under_locks(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
 
 
@@ -97,7 +97,7 @@ def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
     if not transaction.try_write():
         return None
     if others_hold_locks(session):
-        return _aside(session, stmt)
+        return _run_under_locks(session, stmt)
     written = analyze_modifying(session, stmt)
     planned = _chosen(session, written)
     if not _is_large(planned):
@@ -106,8 +106,8 @@ def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
     return _Large(written, planned, transaction.version)
 
 
-def _aside(session: Session, stmt: Statement) -> Result:
-    """The statement under locks of its tables and rows; what it changes is kept aside until the commit."""
+def _run_under_locks(session: Session, stmt: Statement) -> Result:
+    """The statement under locks of its tables and rows; its changes are pending until the commit."""
     transaction = session.transaction
     while True:
         written = analyze_modifying(session, stmt)
@@ -156,7 +156,7 @@ def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Re
         if transaction.version != version:
             return None
         if others_hold_locks(session):
-            return _aside(session, stmt)
+            return _run_under_locks(session, stmt)
         return _locked(session, written, small=True, planned=planned)
     try:
         return _applied(session, written, staged)

@@ -25,11 +25,11 @@ def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tu
     if is_read_only(session):
         check_writable(session, "SELECT", analyze_query(session, stmt).ctes)
     transaction = session.transaction
-    if not transaction.keeps_aside:
+    if not transaction.keeps_pending:
         transaction.require_write()
         others_hold_locks(session)
     query = analyze_query(session, stmt)
-    while transaction.keeps_aside:
+    while transaction.keeps_pending:
         tables = [oid for cte in query.ctes if cte.modify is not None for oid in target_tables(session, cte.modify)]
         if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
             break

@@ -43,7 +43,7 @@ def test_bars_come_after_a_moment_with_rows_and_rate_and_go() -> None:
         assert "public.t" not in shown(console, drawn)
         now += 1
         assert "s public.t" in shown(console, drawn)
-        copying.came(1500, 9000)
+        copying.add(1500, 9000)
         bars.rows("s", "public.t", copying)
         now += 1
         assert "1,500 rows, " in shown(console, drawn)

@@ -166,7 +166,7 @@ class _Copy:
             known = repeating(target, arrays)
             self.writer = DataFileWriter(target, repeating=known, folder=self.part.folder, bounds_by_footer=True)
         self.writer.write_arrays(arrays, None, count)
-        self.watch.came(count, 0)
+        self.watch.add(count, 0)
 
     def end(self) -> CopiedPart:
         if self.count:
@@ -175,7 +175,7 @@ class _Copy:
         if self.writer is not None:
             writer, self.writer = self.writer, None
             files = [writer.close()]
-            self.watch.came(0, files[0].file_size_bytes)
+            self.watch.add(0, files[0].file_size_bytes)
         return CopiedPart(tuple(files), tuple(key.span for key in self.keys))
 
     def discard(self) -> None:

@@ -18,21 +18,21 @@ _PAUSE = 0.1  # seconds between two looks whether the work is still wanted
 
 
 class _Stopped(Exception):
-    """Nobody waits for the part any more."""
+    """The part is not wanted any more."""
 
 
 class _Watch:
-    def __init__(self, came: Callable[[int, int], None] | None) -> None:
+    def __init__(self, count_rows: Callable[[int, int], None] | None) -> None:
         self.over = Event()
-        self._came = came
+        self._count_rows = count_rows
 
     def check(self) -> None:
         if self.over.is_set():
             raise _Stopped
 
-    def came(self, rows: int, size: int) -> None:
-        if self._came is not None:
-            self._came(rows, size)
+    def add(self, rows: int, size: int) -> None:
+        if self._count_rows is not None:
+            self._count_rows(rows, size)
 
 
 def slots() -> int:

@@ -23,13 +23,13 @@ class Unfit(Exception):
 
 
 class PartWatch(Protocol):
-    """Who waits for a part."""
+    """The observer of a part: it counts rows, and can end the work."""
 
     def check(self) -> None:
         """Raise an error if the work is not wanted any more."""
 
-    def came(self, rows: int, size: int) -> None:
-        """So many more rows have been written, or bytes."""
+    def add(self, rows: int, size: int) -> None:
+        """Count more rows that have been written, or bytes."""
 
 
 @frozen

@@ -13,7 +13,7 @@ class _Nobody:
     def check(self) -> None:
         return
 
-    def came(self, rows: int, size: int) -> None:
+    def add(self, rows: int, size: int) -> None:
         return
 
 

@@ -25,7 +25,7 @@ def locks(session: Session) -> Iterator[Values]:
     if not own.possible or not own.table.exists():
         return
     table = own.table
-    table.bury_the_dead(None)
+    table.remove_dead_holders(None)
     holders = table.holders()
     held = table.held()
     for holder in holders.values():

@@ -95,7 +95,7 @@ class RemoteTable:
     attrs: tuple[int, ...]
 
 
-Came: TypeAlias = "Callable[[int, int], None]"  # told of more rows, and of their bytes
+CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
 
 
 class DirectRows(Protocol):
@@ -103,8 +103,8 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, came: Came) -> StagedRows | None:
-        """What was staged; None: somebody has to look at them. `came` hears of rows and bytes."""
+    def stage(self, session: Session, table: Relation, count_rows: CountRows) -> StagedRows | None:
+        """What was staged; None: somebody has to look at them. `count_rows` is told of rows and bytes."""
         ...
 
 

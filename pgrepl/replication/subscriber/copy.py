@@ -30,7 +30,7 @@ from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher.protocol import (
-    Came,
+    CountRows,
     PublisherError,
     TableCopies,
     TableCopy,
@@ -179,19 +179,19 @@ def _received(
         check_target_privilege(session, table, "INSERT")
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
-            came = receiver.copy_begins(subscription.subname, table, source.count)
+            count_rows = receiver.copy_begins(subscription.subname, table, source.count)
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
             staged = None
             if not converted:
                 begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
                 with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):
-                    staged = stage_copy(session, table, source, sent, came, begins, receiver.check_stopped)
+                    staged = stage_copy(session, table, source, sent, count_rows, begins, receiver.check_stopped)
             if staged is not None:
                 return staged, source.lsn, staged.count
-            came = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
+            count_rows = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
             lines = _Lines(table.name, source.relation, binary=binary)
-            return player, source.lsn, _load(session, player, table, source, lines, came, receiver.check_stopped)
+            return player, source.lsn, _load(session, player, table, source, lines, count_rows, receiver.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None
 
@@ -210,7 +210,7 @@ def _load(
     table: Relation,
     source: TableCopy,
     lines: _Lines,
-    came: Came,
+    count_rows: CountRows,
     check: Callable[[], None],
 ) -> int:
     """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
@@ -235,7 +235,7 @@ def _load(
             placed.append((line, row, player.overlay(leaf), there))
         _insert(placed, lines)
         number += len(portion)
-        came(len(portion), sum(map(measure, portion)))
+        count_rows(len(portion), sum(map(measure, portion)))
         check()
     return number
 

@@ -15,7 +15,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import writing_told
-from pgrepl.replication.publisher.protocol import Came, LakeSources, TableCopy
+from pgrepl.replication.publisher.protocol import CountRows, LakeSources, TableCopy
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
@@ -105,14 +105,14 @@ def stage_copy(
     table: Relation,
     source: TableCopy,
     sent: SentRelation,
-    came: Came,
-    begins_again: Callable[[], Came],
+    count_rows: CountRows,
+    begins_again: Callable[[], CountRows],
     check: Callable[[], None],
 ) -> StagedCopy | None:
-    """The rows as files. None: they are few, or something about them is for the exact way. `came` is told of rows, and
-    another when the copy begins anew; `check` raises what ends the work."""
+    """The rows as files. None: they are few, or some need the exact way. `count_rows` is told of rows, and a new one
+    from `begins_again` when the copy begins anew; `check` raises the error that ends the work."""
     if source.direct is not None and engine.choose_direct(source.direct.size).engine is engine.Engine.COLUMNS:
-        direct = source.direct.stage(session, table, came)
+        direct = source.direct.stage(session, table, count_rows)
         if direct is not None:
             engine.done(session, _WORK, engine.Engine.COLUMNS)
             return StagedCopy(session, [direct])
@@ -120,15 +120,15 @@ def stage_copy(
         choice = engine.choose_kernels(session, source.lake.estimate)
         if choice.engine is not engine.Engine.LOCAL:
             try:
-                return _by_kernels(session, table, source.lake, sent, came, choice, check)
+                return _by_kernels(session, table, source.lake, sent, count_rows, choice, check)
             except engine.Declined as reason:
                 session.notice("DEBUG1", f'table "{table.name}" is not copied by kernels: {reason}')
-                came = begins_again()
+                count_rows = begins_again()
     if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
         return None
     copy = StagedCopy(session)
     try:
-        with writing_told(session, came):
+        with writing_told(session, count_rows):
             copy.fill(table, sent, source.spark.frame())
     except engine.Declined as reason:
         engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
@@ -152,7 +152,7 @@ def _by_kernels(
     table: Relation,
     source: LakeSources,
     sent: SentRelation,
-    came: Came,
+    count_rows: CountRows,
     choice: engine.Choice,
     check: Callable[[], None],
 ) -> StagedCopy | None:
@@ -160,7 +160,7 @@ def _by_kernels(
     from pgrepl.replication.subscriber.copy_columns import stage_columns
 
     try:
-        with writing_told(session, came):
+        with writing_told(session, count_rows):
             staged = stage_columns(session, table, source, sent, on_spark=choice.on_spark, check=check)
     except (PgError, WrongRow) as error:
         if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):

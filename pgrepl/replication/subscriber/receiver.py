@@ -274,19 +274,19 @@ class Receiver:
                 raise
 
     def copy_begins(self, subscription: str, table: Relation, rows: int | None) -> Callable[[int, int], None]:
-        """To be told, from any thread, how many more rows of a table have come, and bytes; for all to see. There will
-        be so many `rows`, if that is known."""
+        """A function to count rows and bytes of a table's copy, from any thread, for pg_stat_progress_copy. `rows` is
+        the table's number of rows, if known."""
         copying = Copying(table.oid, tuples_total=rows)
         if self._heartbeat is not None:
             self._heartbeat.copying[table.oid] = copying
         name = table.qualified_name
         self.observer.rows(subscription, name, copying)
 
-        def came(tuples: int, size: int) -> None:
-            copying.came(tuples, size)
+        def count_rows(tuples: int, size: int) -> None:
+            copying.add(tuples, size)
             self.observer.rows(subscription, name, copying)
 
-        return came
+        return count_rows
 
     def copy_ended(self, relid: int) -> None:
         if self._heartbeat is not None:

@@ -109,7 +109,7 @@ def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowS
 def _take_locks(session: Session, target: CopyTarget) -> None:
     """Of the table, where others could write to it meanwhile; else that of the catalog."""
     transaction = session.transaction
-    if not transaction.keeps_aside:
+    if not transaction.keeps_pending:
         transaction.require_write()
         if not others_hold_locks(session):
             return

@@ -60,7 +60,7 @@ def nextval_identity(call: Call, oid: int) -> int:
 
 def _next(session: Session, oid: int, found: Relation, row: pg_sequence | None) -> int:
     _require_writable(session, found, "nextval()")
-    if session.transaction.keeps_aside:
+    if session.transaction.keeps_pending:
         row = position(session, oid)
     assert row is not None
     value = row.seqstart if row.last_value is None else row.last_value

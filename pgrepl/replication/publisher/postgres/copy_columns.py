@@ -30,7 +30,7 @@ from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvRead
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
-from pgrepl.replication.publisher.protocol import Came, PublisherError
+from pgrepl.replication.publisher.protocol import CountRows, PublisherError
 from pgrepl.replication.wire.pgoutput_columns import PADDING
 from pgrepl.replication.wire.text import reads_as_written
 from pgrepl.rows.checks_table import table_rules
@@ -80,7 +80,7 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, came: Came) -> StagedRows | None:
+    def stage(self, session: Session, table: Relation, count_rows: CountRows) -> StagedRows | None:
         """The rows as files of the lake. None: somebody has to look at them."""
         from pgrepl.rows.staged import StagedRows
 
@@ -94,7 +94,7 @@ class ServerRows:
         made: list[NewFile] = []
         try:
             for file in self._by_ranges(
-                lambda chunks: _write(staged.table, reader, needed, chunks, made, came), binary
+                lambda chunks: _write(staged.table, reader, needed, chunks, made, count_rows), binary
             ):
                 staged.arrive([file] if file is not None else [])
         except BaseException as problem:
@@ -246,7 +246,7 @@ def _write(
     needed: Sequence[int],
     chunks: Iterator[Chunk],
     made: list[NewFile],
-    came: Came,
+    count_rows: CountRows,
 ) -> NewFile | None:
     """A data file, which `made` remembers; None: there are no rows."""
     from pgrepl.lake.file_writer import DataFileWriter, repeating
@@ -261,7 +261,7 @@ def _write(
                 raise Declined("NULL in a column that has none")
             writer = writer or DataFileWriter(table, repeating=repeating(table, arrays))
             writer.write_arrays(arrays, None, count)
-            came(count, len(data))
+            count_rows(count, len(data))
     except BaseException:
         if writer is not None:
             writer.discard()

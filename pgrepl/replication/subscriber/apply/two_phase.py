@@ -1,6 +1,6 @@
 """Prepared transactions of a publisher, prepared and ended here as they are there (apply_handle_prepare and its kin).
 
-What is played of one is kept aside, with locks on its tables, rows and keys, under a name that tells the subscription
+The changes of one are pending, with locks on its tables, rows and keys, under a name that tells the subscription
 and the transaction: `pg_gid_<subscription>_<xid>`. All of it happens with the catalog's write lock, in one transaction
 with the origin.
 """
@@ -105,7 +105,7 @@ def _note(session: Session, what: dict[str, Any]) -> None:
 def _lock(session: Session, wanted: list[LockRequest]) -> None:
     """All at once: who holds the catalog's lock must not wait."""
     locks = session.transaction.locks
-    locks.table.bury_the_dead(locks.entered.id)
+    locks.table.remove_dead_holders(locks.entered.id)
     blocked = locks.table.take(locks.entered.id, wanted, locks.level)
     if blocked is not None:
         raise LockedByOthers(blocked)

@@ -8,7 +8,7 @@ from pgrepl.catalog import store
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.publication import relation_publications
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.sequence_positions import begin_file
+from pgrepl.catalog.sequence_positions import new_relfilenumber
 from pgrepl.catalog.sequences import sequences_of
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_constraint
@@ -62,5 +62,5 @@ def _change(session: Session, rel: Relation, persistence: str) -> None:
     oids += [sequence for sequence, _, _ in sequences_of(session, rel.oid)]
     for oid in oids:
         if relation(session, oid).kind == "S":
-            begin_file(session, oid)
+            new_relfilenumber(session, oid)
         store.update(session, pg_class, {"oid": oid}, relpersistence=persistence)

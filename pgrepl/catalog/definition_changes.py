@@ -1,9 +1,8 @@
-"""What the catalog tells those who keep the lake.
+"""Which definitions a statement has changed, so that DuckLake's rows can follow.
 
-The definitions that other readers of the lake see (DuckLake's schemas, tables, columns, views) follow from pg_class and
-its like. `store` remembers in `Touched` what a statement has changed there; when the statement is done the lake's
-keeper brings DuckLake's rows in line. The other way round, what somebody else has defined in the lake is adopted before
-a transaction looks at the catalog.
+DuckLake's schemas, tables, columns and views follow from pg_class and its like. `store` notes here what a statement
+changes there; when the statement ends, lake/definition.py brings DuckLake's rows in line. The other way round, what
+another program has defined in the lake is adopted before a transaction reads the catalog (statements/adoption.py).
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-class Touched:
-    """The relations, schemas and databases whose definition a statement has changed. What is gone is there with the
-    DuckLake ids it had."""
+class DefinitionChanges:
+    """The relations, schemas and databases whose definition a statement has changed. A dropped one stands here with
+    the DuckLake id it had."""
 
     __slots__ = ("databases", "relations", "schemas")
 
@@ -31,8 +30,8 @@ class Touched:
         self.schemas.clear()
         self.databases.clear()
 
-    def see(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Rows of a system table are made, changed or taken away."""
+    def note(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Note rows of a system table that are inserted, updated or deleted."""
         for row in rows:
             if table == "pg_class":
                 self.relations[row["oid"]] = row.get("table_id") or self.relations.get(row["oid"])
