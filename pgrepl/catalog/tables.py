@@ -129,7 +129,7 @@ class pg_namespace(VersionedRow, key=("datid", "oid"), indexes=(("datid", "nspna
 class pg_class(
     VersionedRow,
     key=("oid",),
-    indexes=(("datid", "relnamespace", "relname"), ("relnamespace",), ("relowner",)),
+    indexes=(("datid", "relname", "relnamespace"), ("relnamespace",), ("relowner",)),
     acl="relacl",
 ):
     datid: Oid
