@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from benchmarks import catalog_size, ddl_rate, lake, parse_rate, postgres, replicate, replicate_copy, start
+from benchmarks import catalog_size, ddl_rate, lake, parse_rate, postgres, replicate, replicate_copy, scale, start
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Line:
 def main() -> int:
     lines = [
         Line(*values)
-        for module in (start, parse_rate, ddl_rate, catalog_size, lake, replicate, replicate_copy, postgres)
+        for module in (start, parse_rate, ddl_rate, catalog_size, scale, lake, replicate, replicate_copy, postgres)
         for values in module.measure()
     ]
     headers = ("what", "measured", "beside", "limit", "")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.table import LakeTable
 
+_MANY, _FEW = 1000, 100  # so few of so many files are asked for one by one
+
 
 def data_files(
     session: Session, table: LakeTable, snapshot: int | None = None, bounds: Sequence[Bound] = ()
@@ -28,11 +30,28 @@ def data_files(
     """The table's files at the snapshot (None: as the running transaction sees it), in the order of their rows; those
     whose statistics say that no row is within the bounds are left out."""
     at = last_snapshot(session) if snapshot is None else snapshot
-    found = _files_at(session, table, at)
-    if found and bounds:
-        missed = _missed(session, table, bounds)
-        found = [file for file in found if file.data_file_id not in missed]
-    return found
+    if not bounds:
+        return _files_at(session, table, at)
+    missed = _missed_at(session, table, at, bounds)
+    if len(missed) > _MANY:
+        few = _few_left(session, table, at, missed)
+        if few is not None:
+            return few
+    return [file for file in _files_at(session, table, at) if file.data_file_id not in missed]
+
+
+def _few_left(session: Session, table: LakeTable, snapshot: int, missed: set[int]) -> list[DataFile] | None:
+    """The files that are not missed, each asked for by itself. None: they are many, or all files are known."""
+    if ("files", table.table_id) in session.derived:
+        return None
+    ids = session.link.execute(sql.FILE_IDS_THEN, (table.table_id, snapshot, snapshot))
+    left = [file_id for (file_id,) in ids if file_id not in missed]
+    if len(left) > _FEW:
+        return None
+    check_entries(session, table.table_id)
+    found = [file for file_id in left for file in _files_at(session, table, snapshot, file_id)]
+    own = overlay(session, table, snapshot)
+    return found if own is None else [*found, *own.files]
 
 
 def last_snapshot(session: Session) -> int:
@@ -213,6 +232,17 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
 
 
 # --- skipping -----------------------------------------------------------------------------------------------------
+
+
+def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequence[Bound]) -> set[int]:
+    """The same, found once for who chooses an engine and who reads."""
+    if not session.transaction.numbering.is_settled(snapshot):
+        return _missed(session, table, bounds)
+    key, now = ("missed", table.table_id), (session.link.transactions, snapshot, tuple(bounds))
+    known: tuple[object, set[int]] | None = session.derived.get(key)
+    if known is None or known[0] != now:
+        known = session.derived[key] = (now, _missed(session, table, bounds))
+    return known[1]
 
 
 def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[int]:
