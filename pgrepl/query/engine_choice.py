@@ -65,12 +65,13 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
 
 def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
     """For a query whose rows are written: what only gives the rows of a table, which is best read here to be shown, is
-    not best read here for that."""
+    not best read here for that; and a number that is made becomes a row."""
     choice = choose(session, query, context)
-    known_few = 0 < choice.rows <= engine.local_rows(session)
-    if choice.on_spark or known_few or not engine.is_auto(session):
+    made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
+    known_few = choice.rows > 0 and max(choice.rows, made) <= engine.local_rows(session)
+    if choice.on_spark or known_few or made > _ENDLESS or not engine.is_auto(session):
         return choice
-    return engine.choose(session, lambda: extent_of(session, query, context, 1), cold=engine.COLD_WRITES)
+    return engine.choose(session, lambda: extent_of(session, query, context, 1) + _rows(made), cold=engine.COLD_WRITES)
 
 
 def gives_few(query: Query, context: Context, choice: Choice) -> bool:
