@@ -165,13 +165,13 @@ def _apply(arguments: list[str]) -> int:
 
 
 def _describe(arguments: list[str]) -> int:
-    from pgrepl.shell.subcommands import describe
+    from pgrepl.shell.describe_dump import describe
 
     return describe(arguments)
 
 
 def _dump(arguments: list[str]) -> int:
-    from pgrepl.shell.subcommands import dump
+    from pgrepl.shell.describe_dump import dump
 
     return dump(arguments)
 

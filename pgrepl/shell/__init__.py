@@ -1,5 +1,6 @@
-"""What a person sees: the prompt, scripts, backslash commands, `\\d`, and psql's output formats.
+"""The shell: psql's prompt, scripts, backslash commands, `\\d`, and output formats; and the subcommands of pgrepl.
 
-Rule of the room: it speaks to the catalog only through a session (`statements.run`), says everything in psql's words,
-and prints the bytes psql prints. Nothing heavy is imported before it is needed: a script never pays for the prompt.
+Rule of the room: it runs statements through a session (`statements.run`), describes by the catalog's look-ups, says
+everything in psql's words, and prints the bytes that psql prints. Nothing heavy is imported before it is needed: a
+script does not load the prompt.
 """

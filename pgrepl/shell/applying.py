@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 _NOBODY = "no subscription is enabled"
 _INTERRUPTED, _TERMINATED = 130, 143
-_PATIENCE = 0.2  # seconds until it is tried again to stop what Spark was busy with
+_PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
 
 
 class Stopped(BaseException):
-    """SIGTERM or Ctrl-C; the exit code if that is no orderly end."""
+    """SIGTERM or Ctrl-C, with the exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-def working(command: Command) -> Command:
-    """The options of what works for subscriptions: without -d for those of all databases, as a server's workers."""
+def worker_options(command: Command) -> Command:
+    """The options of `sync` and `apply`. Without -d they work for the subscriptions of all databases, as a server's
+    workers do."""
     for option in (
         click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role"),
         click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database"),
@@ -59,7 +60,7 @@ def working(command: Command) -> Command:
 @click.command("sync", short_help="copy the tables of subscriptions that wait for it")
 @click.argument("subscription", nargs=-1)
 @click.option("--tables", metavar="TABLE[,TABLE]", help="only these tables, as schema.name or name")
-@working
+@worker_options
 @on_spark
 def sync_command(
     subscription: tuple[str, ...], tables: str | None, log_file: Path | None, catalog: str, dbname: str | None,
@@ -85,7 +86,7 @@ def sync_command(
 
 
 def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
-    """The tables of a subscription by their names; an error for one that is not among them."""
+    """The OIDs of a subscription's tables by their names; an error for a name that is none of them."""
     from pgrepl.catalog.subscription_facts import subscribed_tables
     from pgrepl.catalog.transaction import reading
 
@@ -116,7 +117,7 @@ def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Se
     "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
 )
 @click.option("--dry-run", is_flag=True, help="only say what would be done: filters, columns, operations, counts")
-@working
+@worker_options
 @on_spark
 def apply_command(
     subscription: tuple[str, ...], upto: str | None, max_changes: int | None, follow: bool, interval: float,
@@ -168,7 +169,7 @@ def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None)
     return Launcher(opened.session, _log(None), names=names, everywhere=dbname is None).subscriptions()
 
 
-# --- how it goes ------------------------------------------------------------------------------------------------------
+# --- rounds -----------------------------------------------------------------------------------------------------------
 
 
 def _once(
@@ -178,12 +179,12 @@ def _once(
     log_file: Path | None,
     work: Callable[[SubscriptionToServe, Worker], Round],
 ) -> int:
-    """A round for each subscription; what goes wrong with one is no other's matter."""
+    """One round for each subscription, whatever the errors of others."""
     _start_spark(opened)
-    from pgrepl.shell.applying_progress import watcher
+    from pgrepl.shell.applying_progress import progress_observer
 
     failed = False
-    with watcher() as observer, _launcher(opened, names, dbname, log_file, observer=observer) as launcher:
+    with progress_observer() as observer, _launcher(opened, names, dbname, log_file, observer=observer) as launcher:
         subscriptions = launcher.subscriptions()
         if not subscriptions:
             click.echo(_NOBODY)
@@ -207,7 +208,7 @@ def _follow(
     upto: int | None,
     max_changes: int | None,
 ) -> int:
-    from pgrepl.shell.applying_progress import watcher
+    from pgrepl.shell.applying_progress import progress_observer
 
     applied: list[int] = []  # changes, by round
 
@@ -225,12 +226,12 @@ def _follow(
         return done
 
     with (
-        watcher() as observer,
+        progress_observer() as observer,
         _launcher(opened, names, dbname, log_file, observer=observer, keeps_leases=True) as launcher,
         _autovacuum(opened, log_file),
     ):
         if names:
-            launcher.subscriptions()  # a name that nobody has is a mistake, not something to wait for
+            launcher.subscriptions()  # an unknown name is an error, not something to wait for
         try:
             launcher.follow(interval, told, ends)
         except Stopped:
@@ -239,7 +240,7 @@ def _follow(
 
 
 def _start_spark(opened: Connection) -> None:
-    """Spark starts beside what comes first, if a table waits for its copy and there is one that is large enough."""
+    """Start Spark in the background, if a table waits for its copy and one is large enough for Spark."""
     from pgrepl.catalog.subscription_facts import rows_to_copy
     from pgrepl.catalog.transaction import reading
     from pgrepl.engine import choose_kernels
@@ -268,7 +269,7 @@ def _launcher(
 
 @contextmanager
 def _autovacuum(opened: Connection, log_file: Path | None) -> Iterator[None]:
-    """Tables are kept in shape beside the workers."""
+    """Run autovacuum beside the workers."""
     from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
 
     launcher = AutovacuumLauncher(opened.session, _log(log_file))
@@ -290,14 +291,14 @@ def _log(path: Path | None) -> ServerLog:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGTERM and Ctrl-C end what runs, wherever it is: what is not committed is undone, leases are given back."""
+    """Have SIGTERM and Ctrl-C raise `Stopped`: open transactions are rolled back, leases given back."""
 
     asked: list[int] = []  # exit codes, until Stopped is raised
     again: list[threading.Timer] = []
 
     def stop(number: int, _frame: object) -> None:
         code = _INTERRUPTED if number == signal.SIGINT else _TERMINATED
-        if jobs.cancel():  # a call to the JVM must not be broken off: it ends by itself now
+        if jobs.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
             asked.append(code)
             timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
             timer.daemon = True
@@ -310,7 +311,7 @@ def _stoppable() -> Iterator[None]:
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-        if asked:  # what was cancelled was the last there was to do
+        if asked:  # the cancelled job was the last thing to do
             raise Stopped(asked[0])
     except Stopped as stopped:
         sys.stderr.write("pgrepl: stopped; what was not committed is undone\n")
@@ -324,7 +325,7 @@ def _stoppable() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Who is stopping is not stopped once more."""
+    """Ignore SIGTERM and Ctrl-C while stopping."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

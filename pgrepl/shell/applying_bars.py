@@ -1,6 +1,5 @@
-"""The bars of workers on a terminal, drawn by rich: a line for each table and each batch that takes more than a moment.
-
-What is logged meanwhile appears above the bars, in lines as long as they are.
+"""The progress bars of workers on a terminal, drawn by rich: one for each table and each batch that takes longer than
+half a second. Log messages appear above the bars, in whole lines.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rich.text import Text
 
 from pgrepl import jobs
 
-_MOMENT = 0.5  # seconds in which something may end unseen
+_MOMENT = 0.5  # seconds without a bar
 
 
 def progress(console: Console) -> Progress:
@@ -46,7 +45,7 @@ class _Bars(Progress):
 
 
 class _Seen(ProgressColumn):
-    """Rows or changes with their rate; before there are any, what Spark is busy with."""
+    """Rows or changes with their rate; before there are any, Spark's tasks."""
 
     max_refresh = 0.5
 
@@ -62,7 +61,7 @@ def _of_spark() -> str:
 
 
 class Above(io.TextIOBase):
-    """In place of standard error while bars are drawn."""
+    """Standard error while bars are drawn: prints whole lines above them."""
 
     def __init__(self, console: Console, stream: TextIO) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""`pgrepl apply --dry-run`: what would be sent for each table, as a table."""
+"""`pgrepl apply --dry-run`: filter, columns, operations and number of changes of each table, as a table."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _row(table: TablePreview) -> tuple[str, ...]:
 
 
 def _filter(published: Published) -> str:
-    """One condition if all operations have it, else each with its operation."""
+    """The row filter if all operations have the same, else each with its operation."""
     filters = dict(published.filters)
     filtered = {filters.get(operation, "") for operation in published.operations if operation != "truncate"}
     if len(filtered) == 1:

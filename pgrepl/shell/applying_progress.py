@@ -1,4 +1,4 @@
-"""What a person sees of workers: a line for what each has done; on a terminal bars, too, with rows and their rate."""
+"""The progress of workers for a person: a line for each table copied and each round; on a terminal bars, too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProgressLines(Observer):
-    """Says a line for each table copied and each subscription served."""
+    """A line for each table copied and each subscription's round."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -38,7 +38,7 @@ class ProgressLines(Observer):
 
 
 class Bars(ProgressLines):
-    """The same with a bar for what goes on, if that takes more than a moment."""
+    """The same lines, and a bar for each running copy and batch that takes longer than a moment."""
 
     def __init__(self, progress: Any) -> None:
         super().__init__(lambda line: progress.console.print(line, highlight=False, markup=False, soft_wrap=True))
@@ -71,7 +71,7 @@ class Bars(ProgressLines):
             self._update(subscription, "", count, "changes", total=total, completed=streamed.reached - start)
 
     def summary(self, subscription: str, done: Round) -> None:
-        for table in [table for name, table in list(self._tasks) if name == subscription]:  # of what has failed
+        for table in [table for name, table in list(self._tasks) if name == subscription]:  # bars of failed copies
             self._remove(subscription, table)
         self._changes.pop(subscription, None)
         super().summary(subscription, done)
@@ -95,8 +95,8 @@ class Bars(ProgressLines):
 
 
 @contextmanager
-def watcher() -> Iterator[ProgressLines]:
-    """Bars only where a person looks on."""
+def progress_observer() -> Iterator[ProgressLines]:
+    """The observer of workers: bars on a terminal, else lines."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield ProgressLines(_print)
         return

@@ -1,4 +1,4 @@
-"""AUTOCOMMIT off: which queries get a BEGIN before them."""
+"""AUTOCOMMIT off: which queries run without a BEGIN before them (psql's command_no_begin)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BLOCK_COMMANDS = frozenset({"abort", "begin", "start", "commit", "end", "rollba
 
 
 def runs_outside_block(query: str) -> bool:
-    """Whether a query must not get a BEGIN before it, judged by its first words as command_no_begin does."""
+    """Do the query's first words say that it must not get a BEGIN before it?"""
     words: list[str] = []
     at = 0
     while len(words) < 4 and (found := _FIRST_WORDS.match(query, at)):

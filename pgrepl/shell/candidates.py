@@ -1,6 +1,6 @@
-"""The tab key, as readline has it: what all candidates begin with is inserted, otherwise they are listed.
+"""The tab key as in readline: inserts the common beginning of all candidates, or lists them.
 
-prompt_toolkit has the same, but takes Ctrl-C at its question for a failure of the program.
+prompt_toolkit's own display_completions_like_readline fails at Ctrl-C.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def _ask_and_print(app: Application[Any], texts: list[str]) -> None:
 
 
 def in_columns(texts: list[str], width: int) -> list[str]:
-    """One below the other, in as many columns as there is room for."""
+    """The texts in lines, column by column, in as many columns as the width allows."""
     column = min(width, max(get_cwidth(text) for text in texts) + 2)
     columns = max(width // column, 1)
     rows = -(-len(texts) // columns)
@@ -81,7 +81,7 @@ async def _agreed(question: str) -> bool:
 
     @bindings.add(Keys.Any)
     def ignored(event: KeyPressEvent) -> None:
-        """No other key is an answer."""
+        """Ignore all other keys."""
 
     answers(_YES, True)
     answers(_NO, False)

@@ -1,8 +1,7 @@
-r"""Tab: what the word at the cursor may become, judged by the words before it.
+r"""Tab completion: the candidates for the word at the cursor.
 
-`completion_rules` says what may follow what; here the words are found, kinds of names are looked up in the catalog, and
-key words are written in the case that COMP_KEYWORD_CASE asks for. Looking up never disturbs the session: in a failed
-transaction there are simply no names.
+`completion_rules` has the rules of what may follow what. This module splits the text into words, looks names up in the
+catalog, and writes key words in the case that COMP_KEYWORD_CASE says. In a failed transaction no names are found.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _VARIABLE_VALUES: dict[str, Sequence[str]] = {
 
 
 def completions(shell: Shell, before: str, query: str = "") -> tuple[str, list[str]]:
-    """The word at the cursor, and what it may become; `query` is what stands before the text that is being edited."""
+    """The word at the cursor, and its candidates; `query` is the query buffer before the edited text."""
     words, current = _split(query + "\n" + before if query else before)
     if current.startswith(":") and len(current) > 1:
         return current, _variables(shell, current)
@@ -65,7 +64,7 @@ def completions(shell: Shell, before: str, query: str = "") -> tuple[str, list[s
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    """The words of the statement at the end of the text, and the one being typed."""
+    """The words of the text's last statement, and the one at the cursor."""
     words: list[str] = []
     ended = True
     for found in _WORD.finditer(text):
@@ -152,7 +151,7 @@ def _for_sql(shell: Shell, words: list[str], current: str) -> Iterator[str]:
     else:
         candidates = rules.following(words)
     if candidates is None:
-        # No rule: anything that begins so may be meant.
+        # no rule: any name or key word that begins so
         if current:
             yield from _names(shell, "<column>", current, words)
             yield from _names(shell, "<relation>", current, words)
@@ -172,7 +171,7 @@ def _all_keywords() -> Iterable[str]:
 
 
 def _keywords(shell: Shell, words: Iterable[str], current: str) -> Iterator[str]:
-    """Those that begin with what is typed, in the case that is wanted; options and quoted values stay as they are."""
+    """The words that begin with the typed text, in the wanted case; options and quoted values stay as they are."""
     style = shell.variables.word("COMP_KEYWORD_CASE")
     lower = style == "lower" or (style.startswith("preserve") and current[:1].islower())
     lower = lower or (style == "preserve-lower" and not current)
@@ -186,7 +185,7 @@ def _keywords(shell: Shell, words: Iterable[str], current: str) -> Iterator[str]
 
 
 def _names(shell: Shell, kind: str, current: str, words: Sequence[str]) -> list[str]:
-    """Names of a kind that begin with what is typed, quoted where SQL wants it."""
+    """Names of a kind that begin with the typed text, quoted where SQL needs quotes."""
     if kind == "<file>":
         return _files(current)
     if kind == "<pset>":
@@ -253,7 +252,7 @@ def _subscriptions(session: Session, current: str, words: Sequence[str]) -> list
 
 def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]:
     def names(session: Session, current: str, words: Sequence[str]) -> list[str]:
-        """Bare names of what the search path shows, names with their schema once a schema is typed."""
+        """Unqualified names of visible relations; qualified names once a schema is typed."""
         from pgrepl.catalog.namespace import schemas, search_path
         from pgrepl.catalog.relation import relations_named
 
@@ -278,7 +277,7 @@ def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]
 
 
 def _columns(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    """Columns of the relations that the statement has named so far."""
+    """The columns of relations that the statement names before the cursor."""
     from pgrepl.catalog.relation import relation, relations_named
 
     named = {word.rpartition(".")[2].strip('"').lower() for word in words}

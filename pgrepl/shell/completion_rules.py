@@ -1,9 +1,9 @@
-r"""What may follow what: the table behind Tab.
+r"""The rules of tab completion.
 
-A rule is a pattern of the words before the cursor, and after `->` what may come next, separated by `|`. In a pattern
-`^` anchors it to the beginning of the statement (else it is about the last words), `*` is any word, `**` any words,
-`A|B` one of several. What comes next is a phrase of key words, or in angle brackets a kind of name: `completion.NAMES`.
-The first rule that fits decides.
+A rule is a pattern of the words before the cursor, and after `->` the candidates, separated by `|`. In a pattern `^`
+anchors it to the beginning of the statement (else it is about the last words), `*` is any word, `**` any words, `A|B`
+one of several. A candidate is a phrase of key words, or in angle brackets a kind of name (`completion.NAMES`). The
+first rule that matches applies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-# --- after a backslash command: its word, then what its argument is
+# kinds of arguments, and the backslash commands that take them
 SLASH_ARGUMENTS = {
     "<database>": ("c", "connect", "l", "list", "l+", "list+"),
     "<file>": ("e", "edit", "g", "gx", "i", "include", "include_relative", "ir", "o", "out", "s", "w", "write", "cd"),
@@ -273,7 +273,7 @@ def _pattern(pattern: str) -> re.Pattern[str]:
 
 
 def following(words: Sequence[str]) -> tuple[str, ...] | None:
-    """What may come after these words of a statement; None if no rule knows."""
+    """The candidates after these words of a statement; None: no rule matches."""
     text = "".join(word + "\n" for word in words)
     for pattern, candidates in _compiled():
         if pattern.search(text):

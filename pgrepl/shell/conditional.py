@@ -9,7 +9,7 @@ from pgrepl.shell.lexer import LexerState
 
 
 class Branch(Enum):
-    """Where an `\\if` block is."""
+    """The state of an `\\if` block (psql's ifState)."""
 
     TRUE = auto()  # in the branch that runs
     FALSE = auto()  # no branch has run yet
@@ -50,7 +50,7 @@ class Conditionals:
         self.blocks[-1].branch = branch
 
     def remember(self, query_length: int | None, lexer: LexerState) -> None:
-        """The query before a branch, to return to if the branch is not taken."""
+        """Remember the query buffer before a branch, to return to it if the branch is not taken."""
         self.blocks[-1].query_length = query_length
         self.blocks[-1].lexer = lexer
 

@@ -1,4 +1,4 @@
-"""pgrepl.toml: what one would type every time. It stands beside the catalog, or where PGREPL_CONFIG says.
+"""pgrepl.toml, the configuration file beside the catalog, or where PGREPL_CONFIG says.
 
     dbname = "shop"
 
@@ -9,7 +9,7 @@
     [settings]
     "pgrepl.spark_rows" = 5000000
 
-What it says stands for environment variables that are not set; options of the command line come before both.
+A value replaces an environment variable that is not set; options of the command line come before both.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _SPARK_WORDS = {"master": "PGREPL_MASTER", "remote": "PGREPL_REMOTE"}
 
 
 class BadConfigFile(Exception):
-    """One sentence that names the file."""
+    """A configuration file that cannot be used; the message names it."""
 
 
 def apply(arguments: Sequence[str], environment: MutableMapping[str, str]) -> None:
-    """Put what the file says in the place of variables that are not set."""
+    """Set environment variables that are not set from the file."""
     path = _path(arguments, environment)
     if path is None:
         return
     for name, value in _variables(path, _read(path)).items():
-        if name in ("PGREPL_CONF", "PGOPTIONS"):  # of several words; what is said later counts
+        if name in ("PGREPL_CONF", "PGOPTIONS"):  # several options, of which the last one counts
             environment[name] = " ".join(filter(None, (value, environment.get(name))))
         elif not environment.get(name) and not _is_decided(name, environment):
             environment[name] = value
 
 
 def _is_decided(name: str, environment: Mapping[str, str]) -> bool:
-    """Spark runs in one place."""
+    """Is the variable one of those for Spark's place, and another of them set?"""
     return name in _SPARK_WORDS.values() and any(environment.get(other) for other in _SPARK_WORDS.values())
 
 

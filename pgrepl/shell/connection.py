@@ -1,4 +1,4 @@
-"""What the shell is connected to: one session in one catalog, seen as psql sees a connection."""
+"""The shell's connection: one session in one catalog, with the attributes of psql's connections."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Status = Literal["idle", "in transaction", "failed"]
 
 
 class ConnectFailure(Exception):
-    """No connection; the message is one line or several, without the last line end."""
+    """A connection that failed; the message is one line or several, without the last line end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
-    """Where to connect and as whom. `catalog` is a file or an SQLAlchemy URL; `data_path` is where a new one is to have
-    the files of its tables, if not beside it."""
+    """A catalog, database and role to connect to. `catalog` is a file or an SQLAlchemy URL; `data_path` is the folder
+    for the files of a new catalog's tables, if not beside it."""
 
     catalog: str
     database: str = DEFAULT_DATABASE
@@ -45,12 +45,13 @@ class ConnectTarget:
 
 
 def is_conninfo(text: str) -> bool:
-    """Whether a database name is rather a connection string, as recognized_connection_string."""
+    """Is the text a connection string, not a database name? (recognized_connection_string)"""
     return "=" in text or text.startswith(("postgresql://", "postgres://"))
 
 
 def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str]) -> ConnectTarget:
-    """The same at another host: a folder with a catalog in it, or a catalog file; no host, or this machine: `own`."""
+    """The target at another host: a folder with a catalog, or a catalog file. Without a host, or for this machine,
+    the catalog is that of `own`."""
     from pgrepl.replication.libpq.endpoints import ConnectionFailure, check_port, endpoints
 
     try:
@@ -70,7 +71,7 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
 
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
-    """What a connection string says put over what is known."""
+    """The target with the values of a connection string."""
     from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
 
     try:
@@ -92,7 +93,7 @@ def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> C
 
 
 def startup_settings(options: str) -> dict[str, str]:
-    """The settings in PGOPTIONS: `-c name=value`, `--name=value`; a backslash protects white space."""
+    """The settings in PGOPTIONS: `-c name=value`, `--name=value`; a backslash escapes white space."""
     words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|[^\s\\])+", options)]
     settings = {}
     at = 0
@@ -121,7 +122,7 @@ class Connection:
         from pgrepl.catalog.opening import open_catalog
 
         self.target = target
-        self.lost: PgError | None = None  # what has ended the session
+        self.lost: PgError | None = None  # the error that has ended the session
         self.idle_since = time.monotonic()
         self._catch_up: CatchUp | None = None
         try:
@@ -132,7 +133,7 @@ class Connection:
         except PgError as error:
             raise ConnectFailure(_connect_message(target.catalog, error.report)) from error
 
-    # --- what psql shows of it ---------------------------------------------------------------------------------------
+    # --- attributes that psql shows ----------------------------------------------------------------------------------
 
     @property
     def database(self) -> str:
@@ -144,7 +145,7 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """What a subscription's `host=` would call this instance: the catalog's folder, or its URL."""
+        """The `host=` by which a subscription connects to this instance: the catalog's folder, or its URL."""
         if "://" in self.target.catalog:
             return self.target.catalog.partition("@")[2] or self.target.catalog
         path = os.path.abspath(self.target.catalog)
@@ -152,7 +153,7 @@ class Connection:
 
     @property
     def described(self) -> str:
-        """The catalog for a sentence, without any password."""
+        """The catalog's quoted name for messages, without a password."""
         return f'"{_without_password(self.target.catalog)}"'
 
     @property
@@ -161,7 +162,7 @@ class Connection:
         return "in transaction" if block == "EXPLICIT" else "failed" if block == "ABORTED" else "idle"
 
     def check_password(self, password: str) -> None:
-        """ConnectFailure if the role has a password, and it is another."""
+        """ConnectFailure if the role has another password."""
         from pgrepl.catalog.passwords import verify_password
         from pgrepl.catalog.roles import role_row
         from pgrepl.catalog.transaction import reading
@@ -178,7 +179,7 @@ class Connection:
     # --- running -----------------------------------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Let the subscriptions of the database have what their publishers have by now."""
+        """Have the database's subscriptions catch up with their publishers."""
         if self.lost is not None:
             return
         if self._catch_up is None:
@@ -197,7 +198,7 @@ class Connection:
             return bool(subscriptions(self.session))
 
     def run(self, text: str) -> Iterator[Result]:
-        """A simple query: the results of its statements, one after the other; PgError where one fails."""
+        """Run a simple query: the results of its statements, one after the other; PgError where one fails."""
         from pgrepl.statements.run import run
 
         self.check_open()
@@ -210,7 +211,7 @@ class Connection:
         except Exception as problem:
             raise _of_spark(problem) or internal_error(problem) from problem
         except GeneratorExit:
-            # The rest of the string is not wanted: what it has done so far must not wait in a transaction.
+            # the rest of the string is not wanted: its transaction must not stay open
             if self.session.transaction.block.name == "IMPLICIT":
                 self.session.transaction.fail_statement()
             raise
@@ -218,7 +219,7 @@ class Connection:
             self.idle_since = time.monotonic()
 
     def check_open(self) -> None:
-        """Before the session is asked: raise what has ended it, or what ends one that was idle for too long."""
+        """Raise the error that has ended the session, or that of a session that was idle for too long."""
         from pgrepl.query.timeouts import overdue
 
         error = self.lost or overdue(self.session, self.idle_since)
@@ -227,7 +228,7 @@ class Connection:
             raise error
 
     def terminate(self, error: PgError) -> None:
-        """The session ends, as a server ends one; who asks it for more is told why."""
+        """End the session with a FATAL error, which later statements get, too."""
         if self.lost is None:
             self.lost = error
             self.session.close()
@@ -256,12 +257,12 @@ def _without_password(catalog: str) -> str:
 
 
 def _of_spark(problem: Exception) -> PgError | None:
-    """What Spark complained of while a statement ran."""
+    """The error of Spark that ended a statement."""
     return jobs.pg_error(problem)
 
 
 def internal_error(problem: Exception) -> PgError:
-    """What no statement should meet, in PostgreSQL's form: a defect names its place instead of showing a traceback."""
+    """An internal error in PostgreSQL's form: a defect of pgrepl names its place in the code, without a traceback."""
     if isinstance(problem, RecursionError):
         return stack_depth_exceeded()
     if isinstance(problem, MemoryError):

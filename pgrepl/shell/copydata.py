@@ -1,6 +1,6 @@
-r"""The data of COPY FROM STDIN and COPY TO STDOUT: where the shell takes them from, and where it puts them.
+r"""The data of COPY FROM STDIN and COPY TO STDOUT in the shell.
 
-In a script the rows stand behind the statement, up to `\.` on a line of its own: they are no commands, even when the
+In a script the rows follow the statement, up to `\.` on a line of its own: they are no commands, even when the
 statement fails. A person is asked for them. `\copy` names a file or a program instead.
 """
 
@@ -21,18 +21,18 @@ from pgrepl.shell.shell import NO_CONNECTION, Shell
 if TYPE_CHECKING:
     from pgrepl.shell.streams import Stream
 
-_CHUNK = 8192  # psql's buffer: what goes to the server at a time
+_CHUNK = 8192  # the size of psql's buffer
 _MARKERS = (b"\\.\n", b"\\.\r\n")
-_PLAIN_FILE = 1 << 20  # bytes from which on a file is not read here, if it can be read as it is
+_PLAIN_FILE = 1 << 20  # bytes from which on COPY reads a plain file by its path
 
 
 def command_source(shell: Shell) -> CopySource:
-    """Where the commands come from: the script, or standard input."""
+    """The source of the commands: the script, or standard input."""
     return CopySource((shell.source or standard_input()).file, own=True)
 
 
 def count_copies(shell: Shell, query: str) -> int:
-    """COPY … FROM STDIN in a query that no script's lexer has seen: -c, `\\gexec`, `\\g` after `\\e`."""
+    """The number of COPY … FROM STDIN in a query that no lexer has read yet: -c, `\\gexec`, `\\g` after `\\e`."""
     if "copy" not in query.lower():
         return 0
     lexer = Lexer(shell.lookup, shell.warning, shell.standard_strings)
@@ -44,7 +44,7 @@ def count_copies(shell: Shell, query: str) -> int:
 
 
 def skip_copy_data(shell: Shell) -> None:
-    """The rows of a COPY that failed are not commands: read past them. A person is not asked for any."""
+    """Read past the rows of a COPY that failed. A person is not asked for any."""
     source = command_source(shell)
     if not source.is_terminal:
         for _ in _lines(shell, source, prompt=False):
@@ -98,8 +98,8 @@ def _ask(shell: Shell) -> None:
 
 
 def _lines(shell: Shell, source: CopySource, *, prompt: bool) -> Iterator[bytes]:
-    r"""Pieces of whole lines, the last one `\.` if there is one; what follows it stays unread. C's fgets loses what
-    stands behind a NUL, so that is lost here, too."""
+    r"""Pieces of whole lines, the last one `\.` if there is one; the rest stays unread. The rest of a line after a NUL
+    is lost, as C's fgets loses it."""
     file = source.file
     buffered: Callable[[int], bytes] | None = None if prompt else getattr(file, "peek", None)
     buffer = bytearray()
@@ -138,14 +138,14 @@ def _lines(shell: Shell, source: CopySource, *, prompt: bool) -> Iterator[bytes]
 
 
 def _whole_lines(ahead: bytes) -> bytes:
-    """The lines at the beginning of what has been read ahead, if nothing in it needs a closer look."""
+    r"""The whole lines of the buffered bytes; nothing if they have a NUL or a `\.`."""
     if b"\0" in ahead or b"\\." in ahead:
         return b""
     return ahead[: ahead.rfind(b"\n") + 1]
 
 
 def _is_plain(path: str) -> bool:
-    r"""Whether a file holds neither a NUL nor a line `\.`, so that it is what would be sent of it."""
+    r"""Has the file neither a NUL nor a line `\.`, so that its bytes are the data?"""
     last = b"\n"
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
@@ -157,7 +157,7 @@ def _is_plain(path: str) -> bool:
 
 
 class ShellSink:
-    """What COPY TO STDOUT writes to (handleCopyOut); without a stream it goes nowhere."""
+    """The target of COPY TO STDOUT (handleCopyOut); without a stream the data are dropped."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -168,13 +168,13 @@ class ShellSink:
 
 
 class CopyTraffic:
-    """The shell as the client that COPY speaks with, for one query."""
+    """The shell as the client of COPY, for one query."""
 
     def __init__(
         self, shell: Shell, copies: int, output: Callable[[], Stream | None], pause: Callable[[], object]
     ) -> None:
-        """`copies` of COPY FROM STDIN are expected; `output` says where COPY TO STDOUT goes; `pause` shows the results
-        that came before the rows."""
+        """`copies` is the number of COPY FROM STDIN in the query; `output` gives the target of COPY TO STDOUT; `pause`
+        prints the results before the rows."""
         self.copies = copies
         self._shell = shell
         self._output = output
@@ -185,7 +185,7 @@ class CopyTraffic:
         self._pause()
         shell = self._shell
         if self.copies <= 0:
-            # psql, too, gives up here: nobody knows where the rows are
+            # psql ends here, too: where the rows are is not known
             shell.info("unexpected COPY_IN result, aborting connection")
             raise SystemExit(NO_CONNECTION)
         self.copies -= 1
@@ -202,7 +202,7 @@ class CopyTraffic:
         return self._sink
 
     def end_of_statement(self) -> CopiedTo | None:
-        """Where the rows of the statement went that has just ended, if it was a COPY TO STDOUT."""
+        """Where the rows of the statement that has just ended went, if it was a COPY TO STDOUT."""
         sink, self._sink = self._sink, None
         if sink is None:
             return None
@@ -215,7 +215,7 @@ class CopyTraffic:
         return CopiedTo.OUTPUT if sink.stream is self._shell.query_out else CopiedTo.ELSEWHERE
 
     def skip_rest(self) -> None:
-        """The query has failed: read past the rows of the COPY FROM STDIN that did not come to it."""
+        """Read past the rows of the COPY FROM STDIN that a failed query did not reach."""
         source = self._shell.next.copy_source
         if source is None or source.own:
             for _ in range(self.copies):
@@ -223,6 +223,6 @@ class CopyTraffic:
 
 
 class CopiedTo(Enum):
-    OUTPUT = auto()  # where command tags go: the tag of this one is not printed
+    OUTPUT = auto()  # the target of command tags: the tag of this COPY is not printed
     ELSEWHERE = auto()
-    NOWHERE = auto()  # it failed, as a message has said
+    NOWHERE = auto()  # the target failed, with a message

@@ -17,7 +17,7 @@ _MAX_COLUMNS = 1600
 
 
 class _Refused(Exception):
-    """Why the result cannot be turned; as pg_log_error is told."""
+    """The reason why the result makes no crosstab."""
 
 
 def print_crosstab(shell: Shell, result: Result, arguments: list[str | None]) -> bool:
@@ -80,12 +80,12 @@ def _by_bytes(value: str | None) -> tuple[bool, bytes]:
 
 
 def _rank(value: str | None) -> int:
-    """What is no number ranks as 0, as rankSort has it."""
+    """The value as a number; 0: it is none (rankSort)."""
     return int(value) if value is not None and re.fullmatch("-?[0-9]+", value) else 0
 
 
 def _column(argument: str, names: list[str]) -> int:
-    """A column by its number or name, as indexOfColumn finds it."""
+    """A column by its number or name (indexOfColumn)."""
     if argument and re.fullmatch("[0-9]+", argument):
         number = int(argument)
         if not 1 <= number <= len(names):

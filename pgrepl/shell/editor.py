@@ -17,7 +17,7 @@ class Edited:
 
 
 def edit_query(shell: Shell, text: str, file: str | None, line: int | None) -> Edited | None:
-    """What came back from the editor; None, after a message, if that failed."""
+    """The edited text; None, after a message: the editor failed."""
     if file is not None:
         return _edit(shell, file, line)
     folder = os.environ.get("TMPDIR", "/tmp")
@@ -30,7 +30,7 @@ def edit_query(shell: Shell, text: str, file: str | None, line: int | None) -> E
     try:
         with open(descriptor, "wb") as draft:
             draft.write((text + "\n" if text and not text.endswith("\n") else text).encode("utf-8", "surrogateescape"))
-        # A time in the past: an edit within the file system's clock tick still changes it.
+        # a time in the past, so that an edit within the file system's clock tick changes it, too
         past = time.time() - 2
         os.utime(name, (past, past))
         return _edit(shell, name, line)

@@ -1,7 +1,7 @@
-"""Sending a query and showing what comes of it: psql's SendQuery and ExecQueryAndProcessResults.
+"""Sending a query and printing its results: psql's SendQuery and ExecQueryAndProcessResults.
 
-A query is what the person wrote up to a semicolon (several statements where `\\;` or -c joined them). Its results are
-printed one behind: the next is awaited first, so that the notices on the way to it come before, as in psql.
+A query is the text up to a semicolon (several statements where `\\;` or -c joined them). A result is printed when the
+next one is known, so that notices on the way to that come before it, as in psql.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_CONNECTED = "You are currently not connected to a database."
 
 
 def send_query(shell: Shell, query: str, copies: int | None = None) -> bool:
-    """Run what the person entered and print its results; `copies` are the COPY FROM STDIN in it, if counted."""
+    """Run a query and print its results; `copies` is the number of COPY FROM STDIN in it, if counted."""
     try:
         return _send(shell, query, copies)
     finally:
@@ -61,7 +61,7 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
         shell.log_file.write(f"/******** QUERY *********/\n{query}\n/************************/\n\n")
         shell.log_file.flush()
 
-    if connection.status == "idle" and variables.on("AUTOAPPLY") and not _caught_up(shell):
+    if connection.status == "idle" and variables.on("AUTOAPPLY") and not _catch_up(shell):
         return False
     if connection.status == "idle" and not variables.on("AUTOCOMMIT") and not runs_outside_block(query):
         if not _quietly(shell, "BEGIN"):
@@ -70,12 +70,12 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     if savepoint and not _quietly(shell, f"SAVEPOINT {_SAVEPOINT}"):
         return False
 
-    # \timing set by the query itself counts from the next one on.
+    # \timing that the query itself sets counts from the next one on
     timing = shell.timing
     run = _Run(shell, query)
     ok = run.describe() if shell.next.describe else run.execute(copies) > 0
     if variables.on("AUTOAPPLY") and "subscription" in query.lower() and connection.status == "idle":
-        _caught_up(shell)  # a server's workers would begin at once with what it has changed
+        _catch_up(shell)  # a server's workers would begin at once with changed subscriptions
     if not ok and variables.word("ECHO") == "errors":
         shell.info(f"STATEMENT:  {query}")
     if savepoint:
@@ -91,11 +91,11 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     return ok
 
 
-def _caught_up(shell: Shell) -> bool:
-    """Let the subscriptions catch up; not if Ctrl-C comes, as it may while another worker is waited for."""
+def _catch_up(shell: Shell) -> bool:
+    """Have the subscriptions catch up; False: Ctrl-C interrupted it."""
     assert shell.connection is not None
     try:
-        with interrupt.stops_waiting(), _seen_at_work(shell):
+        with interrupt.stops_waiting(), _statement_bar(shell):
             shell.connection.catch_up()
     except KeyboardInterrupt:
         shell.cancelled = True
@@ -108,8 +108,8 @@ def _caught_up(shell: Shell) -> bool:
 
 
 @contextmanager
-def _seen_at_work(shell: Shell, watched: bool = False) -> Iterator[None]:
-    """A person at a terminal sees that what takes long is at work."""
+def _statement_bar(shell: Shell, watched: bool = False) -> Iterator[None]:
+    """Show a bar on a terminal while a statement takes long."""
     if watched or not (shell.stdout.is_terminal() and shell.stderr.is_terminal()):
         yield
         return
@@ -124,7 +124,7 @@ def _seen_at_work(shell: Shell, watched: bool = False) -> Iterator[None]:
 
 
 def _rolls_back_errors(shell: Shell) -> bool:
-    """ON_ERROR_ROLLBACK: an error undoes its statement only, not the transaction."""
+    """Does an error undo its statement only, not the transaction? (ON_ERROR_ROLLBACK)"""
     if shell.variables.word("ON_ERROR_ROLLBACK") == "interactive":
         return shell.interactive
     return shell.variables.on("ON_ERROR_ROLLBACK")
@@ -142,7 +142,7 @@ def _confirmed(shell: Shell, query: str) -> bool:
 
 
 def run_hidden(shell: Shell, query: str) -> Result | None:
-    """A query of the shell's own (PSQLexec): shown with -E, its error printed; None if it failed or is only shown."""
+    """Run a query of the shell's own (PSQLexec), which -E shows; None: it failed, or is only shown."""
     if shell.connection is None:
         shell.error(NOT_CONNECTED)
         return None
@@ -160,7 +160,7 @@ def run_hidden(shell: Shell, query: str) -> Result | None:
 
 
 def _quietly(shell: Shell, command: str) -> bool:
-    """A transaction command around the person's query; only its error is seen."""
+    """Run a transaction command around the person's query; only its error is printed."""
     assert shell.connection is not None
     try:
         with interrupt.cancels_query():
@@ -175,7 +175,7 @@ def _quietly(shell: Shell, command: str) -> bool:
 
 
 class _Run:
-    """One query on its way: its results, its `\\g` output, its time."""
+    """The execution of one query: its results, its `\\g` output, its time."""
 
     def __init__(
         self, shell: Shell, query: str, *, options: PrintOptions | None = None, stream: Stream | None = None
@@ -192,10 +192,10 @@ class _Run:
         self._started = time.monotonic()
         self._file: Stream | None = None
         self._ok = True  # so far
-        self._pending: Result | None = None  # it waits to be shown until the next one is known
+        self._pending: Result | None = None  # the result that is printed when the next one is known
 
     def execute(self, copies: int | None, min_rows: int = 0) -> int:
-        """1 if all went well, 0 if it was cancelled or there were too few rows to go on watching, -1 on errors."""
+        """1 after success, 0 if it was cancelled or had too few rows for `\\watch`, -1 after an error."""
         shell = self.shell
         if copies is None:
             copies = count_copies(shell, self.query)
@@ -235,7 +235,7 @@ class _Run:
             session.client = traffic
             session.streams = self._takes_portions()
             try:
-                with interrupt.cancels_query(), _seen_at_work(shell, self.watched):
+                with interrupt.cancels_query(), _statement_bar(shell, self.watched):
                     result = next(iterator, None)
             except PgError as error:
                 traffic.end_of_statement()
@@ -254,7 +254,7 @@ class _Run:
                 return
 
     def _copy_target(self) -> Stream | None:
-        """Where the rows of COPY TO STDOUT go; None if the file for them cannot be opened."""
+        """The target of COPY TO STDOUT; None: its file cannot be opened."""
         shell = self.shell
         if self.watched:
             return self.stream or shell.query_out
@@ -265,7 +265,7 @@ class _Run:
         return shell.query_out
 
     def _show_pending(self, last: bool = False) -> bool:
-        """Show the result that waits, if any; whether it was printed in portions."""
+        """Print the pending result, if any; whether it was printed in portions."""
         result, self._pending = self._pending, None
         if result is None or not self._ok:
             return False
@@ -274,7 +274,7 @@ class _Run:
         return chunked
 
     def _show_streamed(self, result: Result) -> tuple[bool, PgError | None]:
-        """Rows that are fetched while they are shown do not wait for the next result."""
+        """Print a result whose rows are fetched while they are printed, without waiting for the next result."""
         if not isinstance(result.rows, StreamedRows):
             return False, None
         try:
@@ -299,10 +299,11 @@ class _Run:
             set_error_variables(self.shell, error)
         check_connection(self.shell, error)
 
-    # --- showing -----------------------------------------------------------------------------------------------------
+    # --- printing ----------------------------------------------------------------------------------------------------
 
     def _show(self, result: Result, last: bool) -> tuple[bool, bool]:
-        """Print a result, or do with the last one what the command asked; and whether it was printed in portions."""
+        """Print a result, or do with the last one what the command (`\\gset`, …) says. Success, and whether it was
+        printed in portions."""
         shell, wanted = self.shell, self.shell.next
         shown = last or shell.variables.on("SHOW_ALL_RESULTS")
         ok, chunked = True, False
@@ -331,7 +332,7 @@ class _Run:
         return max(self.shell.variables.number("FETCH_COUNT"), 0)
 
     def _takes_portions(self) -> bool:
-        """Whether results need not be complete when they are shown: FETCH_COUNT, and no command that wants it whole."""
+        """May results be printed in portions: is FETCH_COUNT set, and no command that needs the whole result?"""
         wanted = self.shell.next
         return self._chunk_size() > 0 and wanted.set_prefix is None and not wanted.execute and wanted.crosstab is None
 
@@ -351,7 +352,7 @@ class _Run:
         shell = self.shell
         if result.tag is None or (result.columns is not None and not result.tag.startswith(_RETURNING)):
             return
-        # The tag goes where results go, even if \g sends the rows elsewhere.
+        # the tag goes to the query output, even if \g sends the rows elsewhere
         stream = self.stream or shell.query_out
         if not shell.quiet:
             if shell.options.format == "html":
@@ -364,7 +365,7 @@ class _Run:
         shell.variables.set("LASTOID", "0")
 
     def _store(self, result: Result, prefix: str) -> bool:
-        """`\\gset`: each column of the one row becomes a variable, NULL unsets it."""
+        """`\\gset`: set a variable to each column of the one row; NULL unsets it."""
         shell = self.shell
         if len(result.rows) != 1:
             shell.error("no rows returned for \\gset" if not result.rows else "more than one row returned for \\gset")
@@ -378,7 +379,7 @@ class _Run:
         return True
 
     def _execute_cells(self, result: Result) -> bool:
-        """`\\gexec`: every value is a query of its own."""
+        """`\\gexec`: run each value as a query."""
         shell = self.shell
         ok = True
         for value in (value for row in result.rows for value in row if value is not None):

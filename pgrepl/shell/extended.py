@@ -1,7 +1,7 @@
-r"""`\bind`: a query with `$1`, `$2`, … and values for them, as PostgreSQL's extended protocol takes one.
+r"""`\bind`: a query with parameters `$1`, `$2`, … and their values, as in PostgreSQL's extended protocol.
 
-The values are put in as constants of unknown type, which is what untyped parameters are; positions in error messages
-still count in the query as it was written.
+The parameters are replaced by constants of unknown type, which is what untyped parameters are; positions in error
+messages are those in the query as it was written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_extended(connection: Connection, text: str, values: Sequence[str]) -> It
 
 
 def _checked(connection: Connection, text: str, values: Sequence[str]) -> list[Place]:
-    """The places of the parameters, if there is a value for each."""
+    """The places of the parameters; an error unless each has a value."""
     from pgrepl.statements.describe import describe
 
     transaction = connection.session.transaction
@@ -73,16 +73,16 @@ def _places(text: str) -> list[Place]:
 
 
 def without_values(text: str) -> str:
-    """The query with NULL for its parameters: what it returns has the same columns."""
+    """The query with NULL for its parameters, which returns the same columns."""
     try:
         places = _places(text)
     except PgError:
-        return text  # whoever reads all of it will say what is wrong
+        return text  # the parser reports the error
     return _bind(text, places, ["NULL"] * max((number for number, _, _ in places), default=0))[0]
 
 
 def _bind(text: str, places: Sequence[Place], constants: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The text with the constants in it, and how much longer it is from which place on."""
+    """The text with the constants, and by how much it is longer from which place on."""
     out: list[str] = []
     shifts: list[tuple[int, int]] = []
     at = longer = 0

@@ -1,4 +1,4 @@
-"""Colours while typing: key words, strings, numbers, comments, variables, backslash commands."""
+"""Syntax highlighting at the prompt: key words, strings, numbers, comments, variables, backslash commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Words that are key words wherever they stand, and those that begin or shape the statements of replication.
+# key words that are not reserved and yet highlighted, as statements about tables and replication have them
 _SHAPING = frozenset(
     """add alter always attach begin by cascade comment commit connection copy create database default delete detach
     disable drop enable execute explain full generated grant identity if index insert key nothing of off owner partition
@@ -70,7 +70,7 @@ def fragments(text: str) -> StyleAndTextTuples:
 
 
 class StatementLexer(Lexer):
-    """The whole text is cut at once, so that strings and comments may run over lines."""
+    """prompt_toolkit's lexer. It reads the whole text at once, so that strings and comments may span lines."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         lines: list[StyleAndTextTuples] = [[]]

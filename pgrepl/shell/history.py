@@ -1,6 +1,6 @@
-"""What was typed in earlier sessions: one statement a line in ~/.pgrepl_history, which only its owner can read.
+"""The history of statements: one statement a line in ~/.pgrepl_history, which only its owner can read.
 
-What may have a password in it is recalled in its own session, but never written: better a line too few is kept.
+A statement that may contain a password is recalled in its own session, but never written. In doubt it is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _PASSWORD = re.compile(r"password[\"']?\s*(?:[=:,]|e?'|u&'|\$|\\|\s(?!required\b|null\b|encryption\b))", re.IGNORECASE)
 # postgresql://user:x@host
 _URI = re.compile(r"://[^\s/@]*:[^\s@]*@")
-# a connection string that is not written as it is: what it says cannot be told from its letters
+# a connection string that is escaped, concatenated or a variable, so that a password in it is not seen
 _DISGUISED = re.compile(r"\bconnection\b.*?(?:\be'|\bu&'|\$\w*\$|\|\||:'|:[a-z_])", re.IGNORECASE | re.DOTALL)
 _SECRET_NAME = re.compile(r"pass|pwd|\bpw|_pw|secret|token|credential", re.IGNORECASE)
 _SET = re.compile(r"\s*\\(?:set|setenv|prompt)\s+(\S+)\s+\S", re.IGNORECASE)
@@ -28,14 +28,14 @@ _VARIABLE = re.compile(r":['\"]?([A-Za-z0-9_\x80-\U0010ffff]+)")
 
 
 def history_file(shell: Shell) -> str | None:
-    """HISTFILE, PGREPL_HISTORY, or the usual place; None where nothing is to be kept."""
+    """The file of HISTFILE or PGREPL_HISTORY, or the default; None: no history is kept."""
     name = shell.variables.get("HISTFILE") or os.environ.get("PGREPL_HISTORY") or "~/.pgrepl_history"
     name = os.path.expanduser(name)
     return None if name == os.devnull or name.startswith("~") else name
 
 
 def holds_password(statement: str) -> bool:
-    """Whether it may, however that is written: comments between the words, percent signs in a URI."""
+    """May the statement contain a password, also behind comments between words or percent signs in a URI?"""
     spellings = {statement, _COMMENT.sub(" ", statement), unquote(statement)}
     if any(_PASSWORD.search(text) or _URI.search(text) for text in spellings):
         return True
@@ -52,7 +52,7 @@ def _set_variable(statement: str) -> str | None:
 
 
 class StatementHistory(History):
-    """prompt_toolkit's history, kept by psql's rules: HISTCONTROL, HISTSIZE."""
+    """prompt_toolkit's history with psql's rules: HISTCONTROL, HISTSIZE."""
 
     def __init__(self, shell: Shell) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class StatementHistory(History):
         self._added: list[str] = []
 
     def load_history_strings(self) -> Iterable[str]:
-        """Newest first."""
+        """The entries of the file, newest first."""
         return reversed(self._read())
 
     def append_string(self, string: str) -> None:
@@ -81,12 +81,12 @@ class StatementHistory(History):
         self._added = [entry for entry in self._added if _set_variable(entry) not in used]
 
     def without_passwords(self) -> list[str]:
-        """What may be written to a file."""
+        """The entries that may be written to a file."""
         hidden = set(self.get_strings()).difference(self._added, self._read())
         return [entry for entry in self.get_strings() if entry not in hidden]
 
     def save(self) -> None:
-        """Append what this session typed; the file keeps HISTSIZE entries."""
+        """Append this session's entries; the file keeps HISTSIZE entries."""
         if self.name is None or not self._added:
             return
         limit = self.shell.variables.number("HISTSIZE")

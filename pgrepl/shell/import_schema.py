@@ -44,7 +44,7 @@ def import_schema_command(
 
 
 def _statements(conninfo: str, publications: Sequence[str]) -> list[str] | None:
-    """None: the server cannot be reached, and why has been said."""
+    """The CREATE statements; None, after a message: the server cannot be reached."""
     from pgrepl.replication.libpq.conninfo import check_conninfo
     from pgrepl.replication.libpq.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to

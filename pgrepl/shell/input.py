@@ -1,4 +1,5 @@
-"""Lines of a script, as C's fgets gives them to psql: any bytes, cut at a NUL, the last one perhaps without its end."""
+"""Lines of a script as psql reads them with C's fgets: any bytes, cut at a NUL, the last one with or without its
+line end."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import IO, BinaryIO
 
 from pgrepl.frozen import frozen
 
-_CHUNK = 1023  # what psql reads at a time; a NUL hides the rest of its chunk
+_CHUNK = 1023  # the size of psql's reads; a NUL hides the rest of its chunk
 
 
 class ReadFailure(Exception):
@@ -15,7 +16,7 @@ class ReadFailure(Exception):
 
 
 class LineReader:
-    """A file of commands. Bytes that are no UTF-8 become lone surrogates, which the way out turns back."""
+    """A file of commands. Bytes that are no UTF-8 become lone surrogates, which streams.py turns back."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -41,7 +42,7 @@ _STDIN: list[LineReader] = []
 
 
 def standard_input() -> LineReader:
-    """Always the same one: what one reader has buffered belongs to the next as well."""
+    """The one reader of standard input, so that its buffer is shared."""
     if not _STDIN:
         file = sys.stdin.buffer if sys.stdin is not None else open(0, "rb", closefd=False)  # noqa: SIM115
         _STDIN.append(LineReader(file))
@@ -50,10 +51,10 @@ def standard_input() -> LineReader:
 
 @frozen
 class CopySource:
-    """Where the rows of COPY FROM STDIN come from."""
+    """The source of the rows of COPY FROM STDIN."""
 
     file: IO[bytes]
-    own: bool  # it is where the commands come from, too: its lines are counted
+    own: bool  # it is the source of the commands, too, so that its lines are counted
     path: str | None = None
 
     @property

@@ -1,7 +1,7 @@
-"""The prompt with line editing: whole statements are edited, over as many lines as they have, recalled and completed.
+"""The prompt with line editing: statements of any number of lines are edited, recalled and completed.
 
-Enter sends what is complete (a semicolon, a backslash command, `quit`) and else begins another line. The lines then go
-to the main loop one by one, as a script's would.
+Enter sends a complete text (a semicolon, a backslash command, `quit`), and else begins another line. The lines then go
+to the main loop one by one, as a script's do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ASSISTANCE = frozenset({"help", "quit", "exit"})
 
 
 def prompts_of(lexer: Lexer, text: str) -> tuple[list[Prompt], bool]:
-    """The prompt after each line of a text, and whether all of it can be sent now."""
+    """The prompt after each line of a text, and whether the text can be sent now."""
     trial = lexer.copy()
     prompts: list[Prompt] = []
     complete = False
@@ -62,7 +62,7 @@ def prompts_of(lexer: Lexer, text: str) -> tuple[list[Prompt], bool]:
 
 
 def _output() -> Output:
-    """The terminal is not asked where its cursor is: the answer could come while a query runs, as if typed."""
+    """prompt_toolkit's output, without requests for the cursor's position: a late answer would count as typed."""
     output = create_output()
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False
@@ -70,7 +70,7 @@ def _output() -> Output:
 
 
 def _terminal_modes() -> list[Any] | None:
-    """As they were; whatever happens, they are so again at the end."""
+    """The terminal's modes, which are restored at the end."""
     try:
         return termios.tcgetattr(sys.stdin)
     except (termios.error, ValueError, OSError):
@@ -86,19 +86,19 @@ class _Completer(Completer):
         query = loop.query.text if loop is not None else ""
         word, candidates = completions(self.terminal.shell, document.text_before_cursor, query)
         for candidate in candidates:
-            # A name that is to be followed by more text gets no space after it.
+            # no space after a name that more text follows
             open_ended = candidate.endswith(("(", "/", ".", "'", "=")) or candidate.startswith(":")
             shown = candidate.rpartition("/")[2] or candidate
             yield Completion(candidate if open_ended else candidate + " ", -len(word), display=shown)
 
 
 class Terminal:
-    """A person at a terminal."""
+    """A terminal with line editing (the main loop's `Person`)."""
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
         self.loop: MainLoop | None = None
-        self._waiting: list[str] = []  # lines entered together, not yet taken
+        self._waiting: list[str] = []  # lines that were entered together, and are not read yet
         self._status = Prompt.READY
         self._history = StatementHistory(shell)
         self._session: PromptSession[str] = PromptSession(
@@ -144,7 +144,7 @@ class Terminal:
         return self._history.without_passwords() if for_file else list(self._history.get_strings())
 
     def _continuation(self, width: int, line_number: int, wrap_count: int) -> ANSI:
-        """PROMPT2 before every further line, saying what the lines above have left open."""
+        """PROMPT2 before every further line, with the state of the lines above."""
         if wrap_count or self.loop is None:
             return ANSI(" " * width)
         lines = self._session.default_buffer.text.split("\n")

@@ -1,4 +1,4 @@
-"""Ctrl-C: it cancels the statement that runs, or the wait for input; a script it ends."""
+"""Ctrl-C: it cancels the running statement or the wait for input, and ends a script."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _doing: Literal["query", "input", "other"] = "other"
 
 
 def watch_for_interrupts(shell: Shell) -> None:
-    """From now on SIGINT does what it does in psql."""
+    """Handle SIGINT as psql does."""
 
     def interrupted(_signal: int, frame: FrameType | None) -> None:
         if _doing == "input":
@@ -31,12 +31,12 @@ def watch_for_interrupts(shell: Shell) -> None:
 
 
 def cancels_query() -> _While:
-    """While this runs Ctrl-C makes the statement fail, as a cancel request does."""
+    """A context in which Ctrl-C makes the statement fail, as a cancel request does."""
     return _While("query")
 
 
 def stops_waiting() -> _While:
-    """While this waits for input Ctrl-C raises KeyboardInterrupt."""
+    """A context in which Ctrl-C raises KeyboardInterrupt, to end a wait for input."""
     return _While("input")
 
 
@@ -53,11 +53,11 @@ class _While:
     def __exit__(self, *_: object) -> None:
         global _doing
         if self._doing == "query" and self._before != "query":
-            timeouts.stop()  # what has interrupted it is no matter of what follows
+            timeouts.stop()  # a pending interrupt must not reach what follows
         _doing = self._before
 
 
 def cancelled() -> PgError:
-    """Ctrl-C while the subscriptions catch up."""
+    """The error of Ctrl-C while the subscriptions catch up."""
     jobs.cancel()
     return PgError("57014", "canceling statement due to user request")

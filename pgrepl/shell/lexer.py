@@ -1,8 +1,8 @@
-r"""Where a statement ends: psql's lexer, which reads SQL line by line and stops at a semicolon or a backslash.
+r"""psql's lexer (psqlscan.l), which reads SQL line by line and stops at a semicolon or a backslash.
 
 It knows PostgreSQL's quotes, comments and dollar quotes, counts parentheses and the BEGIN … END of SQL-standard
-function bodies (a semicolon inside either ends nothing), and puts the values of variables where `:name`, `:'name'`,
-`:"name"` and `:{?name}` stand. A value is scanned in its turn, so it may hold other variables, but never itself.
+function bodies (a semicolon inside either ends nothing), and replaces `:name`, `:'name'`, `:"name"` and `:{?name}` by
+variables' values. A value is scanned, too, so that it may contain other variables, but not itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Warn = Callable[[str], None]
 
 
 class Prompt(Enum):
-    """What the next line continues; the value is what %R shows."""
+    """What the next line continues (promptStatus_t); the value is the text of %R."""
 
     READY = "="
     CONTINUE = "-"
@@ -36,7 +36,7 @@ class Prompt(Enum):
 
 
 class Stop(Enum):
-    """Why the scan stopped."""
+    """Why the scan stopped (PsqlScanResult)."""
 
     SEMICOLON = "semicolon"
     BACKSLASH = "backslash"
@@ -78,7 +78,7 @@ _INITIAL = re.compile(
     | :"(?P<identifier>{LETTER_OR_DIGIT}+)"
     | :\{{\?(?P<test>{LETTER_OR_DIGIT}+)\}}
     | :(?P<variable>{LETTER_OR_DIGIT}+)
-    # A number swallows the identifier that touches it; an exponent without sign is part of such an identifier.
+    # a number includes an identifier that follows it at once; so an exponent without sign is part of it
     | (?P<number>{_MANTISSA}(?:[Ee][-+]{_INTEGER})?(?:{_IDENTIFIER})?|\$[0-9]+(?:{_IDENTIFIER})?)
     | (?P<operator>(?:(?!/\*|--)[~!@#^&|`?+\-*/%<>=])+)
     | (?P<other>.)
@@ -104,7 +104,7 @@ _FIRST_WORDS = 8
 
 
 class QueryBuffer:
-    """The statement as read so far. Appending is cheap however long it grows."""
+    """The statement read so far. Appending is cheap whatever its length."""
 
     __slots__ = ("_length", "_parts")
 
@@ -133,7 +133,7 @@ class QueryBuffer:
 
 @dataclass(slots=True)
 class _Source:
-    """Text being scanned: the line, or the value of a variable met in it."""
+    """A text that is scanned: the line, or the value of a variable in it."""
 
     text: str
     variable: str | None = None
@@ -142,7 +142,7 @@ class _Source:
 
 @frozen
 class LexerState:
-    r"""What an inactive branch of `\if` must not change."""
+    r"""The state of the lexer that an inactive branch of `\if` must not change."""
 
     paren_depth: int
     begin_depth: int
@@ -171,7 +171,7 @@ class Lexer:
     # --- the line ----------------------------------------------------------------------------------------------------
 
     def begin(self, line: str) -> None:
-        """Scan this next. What has been met so far — an open quote, say — goes on."""
+        """Scan this line next, in the present state, such as inside a quote."""
         self.sources = [_Source(line)]
 
     def finish(self) -> None:
@@ -179,7 +179,7 @@ class Lexer:
         self.sources = []
 
     def reset(self) -> None:
-        r"""Forget the statement begun: it was sent, or `\r` was."""
+        r"""Forget the statement read so far, after it was sent or at `\r`."""
         self.state = ""
         self.paren_depth = self.begin_depth = self.copies = 0
         self._words, self._new_statement = [], True
@@ -193,7 +193,7 @@ class Lexer:
         self._words, self._new_statement = list(saved.words), saved.new_statement
 
     def copy(self) -> Lexer:
-        """Another in the same state, to try out what a text would do; variables stay as they are written."""
+        """A lexer in the same state, to try a text with; variables are not replaced."""
         twin = replace(self, lookup=lambda name, quoting: None, query=QueryBuffer(), sources=[])
         twin._words = list(self._words)
         if self.query:
@@ -205,7 +205,7 @@ class Lexer:
         return self.state not in ("", "xqs")
 
     def count_copies(self) -> int:
-        """COPY … FROM STDIN commands in the query, the one without a semicolon at its end included."""
+        """The number of COPY … FROM STDIN in the query, including one without a semicolon at its end."""
         if not self._new_statement:
             self._end_statement()
         return self.copies
@@ -213,7 +213,7 @@ class Lexer:
     # --- scanning ----------------------------------------------------------------------------------------------------
 
     def scan(self) -> tuple[Stop, Prompt]:
-        """Read on to the next stop; what was read is appended to the query buffer."""
+        """Read to the next stop, and append the text to the query buffer."""
         stop = self._scan()
         if stop is not None:
             return stop, Prompt.READY
@@ -252,7 +252,7 @@ class Lexer:
             kind, start, at = found.lastgroup, at, found.end()
             source.at = at
             if kind == "space":
-                # White space before a statement is not part of it.
+                # white space before a statement is not part of it
                 if self.query:
                     self.query.append(found[0])
             elif kind == "word":
@@ -306,7 +306,7 @@ class Lexer:
         return None
 
     def _substitute(self, name: str, token: str) -> bool:
-        """Go on in the variable's value; False if there is none to go on in."""
+        """Continue in the variable's value; False: it has none, or is inside its own."""
         value = self.lookup(name, "plain")
         if value is None:
             self.query.append(token)
@@ -363,7 +363,7 @@ class Lexer:
                 self._comment_depth -= 1
         self.query.append(source.text[start : source.at])
 
-    # --- what the first words say ------------------------------------------------------------------------------------
+    # --- the first words of a statement ------------------------------------------------------------------------------
 
     def _track_word(self, word: str) -> None:
         """Note the first words of a statement, and count BEGIN and END in a function's body."""

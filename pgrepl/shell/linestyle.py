@@ -8,7 +8,7 @@ from pgrepl.shell.table import PrintOptions
 
 @frozen
 class HorizontalRule:
-    """One horizontal line: the line itself and where it meets vertical ones."""
+    """The characters of a horizontal line, and of its crossings with vertical ones."""
 
     horizontal: str
     left: str

@@ -1,4 +1,4 @@
-"""A session that its server has ended: psql's CheckConnection."""
+"""A connection that was lost: psql's CheckConnection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLOSED = (
 
 
 def check_connection(shell: Shell, error: PgError) -> None:
-    """After an error has been shown: a person is connected anew, a script ends."""
+    """After a FATAL error connect a person anew, and end a script."""
     connection = shell.connection
     if connection is None or error.report.severity != "FATAL":
         return

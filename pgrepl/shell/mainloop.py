@@ -1,7 +1,7 @@
-"""Reading commands and running them, from a script or a person: psql's MainLoop.
+"""Reading and running commands, from a script or a person: psql's MainLoop.
 
-A line is scanned up to a semicolon, a backslash or its end. What a semicolon ends is sent; a backslash command is
-handed to `backslash`; the rest waits in the query buffer for the next line.
+A line is scanned up to a semicolon, a backslash or its end. A semicolon sends the query buffer; a backslash command
+goes to `backslash`; other text stays in the query buffer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pgrepl.shell.shell import FAILURE, NO_CONNECTION, SCRIPT_ERROR, SUCCESS, Sh
 
 
 class Person(Protocol):
-    """Somebody at a terminal, who types lines when prompted."""
+    """A person at a terminal, who types lines at the prompt."""
 
     def read_line(self, prompt: Prompt, loop: MainLoop) -> str | None:
-        """The next line, None at the end of input. KeyboardInterrupt if the line was abandoned."""
+        """The next line, None at the end of input. KeyboardInterrupt: Ctrl-C."""
 
     def history(self, *, for_file: bool) -> list[str] | None:
         """All entries, for a file those without passwords; None if none are kept."""
 
 
 class MainLoop:
-    """One script, or the session with a person. `\\i` runs another inside it."""
+    """The loop of one script, or of a person's session. `\\i` runs another inside it."""
 
     def __init__(self, shell: Shell, source: LineReader | None = None, person: Person | None = None) -> None:
         self.shell = shell
@@ -46,7 +46,7 @@ class MainLoop:
         return self.lexer.query
 
     def run(self) -> int:
-        """Until the end of input, `\\q`, or an error with ON_ERROR_STOP; the exit code."""
+        """Run to the end of input, `\\q`, or an error with ON_ERROR_STOP; returns the exit code."""
         shell = self.shell
         kept = (shell.source, shell.interactive, shell.line_number, shell.conditionals)
         shell.source, shell.interactive = self.source, self.person is not None
@@ -137,7 +137,7 @@ class MainLoop:
             return self.person.read_line(self.prompt, self)
 
     def _while_idle(self) -> AbstractContextManager[None]:
-        """A session that waits for too long is ended, so that nobody waits for it."""
+        """A context that ends an idle session after its timeouts (idle_session_timeout, …)."""
         connection = self.shell.connection
         if connection is None or connection.lost is not None:
             return nullcontext()
@@ -146,7 +146,7 @@ class MainLoop:
         return idle(connection.session, connection.idle_since, connection.terminate)
 
     def _abandon(self) -> None:
-        """Ctrl-C while waiting: what was typed is forgotten, and the innermost \\if with it."""
+        """After Ctrl-C forget the query buffer, and leave the innermost \\if."""
         shell = self.shell
         self.lexer.finish()
         self.lexer.reset()
@@ -160,7 +160,7 @@ class MainLoop:
                 shell.conditionals.pop()
 
     def _assist(self, line: str) -> Outcome | None:
-        """`help`, `quit` and `exit` on a line of their own are commands for a person; NEXT if the line was one."""
+        """Run `help`, `quit` and `exit`, which a person may type alone on a line; None: the line is none of them."""
         shell = self.shell
         word = line.rstrip(" \t\n\r\f\v")
         word = word.removesuffix(";").rstrip(" \t\n\r\f\v").lower()
@@ -186,7 +186,7 @@ class MainLoop:
         return None
 
     def _process(self, line: str, stop_on_error: bool, outcome: Outcome) -> tuple[bool, Outcome]:
-        """Scan one line and do what it says; whether the last thing went well, and what it was."""
+        """Scan one line and run its commands. The success of the last one, and its outcome."""
         from pgrepl.shell.backslash import handle_slash
 
         shell, lexer = self.shell, self.lexer
@@ -211,7 +211,7 @@ class MainLoop:
                     added_newline = -1
             elif stop is Stop.BACKSLASH:
                 if len(self.query) == added_newline:
-                    # Only the backslash command stands on the line: it leaves the query as it was.
+                    # a backslash command alone on its line leaves the query as it was
                     self.query.text = self.query.text[:-1]
                 added_newline = -1
                 outcome = handle_slash(shell, lexer, self, run_file)
@@ -229,7 +229,7 @@ class MainLoop:
         return ok, outcome
 
     def _send(self, *, counted: bool) -> bool:
-        """Send the query buffer, unless it stands in a branch that is not taken. `counted`: the lexer has read it."""
+        """Send the query buffer, unless its branch of \\if is not taken. `counted`: the lexer has read it."""
         shell = self.shell
         shell.statement_line = 1
         if not shell.conditionals.active:
@@ -246,7 +246,7 @@ class MainLoop:
         return ok
 
     def _rescan(self) -> None:
-        r"""After `\e`: what came back from the editor is the line now."""
+        r"""Scan the edited text after `\e`."""
         text = self.query.text
         if text and not text.endswith("\n"):
             text += "\n"
@@ -259,7 +259,7 @@ class MainLoop:
             self.shell.stdout.write(prompt_text(self.shell, Prompt.READY) + text)
 
     def _end(self, status: int, stop_on_error: bool, outcome: Outcome) -> int:
-        """The end of input: a script's last query needs no semicolon, but its `\\if` blocks need their ends."""
+        """At the end of input send a script's last query without a semicolon; an error if an `\\if` is open."""
         shell = self.shell
         if self.query and self.person is None and status == SUCCESS:
             ok = self._send(counted=True)
@@ -275,7 +275,8 @@ class MainLoop:
 
 
 def run_file(shell: Shell, name: str | None, *, relative: bool = False) -> int:
-    r"""Run a script: `-f`, `\i`; `-` or None is standard input. `relative` as `\ir`: to the script that includes it."""
+    r"""Run a script (`-f`, `\i`); `-` or None is standard input. `relative`: its path is relative to the running script
+    (`\ir`)."""
     if name is None or name == "-":
         shown = None if name is None else "<stdin>"
         return _run_named(shell, standard_input(), shown)
@@ -288,7 +289,7 @@ def run_file(shell: Shell, name: str | None, *, relative: bool = False) -> int:
         shell.error(f"{name}: {error.strerror}")
         return FAILURE
     if file is None:
-        # As fopen(3) has it, a directory can be opened but not read.
+        # a directory can be opened but not read, as with fopen(3)
         return _run_named(shell, _Directory(), name)
     with file:
         return _run_named(shell, LineReader(file), name)

@@ -1,4 +1,4 @@
-r"""Makes data/sql_help.json from what psql 17 prints: `psql -X -c '\h *' | python -m pgrepl.shell.make_sql_help`."""
+r"""Makes data/sql_help.json from psql 17's help: `psql -X -c '\h *' | python -m pgrepl.shell.make_sql_help`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Numbers as the locale groups them, for `\pset numericlocale`."""
+r"""Numbers with the locale's separators, for `\pset numericlocale`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMERIC = frozenset("0123456789+-.eE")
 
 @lru_cache(maxsize=1)
 def _conventions() -> tuple[str, int, str]:
-    """Decimal point, digits in a group, separator of groups, with setDecimalLocale's substitutes for empty ones."""
+    """Decimal point, digits in a group, separator of groups, with setDecimalLocale's defaults for empty ones."""
     try:
         locale.setlocale(locale.LC_NUMERIC, "")
     except locale.Error:
@@ -25,7 +25,7 @@ def _conventions() -> tuple[str, int, str]:
 
 
 def localized(number: str) -> str:
-    """`-1234567.8` as `-1,234,567.8`; what does not look like a number stays as it is."""
+    """`-1234567.8` as `-1,234,567.8`; a text that is no number stays as it is."""
     if not _NUMERIC.issuperset(number):
         return number
     point, group, separator = _conventions()

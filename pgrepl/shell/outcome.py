@@ -1,4 +1,4 @@
-"""What a backslash command wants of the loop that read it."""
+"""What the main loop does after a backslash command (backslashResult)."""
 
 from __future__ import annotations
 

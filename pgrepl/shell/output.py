@@ -1,4 +1,4 @@
-"""Printing a table: the format the options name, on the stream they lead to, through the pager when it is long."""
+"""Printing a table in the format of the options, on a stream, through the pager if it is long."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pgrepl.shell import streams
 from pgrepl.shell.streams import Stream
 from pgrepl.shell.table import PrintOptions, TableContent
 
-# COLUMNS as it was at the start: line editing may set it later.
+# COLUMNS at the start: line editing may set it later
 _ENVIRONMENT_COLUMNS = os.environ.get("COLUMNS", "")
 
 
 def print_table(
     table: TableContent, options: PrintOptions, stream: Stream, *, is_pager: bool = False, log: Stream | None = None
 ) -> None:
-    """As psql's printTable; `is_pager` says that the caller has opened one already, `log` gets an aligned copy."""
+    """Print a table (printTable). `is_pager`: the stream is a pager already; `log` gets an aligned copy."""
     if log is not None:
         log.write(_aligned(table, options, log, False)[0])
     stream.error = None
@@ -66,7 +66,7 @@ def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], s
 
 
 def _line_count(table: TableContent, options: PrintOptions, expanded: bool) -> int:
-    """Lines on the screen, as IsPagerNeeded reckons them: a footer is one line."""
+    """The lines on the screen as IsPagerNeeded counts them: a footer is one line."""
     lines = (len(table.headers) + 1) * len(table.rows) if expanded else len(table.rows) + 1
     return lines if options.tuples_only else lines + len(table.own_footers())
 

@@ -1,4 +1,4 @@
-"""Somebody at a terminal without line editing (-n): prompts are printed, lines are read as they come."""
+"""The prompt without line editing (-n)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Printing a result as a table, at once or, with FETCH_COUNT, in portions that each have their own column widths."""
+"""Printing a result as a table, whole or, with FETCH_COUNT, in portions with column widths of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table_of(result: Result, options: PrintOptions) -> TableContent:
 
 
 def print_portions(shell: Shell, result: Result, options: PrintOptions, target: Stream, size: int) -> bool:
-    """So many rows at a time; after them, without rows, the footer. Any pager gets all of it."""
+    """Print `size` rows at a time, and then the footer, all through one pager."""
     pager = None
     if target.is_stdout:
         target.flush()

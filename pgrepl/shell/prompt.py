@@ -13,14 +13,14 @@ from pgrepl.shell.width import char_width
 
 _LIMIT = 256
 _NUMBER = re.compile(r"0x([0-9A-Fa-f]+)|([0-7]+)")
-# %[ … %]: not shown by the terminal, so not counted
+# %[ … %]: invisible on the terminal, so not counted
 INVISIBLE_BEGIN, INVISIBLE_END = "\x01", "\x02"
 
 _last_width = 0  # of PROMPT1, for %w
 
 
 def prompt_text(shell: Shell, status: Prompt) -> str:
-    """What to show before the next line."""
+    """The prompt before the next line."""
     global _last_width
     name = "PROMPT1" if status is Prompt.READY else "PROMPT3" if status is Prompt.COPY else "PROMPT2"
     template = shell.variables.get(name) or ""
@@ -42,7 +42,7 @@ def prompt_text(shell: Shell, status: Prompt) -> str:
 
 
 def _escape(shell: Shell, status: Prompt, template: str, at: int) -> tuple[str, int]:
-    """The text of one escape, whose character stands at `at`, and where the template goes on."""
+    """The text of the escape whose character is at `at`, and the place after it."""
     char = template[at]
     number = _NUMBER.match(template, at)
     if number:

@@ -1,4 +1,4 @@
-r"""`\pset`: setting and showing the print options, with psql's names, abbreviations and messages."""
+r"""`\pset`: setting and printing the print options, with psql's names, abbreviations and messages."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ LISTED = (
 
 
 class BadOption(Exception):
-    """Why a print option cannot be set; as pg_log_error is told."""
+    """The message about a print option that cannot be set."""
 
 
 def set_option(shell: Shell, name: str, value: str | None, *, quiet: bool) -> bool:
-    """Set one option (without a value many are toggled) and, unless quiet, say so. False if it was refused."""
+    """Set one option (without a value many are toggled) and, unless quiet, print its state. False: it is an error."""
     try:
         shell.options = changed(shell.options, name, value)
     except BadOption as problem:
         shell.error(str(problem))
         return False
-    # Setting these by a value has never been announced.
+    # psql prints nothing for these when they have a value
     silent = value is not None and _SYNONYMS.get(name, name) in ("numericlocale", "tuples_only", "footer")
     if not quiet and not silent:
         shell.say(announcement(shell.options, name))
@@ -43,7 +43,7 @@ def set_option(shell: Shell, name: str, value: str | None, *, quiet: bool) -> bo
 
 
 def changed(options: PrintOptions, name: str, value: str | None) -> PrintOptions:
-    """The options with one of them set, as do_pset sets it."""
+    """The options with one of them set (do_pset)."""
     option = _SYNONYMS.get(name, name)
     return replace(options, **_change(options, option, name, value))
 
@@ -117,7 +117,7 @@ def _unicode_style(option: str, value: str) -> str:
 
 
 def _atoi(value: str) -> int:
-    """As C's: what follows the number is ignored, what is no number is 0, what is too large wraps."""
+    """The number as C's atoi reads it: text after it is ignored, no number is 0, a large one wraps."""
     found = re.match(r"[ \t\n\r\f\v]*([+-]?[0-9]+)", value)
     number = max(-(2**63), min(int(found[1]), 2**63 - 1)) if found else 0
     return (number + 2**31) % 2**32 - 2**31
@@ -185,7 +185,7 @@ def _lines(value: str) -> int:
 
 
 def announcement(options: PrintOptions, name: str) -> str:
-    """The sentence that says what an option is now, as printPsetInfo."""
+    """The sentence about an option's state (printPsetInfo)."""
     option = _SYNONYMS.get(name, name)
     if option == "border":
         return f"Border style is {options.border}."

@@ -1,4 +1,4 @@
-"""An error or notice as libpq words it: severity, message, the line with a caret, DETAIL, HINT, CONTEXT."""
+"""The text of an error or notice, as libpq makes it: severity, message, LINE with a caret, DETAIL, HINT, CONTEXT."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pgrepl.errors import Report
 from pgrepl.shell.width import char_width
 
 _DISPLAY_SIZE = 60  # columns of the statement's line that are shown
-_MIN_RIGHT_CUT = 10  # columns kept to the right of the error, if it can be
+_MIN_RIGHT_CUT = 10  # columns kept to the right of the error, if possible
 
 _ERRORS = frozenset({"ERROR", "FATAL", "PANIC"})
 
 
 def message_text(report: Report, query: str | None, verbosity: str, show_context: str) -> str:
-    """All lines, each with its newline, as pqBuildErrorMessage3 makes them; without a query no line is shown."""
+    """All lines, each with its newline (pqBuildErrorMessage3); without a query there is no `LINE`."""
     out = [report.severity, ":  "]
     if verbosity == "sqlstate":
         return "".join(out) + report.sqlstate + "\n"
@@ -48,7 +48,7 @@ def message_text(report: Report, query: str | None, verbosity: str, show_context
 
 
 def error_position(query: str, position: int) -> str:
-    """`LINE n: …` and the caret below it, as reportErrorPosition draws them; nothing if the place is outside."""
+    """`LINE n: …` and the caret below it (reportErrorPosition); empty: the position is outside the query."""
     place = position - 1
     if place < 0 or place > len(query):
         return ""

@@ -1,5 +1,4 @@
-"""What the shell remembers of a query that has ended: variables like ERROR and ROW_COUNT, and the error for
-`\\errverbose`."""
+"""The variables that tell about the last query, such as ERROR and ROW_COUNT, and the error for `\\errverbose`."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ def remember_error(shell: Shell, error: PgError, query: str) -> None:
 
 
 def set_error_variables(shell: Shell, error: PgError | None) -> None:
-    """Without an error of the session it is the shell that could not do its part."""
+    """Set the variables after an error; None: an error of the shell, not of the session."""
     sqlstate, message = (error.sqlstate, error.message) if error is not None else ("", "")
     for name, value in (
         ("ERROR", "true"),
@@ -38,6 +37,6 @@ def set_success_variables(shell: Shell, row_count: str) -> None:
 
 
 def row_count(result: Result | None) -> str:
-    """The number in a command tag, as PQcmdTuples finds it."""
+    """The number in a command tag (PQcmdTuples)."""
     found = _COUNTED.fullmatch(result.tag or "") if result is not None else None
     return found[1] if found else "0"

@@ -1,4 +1,4 @@
-"""The shell's state, what psql keeps in `pset`: connection, streams, variables, print options, the command at hand."""
+"""The shell's state, psql's `pset`: connection, streams, variables, print options, options of the next query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
 PROGRAM = "pgrepl"
 
-# The PostgreSQL whose words these are.
+# the version of PostgreSQL that SERVER_VERSION_NAME and the prompt show
 SPOKEN_VERSION = "17.10"
 SPOKEN_VERSION_NUM = "170010"
 
@@ -37,7 +37,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(slots=True)
 class NextQuery:
-    r"""What `\g` and its like ask for the query they send, and for no other."""
+    r"""The options of `\g` and its family for the query that they send."""
 
     output: str | None = None  # \g FILE
     saved_options: PrintOptions | None = None  # print options to return to
@@ -59,21 +59,21 @@ class Shell:
         self.options = PrintOptions()
         self.variables = Variables(self.error)
         self.connection: Connection | None = None
-        self.defaults = ConnectTarget(CATALOG_FILE)  # where and as whom to connect when nobody says
+        self.defaults = ConnectTarget(CATALOG_FILE)  # for `\connect`
         self.conditionals = Conditionals()  # of the script being read
         self.next = NextQuery()
         self.last_error: tuple[Report, str] | None = None
         self.timing = False
         self.restrict_key: str | None = None
         self.not_terminal = not (os.isatty(0) and os.isatty(1))
-        self.interactive = False  # commands come from a person
-        self.source: LineReader | None = None  # where they come from otherwise
+        self.interactive = False  # a person types the commands
+        self.source: LineReader | None = None  # the script with the commands
         self.source_name: str | None = None  # the script's name for messages
         self.line_number = 0
         self.statement_line = 1
-        self.terse_messages = False  # no "pgrepl: error:" before them
+        self.terse_messages = False  # without "pgrepl: error:"
         self.cancelled = False
-        self.bar: StatementBar | None = None  # a person sees that a statement is at work
+        self.bar: StatementBar | None = None  # of the running statement
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
@@ -90,10 +90,10 @@ class Shell:
         }.items():
             self.variables.set(name, value)
 
-    # --- saying things -----------------------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------------------------
 
     def log(self, severity: Severity, text: str, *, label: str | None = None) -> None:
-        """A message on standard error, with the place in the script if there is one, as pg_log_generic writes it."""
+        """Write a message on standard error, with the script and its line if there is one (pg_log_generic)."""
         self.stdout.flush()
         if self.query_out is not self.stdout:
             self.query_out.flush()
@@ -121,7 +121,7 @@ class Shell:
         self.log("info", text, label="hint")
 
     def say(self, text: str) -> None:
-        """A line on standard output."""
+        """Write a line on standard output."""
         self.stdout.write(text + "\n")
 
     @property
@@ -129,7 +129,7 @@ class Shell:
         return self.variables.on("QUIET")
 
     def report(self, report: Report, query: str | None) -> None:
-        """An error or notice of the session, as the shell's verbosity wants it."""
+        """Print an error or notice of the session (VERBOSITY, SHOW_CONTEXT)."""
         variables = self.variables
         self.info(message_text(report, query, variables.word("VERBOSITY"), variables.word("SHOW_CONTEXT")))
 
@@ -139,7 +139,7 @@ class Shell:
         self.report(report, query)
 
     def end_bar(self) -> None:
-        """Take away what shows that a statement is at work: something is about to be printed."""
+        """Remove the running statement's bar, before something is printed."""
         if self.bar is not None:
             self.bar.end()
 
@@ -148,7 +148,7 @@ class Shell:
     def print_table(
         self, table: TableContent, options: PrintOptions | None = None, stream: Stream | None = None
     ) -> bool:
-        r"""Print where query results go. False, with a message, if that failed."""
+        r"""Print a table on the query output. False, after a message: that failed."""
         stream = stream or self.query_out
         output.print_table(table, options or self.options, stream, log=self.log_file)
         stream.flush()
@@ -158,7 +158,7 @@ class Shell:
         return True
 
     def echo_hidden(self, query: str) -> bool:
-        """Show a query that a backslash command makes, if ECHO_HIDDEN asks for it; False if it is not to be run."""
+        """Print a query of a backslash command, if ECHO_HIDDEN is set; False: it is not to be run."""
         mode = self.variables.word("ECHO_HIDDEN")
         if mode != "noexec" and not self.variables.on("ECHO_HIDDEN"):
             return True
@@ -171,7 +171,7 @@ class Shell:
         return mode != "noexec"
 
     def send_output_to(self, name: str | None) -> bool:
-        r"""`\o` and -o: query results go to a file or a command, or with None to standard output again."""
+        r"""Direct query results to a file or a command (`\o`, -o), or with None to standard output."""
         if name:
             self.stdout.flush()
             try:
@@ -189,7 +189,7 @@ class Shell:
         return True
 
     def set_shell_result(self, status: int) -> None:
-        """SHELL_ERROR and SHELL_EXIT_CODE after a command that ended so; a signal counts as a shell counts it."""
+        """Set SHELL_ERROR and SHELL_EXIT_CODE after a shell command; a signal counts as 128 and its number."""
         self.variables.set("SHELL_ERROR", "true" if status else "false")
         self.variables.set("SHELL_EXIT_CODE", str(128 - status if status < 0 else status))
 
@@ -199,7 +199,7 @@ class Shell:
     # --- variables ---------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str, quoting: Quoting) -> str | None:
-        r"""A variable's value for `:name`; in a branch that is not taken there are none."""
+        r"""A variable's value for `:name`; None: it has none, or the branch of \if is not taken."""
         value = self.variables.get(name) if self.conditionals.active else None
         if value is None or quoting == "plain":
             return value
@@ -219,7 +219,7 @@ class Shell:
         return quote_literal(value)
 
     def sync_variables(self) -> None:
-        """After connecting: the variables that tell about it."""
+        """Set the variables that tell about the connection."""
         connection = self.connection
         known: dict[str, str] = {}
         if connection is not None:
@@ -239,10 +239,10 @@ class Shell:
     def standard_strings(self) -> bool:
         return self.connection is not None and self.connection.setting("standard_conforming_strings") == "on"
 
-    # --- reading from the person -------------------------------------------------------------------------------------
+    # --- input -------------------------------------------------------------------------------------------------------
 
     def ask(self, prompt: str, *, echo: bool) -> str:
-        """A line typed at the terminal in answer to a prompt (or read from standard input); passwords without echo."""
+        """The answer to a prompt from the terminal, or from standard input; passwords without echo."""
         self.stdout.flush()
         try:
             terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
@@ -271,13 +271,13 @@ def _ask_on_terminal(reader: BinaryIO, terminal: int, prompt: str, *, echo: bool
 
 
 def quote_literal(value: str) -> str:
-    """As PQescapeLiteral: with a backslash in it, ` E'…'`."""
+    """The value as a literal (PQescapeLiteral); with a backslash in it, ` E'…'`."""
     quoted = "'" + value.replace("'", "''") + "'"
     return " E" + quoted.replace("\\", "\\\\") if "\\" in value else quoted
 
 
 def shell_quoted(value: str) -> str:
-    """As appendShellString: what needs no quotes gets none."""
+    """The value as a word of the shell, quoted if need be (appendShellString)."""
     if value and all(char.isascii() and (char.isalnum() or char in "-_./:") for char in value):
         return value
     return "'" + value.replace("'", "'\"'\"'") + "'"

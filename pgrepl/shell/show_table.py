@@ -1,4 +1,4 @@
-"""A table for a person: rich on a terminal, psql's aligned text in a pipe."""
+"""Tables of subcommands: drawn by rich on a terminal, psql's aligned format in a pipe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plain_table(
 def rich_table(
     console: Console, title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
 ) -> Any:
-    """What is too wide for the terminal stands upright, a row after the other, as with `\\x auto`."""
+    """A table of rich; one that is too wide is printed row after row, as with `\\x auto`."""
     from rich.markup import escape
     from rich.measure import Measurement
     from rich.table import Table as RichTable

@@ -1,7 +1,7 @@
-r"""The words of a backslash command: its name and its arguments, by psqlscanslash's rules.
+r"""The lexer of backslash commands: a name and its arguments (psqlscanslash.l).
 
-An argument ends at white space or a backslash. In it `'…'` knows `''` and backslash escapes, `"…"` keeps its quotes,
-`` `…` `` runs in the shell, and `:name` in its four forms stands for a variable, whose value is not looked at again.
+An argument ends at white space or a backslash. In it `'…'` has `''` and backslash escapes, `"…"` keeps its quotes,
+`` `…` `` runs in the shell, and `:name` in its four forms is replaced by a variable's value, which is not scanned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LETTER_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "r": "\r", "f": "\f"}
 
 
 class Argument(Enum):
-    """How an argument is to be read."""
+    """How an argument is read (slash_option_type)."""
 
     NORMAL = auto()
     SQL_IDENTIFIER = auto()  # double quotes stripped, the rest folded
@@ -39,7 +39,7 @@ class Argument(Enum):
 @frozen
 class Word:
     text: str
-    quote: str  # the last kind of quote met: ', ", `, : or nothing
+    quote: str  # the last kind of quote in it: ', ", `, : or none
 
 
 class UnterminatedQuote(Exception):
@@ -51,13 +51,14 @@ Run = Callable[[str], "str | None"]
 
 @dataclass(slots=True)
 class SlashLexer:
-    """Reads from where the SQL lexer met the backslash; `run` evaluates backticks, None while a branch is inactive."""
+    """Reads on where the SQL lexer stopped at the backslash. `run` gives the function that evaluates backticks; None:
+    the branch of \\if is not taken."""
 
     lexer: Lexer
     run: Callable[[], Run | None]
 
     def _next(self) -> tuple[str, int]:
-        """The text being read, and where: at the end of a variable's value the line it stood in goes on."""
+        """The text that is read, and the place in it. After a variable's value its line continues."""
         sources = self.lexer.sources
         while len(sources) > 1 and sources[-1].at >= len(sources[-1].text):
             sources.pop()
@@ -76,13 +77,13 @@ class SlashLexer:
         return found[0]
 
     def end(self) -> None:
-        r"""Swallow a `\\` that ends the command."""
+        r"""Read a `\\` that ends the command."""
         text, at = self._next()
         if text.startswith("\\\\", at):
             self._move_to(at + 2)
 
     def argument(self, kind: Argument = Argument.NORMAL, *, semicolon: bool = False) -> Word | None:
-        """The next argument, None if there is none. `semicolon` strips unquoted ones from its end."""
+        """The next argument; None: there is none. `semicolon` removes unquoted semicolons from its end."""
         text, at = self._next()
         if kind is Argument.WHOLE_LINE:
             return self._whole_line(text, at, semicolon)
@@ -180,7 +181,7 @@ class SlashLexer:
 
 
 def _unescaped(escape: str) -> str:
-    r"""The meaning of what follows a backslash: `\n`, `\101`, `\x41`; any other character is itself."""
+    r"""The character of an escape: `\n`, `\101`, `\x41`; any other character is itself."""
     if escape in _LETTER_ESCAPES:
         return _LETTER_ESCAPES[escape]
     if escape[0] in "01234567":
@@ -191,12 +192,12 @@ def _unescaped(escape: str) -> str:
 
 
 def _byte(code: int) -> str:
-    """One byte in text: above 127 it waits, as a surrogate, for those that make a character with it."""
+    """One byte in text: above 127 a surrogate, which `rejoined` joins with others to a character."""
     return chr(code) if code < 0x80 else chr(0xDC00 + code)
 
 
 def rejoined(text: str) -> str:
-    """Text whose bytes, written one by one, may have become characters. As a C string it ends at a NUL."""
+    """The text with bytes that were escaped one by one joined to characters. It ends at a NUL, as a C string does."""
     if text.isascii() and "\0" not in text:
         return text
     whole = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
@@ -204,7 +205,7 @@ def rejoined(text: str) -> str:
 
 
 def dequote_identifier(text: str, *, fold: bool) -> str:
-    """`FOO"Bar"BAZ` to `fooBarbaz`, as dequote_downcase_identifier does; without `fold` to `FOOBarBAZ`."""
+    """`FOO"Bar"BAZ` as `fooBarbaz`; without `fold` as `FOOBarBAZ` (dequote_downcase_identifier)."""
     out: list[str] = []
     quoted = False
     at = 0

@@ -1,4 +1,4 @@
-r"""`\h`: the synopsis of each SQL command that pgrepl has, as PostgreSQL 17's documentation gives it."""
+r"""`\h`: the synopsis of each SQL command that pgrepl has, from PostgreSQL 17's documentation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show_sql_help(shell: Shell, wanted: str | None) -> None:
 
 
 def _list(entries: list[Topic]) -> str:
-    """The commands in as many columns as the screen holds."""
+    """The commands in as many columns as the screen allows."""
     size = streams.screen_size()
     width = max(len(entry.command) for entry in entries) + 1
     columns = max(((size.columns if size is not None else 80) - 3) // width, 1)
@@ -44,7 +44,7 @@ def _list(entries: list[Topic]) -> str:
 
 
 def _synopses(entries: list[Topic], wanted: str) -> str:
-    """What the words name: exactly, or by their first two, or by the first; as helpSQL looks for them."""
+    """The synopses of the commands that begin with the words, or with the first two, or with the first (helpSQL)."""
     for prefix in _prefixes(wanted):
         found = []
         for entry in entries:

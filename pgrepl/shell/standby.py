@@ -1,4 +1,4 @@
-"""`pgrepl standby create | sync | promote`: a second folder that follows the catalog and can take its place."""
+"""`pgrepl standby create | sync | promote`: a standby, which follows the primary's catalog and can take its place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From the command line to the exit code: options, connection, start-up file, then commands, scripts or the prompt.
 
-What only some command lines ask for is imported when they do, so that each starts as fast as it can.
+Modules that only some command lines need are imported for those, so that each starts quickly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pgrepl.shell.streams import Stream, claim_standard_descriptors
 
 
 class Exit(Exception):
-    """Leave with this code; everything has been said."""
+    """The end of the program with this code, after a message."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -50,7 +50,7 @@ class Exit(Exception):
 
 @dataclass(slots=True)
 class Invocation:
-    """What the command line asks for, beyond what it has set already."""
+    """The options of the command line that have no effect at once."""
 
     catalog: str | None = None
     database: str | None = None
@@ -71,7 +71,7 @@ class Invocation:
 
 
 def run(options: Sequence[tuple[str, str | None]], arguments: Sequence[str]) -> int:
-    """Options in the order in which they were given, then the words that are none; the exit code."""
+    """Run the shell with options, in their order on the command line, and arguments; returns the exit code."""
     claim_standard_descriptors()
     shell = Shell()
     try:
@@ -189,7 +189,7 @@ _SWITCHES = {
 
 
 def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -> None:
-    """Do what one option says."""
+    """Apply one option to the shell, or remember it."""
     if name in _FLAGS:
         option, setting = _FLAGS[name]
         shell.set_options(**{option: setting})
@@ -250,7 +250,7 @@ def _show_help(shell: Shell, topic: str | None) -> None:
 # --- connecting ------------------------------------------------------------------------------------------------------
 
 
-# The environment variables that libpq turns into settings.
+# the environment variables that libpq turns into settings
 _SETTINGS = {"PGAPPNAME": "application_name", "PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
 
 
@@ -360,7 +360,7 @@ def _run_command(shell: Shell, text: str) -> bool:
 
 
 def _argument_text(text: str) -> str:
-    """An argument as the bytes it was, whatever the locale has made of them."""
+    """An argument from its bytes as UTF-8, whatever the locale."""
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
@@ -382,7 +382,7 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
 
 
 def _start_spark(shell: Shell) -> None:
-    """It takes its time, and the person needs some to type."""
+    """Start Spark in the background while the person types."""
     if shell.connection is not None and not never_spark(shell.connection.session):
         from pgrepl.lake import spark
 
@@ -390,7 +390,7 @@ def _start_spark(shell: Shell) -> None:
 
 
 def usage_error(message: str, command: str | None = None) -> int:
-    """The command line cannot be read. `command`: a word of it that would be one if it stood first."""
+    """Report a command line that is not valid. `command`: a word that would be a subcommand if it came first."""
     sys.stderr.write(f"{PROGRAM}: {message}\n")
     if command is not None:
         hint_at_command(command)
@@ -400,5 +400,5 @@ def usage_error(message: str, command: str | None = None) -> int:
 
 
 def hint_at_command(command: str) -> None:
-    """Whoever knows other programs writes options before the command."""
+    """A hint for options before a subcommand, as other programs allow."""
     sys.stderr.write(f'{PROGRAM}: hint: A command stands before its options: "{PROGRAM} {command} ...".\n')

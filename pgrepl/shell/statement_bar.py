@@ -1,8 +1,7 @@
-"""What a person at a terminal sees of a statement that takes long: time, and a bar while Spark works.
+"""The bar of a statement that takes long: the time, and the progress of Spark's tasks.
 
-It is drawn by a thread of its own on standard error and goes without a trace before anything else is printed. Nothing
-of it happens where output goes to a file or a pipe. What the person types meanwhile is not shown until the next prompt
-shows it.
+A thread draws it on standard error of a terminal, and removes it before anything else is printed. Text that is typed
+meanwhile appears at the next prompt.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from pgrepl import jobs
 if TYPE_CHECKING:
     from rich.console import Console
 
-PATIENCE = 2.0  # seconds in which a statement may end unseen
+PATIENCE = 2.0  # seconds until the bar appears
 _PAUSE = 0.2
 
 Tasks = Callable[[], "tuple[int, int] | None"]
 
 
 class StatementBar:
-    """`with StatementBar(stderr): …` around a statement. Who has something to print calls `end` before."""
+    """`with StatementBar(stderr): …` around a statement. `end` is called before anything is printed."""
 
     def __init__(self, stream: TextIO, *, tasks: Tasks | None = None, patience: float = PATIENCE) -> None:
         self._stream = stream
@@ -42,7 +41,7 @@ class StatementBar:
         self.end()
 
     def end(self) -> None:
-        """The terminal is as it was."""
+        """Remove the bar."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -78,7 +77,7 @@ class StatementBar:
 
 @contextmanager
 def _without_echo(stream: TextIO) -> Iterator[None]:
-    """The terminal does not show what is typed; what was typed before stands at the next prompt, too."""
+    """Turn off the terminal's echo; the next prompt shows what was typed."""
     import termios
 
     try:

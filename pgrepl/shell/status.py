@@ -1,4 +1,4 @@
-"""`pgrepl status`: how the subscriptions of a catalog stand, at one glance."""
+"""`pgrepl status`: state, lag and last error of the catalog's subscriptions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def status_command(
 
 
 def _check_allowed(opened: Connection) -> None:
-    """Where a publisher is stands in pg_subscription.subconninfo, which is not for everybody."""
+    """An error unless the role may see the publishers: subconninfo is for superusers, `status` for pg_monitor, too."""
     from pgrepl.catalog.roles import has_privs_of_role as may_act_as
     from pgrepl.catalog.roles import is_superuser, role_or_none
     from pgrepl.catalog.transaction import reading
@@ -135,7 +135,7 @@ def _row(status: Status) -> tuple[str, ...]:
 
 
 def _publisher_lsn(status: Status) -> str:
-    """Of a server, which cannot tell how many changes there are, with the bytes."""
+    """The publisher's LSN, for a server with the bytes behind it, as it does not tell the number of changes."""
     if status.lag is None:
         return ""
     bytes_behind = f"\n{status.behind} bytes" if status.backlog is None and status.behind else ""
@@ -149,7 +149,7 @@ def _seconds(status: Status) -> str:
 
 
 def _tables(status: Status) -> str:
-    """Each table with its state; of many only those that are not ready."""
+    """The tables with their states; of many only those that are not ready."""
     if len(status.tables) <= _LISTED:
         return "\n".join(f"{table.name} {table.state}" for table in status.tables)
     ready = sum(table.state == "r" for table in status.tables)

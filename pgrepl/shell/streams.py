@@ -1,7 +1,7 @@
-"""Where text goes: standard output and error, files, pipes and the pager, kept in the order in which it was said.
+"""Output streams: standard output and error, files, pipes and the pager.
 
-Text is UTF-8; bytes that are not travel through the shell as lone surrogates and leave it as the bytes they were.
-Standard output is buffered; whatever writes elsewhere flushes it first, so that both in one file read as they happened.
+Text is UTF-8; other bytes are lone surrogates inside the shell, and are written as the bytes they were. Standard output
+is buffered; a write to another stream flushes it first, so that both in one file are in order.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 
 _FLUSH_AT = 1 << 16
 
-# More lines than any screen has: the pager is wanted for another reason.
+# a number of lines that needs the pager
 MANY_LINES = 1 << 31
 
 
 class Stream:
-    """A file descriptor written to in text. `error` keeps the last failure, as C's ferror does."""
+    """A file descriptor to which text is written. `error` is the last failure, as in C's ferror."""
 
     def __init__(self, fd: int, *, buffered: bool = True) -> None:
         self.fd = fd
@@ -47,7 +47,7 @@ class Stream:
             self.flush()
 
     def write_bytes(self, data: bytes) -> None:
-        """At once, behind the text written so far."""
+        """Write bytes at once, after the text written so far."""
         self.flush()
         self._write(data)
 
@@ -69,14 +69,14 @@ class Stream:
             self.error = error
 
     def _broken(self, broken: OSError) -> None:
-        """Nobody reads standard output any more: leave as any filter does, by the signal."""
+        """End the program by SIGPIPE, as standard output has no reader any more."""
         if hasattr(signal, "SIGPIPE"):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGPIPE)
         os._exit(1)
 
     def close(self) -> int:
-        """Flush and let go; the exit status of what was behind it."""
+        """Flush and close; returns the exit status of a pipe's command."""
         self.flush()
         if self.fd > 2:
             try:
@@ -87,7 +87,7 @@ class Stream:
 
 
 class PipeStream(Stream):
-    """The standard input of a command. That it stops reading is its own business."""
+    """The standard input of a command, which may stop reading at any time."""
 
     def __init__(self, command: str) -> None:
         # popen(3): /bin/sh runs it
@@ -110,14 +110,14 @@ class PipeStream(Stream):
 
 
 def open_output(name: str) -> Stream:
-    """A file to write, or after `|` a command to feed. OSError if it cannot be opened."""
+    """A stream to a file, or after `|` to a command. OSError if it cannot be opened."""
     if name.startswith("|"):
         return PipeStream(name[1:])
     return Stream(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666))
 
 
 def claim_standard_descriptors() -> None:
-    """A closed descriptor 0, 1 or 2 must not become the number of a file that we open."""
+    """Open closed descriptors 0, 1 and 2 on /dev/null, so that no other file gets their numbers."""
     for fd in range(3):
         try:
             os.fstat(fd)
@@ -137,7 +137,7 @@ def both_terminals() -> bool:
 
 
 def pager(lines: int, setting: int, min_lines: int) -> PipeStream | None:
-    """The pager, if so many lines on this terminal with these settings ask for it, as PageOutput decides."""
+    """The pager, if the number of lines and the settings need one (PageOutput)."""
     if not setting or not both_terminals():
         return None
     size = screen_size()

@@ -1,4 +1,4 @@
-"""What `pgrepl WORD …` commands share: the options that say which catalog, the session, and how errors end them."""
+"""The common part of `pgrepl` subcommands: the options for the catalog, the connection, and the end after an error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Command = Callable[..., Any]
 
 
 def connecting(command: Command) -> Command:
-    """The options that say which catalog, database and role."""
+    """The options for catalog, database and role."""
     for option in (
         click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role"),
         click.option("-d", "--dbname", envvar="PGDATABASE", default=DEFAULT_DATABASE, help="the database to look at"),
@@ -40,7 +40,7 @@ def connecting(command: Command) -> Command:
 
 
 def on_spark(command: Command) -> Command:
-    """The options that say where Spark runs, and where a new catalog has its files."""
+    """The options for Spark, and for the files of a new catalog."""
 
     @functools.wraps(command)
     def configured(master: str | None, remote: str | None, conf: tuple[str, ...], **others: Any) -> Any:
@@ -73,7 +73,7 @@ def connection(catalog: str, database: str, user: str, data_path: str | None = N
 
 
 def require_catalog(file: str) -> None:
-    """For a command that must not make an empty catalog, as opening one would."""
+    """An error if there is no such catalog, which opening would make."""
     if "://" not in file:
         try:
             os.stat(file)
@@ -87,7 +87,7 @@ def say(report: Report) -> None:
 
 
 def run(command: click.Command, arguments: Sequence[str]) -> int:
-    """With one sentence, not a traceback, for what goes wrong."""
+    """Run a subcommand; returns its exit code. An error is one message, without a traceback."""
     name = command.name or ""
     try:
         code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)

@@ -1,4 +1,4 @@
-r"""What is printed and how: a table of text, and the options that `\pset` sets."""
+r"""A table of texts to print, and the print options that `\pset` sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHT_ALIGNED = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
 
 @frozen
 class PrintOptions:
-    r"""One field for each `\pset` name, and what printing a result in several portions needs."""
+    r"""A field for each `\pset` name, and three for printing a result in portions."""
 
     border: int = 1
     columns: int = 0
@@ -58,7 +58,7 @@ class PrintOptions:
 
 @frozen
 class TableContent:
-    """Headers, rows of cells, one 'l' or 'r' a column; footers None means psql's "(n rows)"."""
+    """Headers, rows of cells, 'l' or 'r' for each column; footers None: psql's "(n rows)"."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -67,7 +67,7 @@ class TableContent:
     footers: Sequence[str] | None = None
 
     def footers_to_print(self, options: PrintOptions) -> Sequence[str]:
-        """The footers of the formats that do not number their records, as footers_with_default does."""
+        """The footers of formats that do not number their records (footers_with_default)."""
         if self.footers is not None:
             return self.footers
         if not options.footer:

@@ -8,7 +8,7 @@ from pgrepl.shell.shell import Shell
 
 
 def print_timing(shell: Shell, milliseconds: float) -> None:
-    """`Time: 1.234 ms`, above a second also in larger units, as PrintTiming."""
+    """Print `Time: 1.234 ms`, from a second on in larger units, too (PrintTiming)."""
     shell.stdout.write(f"Time: {milliseconds:.3f} ms{_broken_down(milliseconds)}\n")
 
 

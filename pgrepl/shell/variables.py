@@ -1,6 +1,6 @@
-"""The shell's variables. Some are more than text: they have rules for their values, and setting them changes the shell.
+"""The shell's variables. Special ones have rules for their values, and change the shell.
 
-The rules are psql's: unsetting such a variable gives it its default, a bad value is refused and the old one stays.
+The rules are psql's: unsetting a special variable gives it its default, and a bad value is an error that keeps the old.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Report = Callable[[str], None]
 
 
 def parse_bool(value: str) -> bool | None:
-    """As ParseVariableBool: true, false, yes, no, on, off, 1, 0 and their prefixes."""
+    """The value of true, false, yes, no, on, off, 1, 0 or a prefix of them (ParseVariableBool); None: it is none."""
     lower = value.lower() if value.isascii() else value
     if lower and ("true".startswith(lower) or "yes".startswith(lower)):
         return True
@@ -32,7 +32,7 @@ def parse_bool(value: str) -> bool | None:
 
 
 def parse_integer(value: str) -> int | None:
-    """As ParseVariableNum: what C's strtol reads in base 0 and fits into an int."""
+    """The number that C's strtol reads in base 0, if it fits into an int (ParseVariableNum)."""
     found = _INTEGER.fullmatch(value)
     if found is None:
         return None
@@ -47,11 +47,11 @@ def parse_integer(value: str) -> int | None:
 
 @frozen
 class VariableRule:
-    """What a variable may hold. `default` is for unsetting it; check says what is wrong, None if nothing is."""
+    """The rule of a special variable. `default` is its value when unset; `check` gives the error of a bad value."""
 
     default: str | None
     check: Callable[[str], str | None]
-    empty: str | None = None  # what `\\set NAME` means, None: the empty text
+    empty: str | None = None  # the value of `\\set NAME`; None: the empty text
     substitute: Callable[[str], str] = str
 
 
@@ -133,7 +133,7 @@ RULES: dict[str, VariableRule] = {
 
 
 class Variables:
-    """Names and values; `report` is told what is wrong with a value that is refused."""
+    """Names and values; `report` gets the error about a bad value."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -143,9 +143,9 @@ class Variables:
         return self._values.get(name)
 
     def set(self, name: str, value: str | None) -> bool:
-        """Set, or with None unset. False if refused, with the reason reported."""
+        """Set, or with None unset. False, after an error message: the value is bad."""
         if not _NAME.fullmatch(name):
-            # Unsetting what cannot exist is no error.
+            # unsetting a variable that cannot exist is no error
             if value is not None:
                 self._report(f'invalid variable name: "{name}"')
             return value is None
@@ -169,10 +169,10 @@ class Variables:
         return name in RULES
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """In the order of strcmp: by UTF-8 bytes."""
+        """Names and values in the order of strcmp: by UTF-8 bytes."""
         return iter(sorted(self._values.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")))
 
-    # --- the special ones, read --------------------------------------------------------------------------------------
+    # --- values of special variables ---------------------------------------------------------------------------------
 
     def on(self, name: str) -> bool:
         return bool(parse_bool(self._values[name]))

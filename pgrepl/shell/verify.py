@@ -1,4 +1,4 @@
-"""`pgrepl verify`: is everything as it was written?"""
+"""`pgrepl verify`: looks for damage in the catalog and in files."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _check_allowed(opened: Connection) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Progress]:
-    """On a terminal, on standard error."""
+    """A progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -120,7 +120,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _size(count: int) -> str:
-    """As pg_size_pretty has it."""
+    """The size in pg_size_pretty's units."""
     size, units = count, ["bytes", "kB", "MB", "GB", "TB"]
     while size >= 10 * 1024 and len(units) > 1:
         size, units = (size + 512) // 1024, units[1:]

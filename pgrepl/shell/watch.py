@@ -1,4 +1,4 @@
-r"""`\watch`: a query again and again, until a count, too few rows, an error or Ctrl-C."""
+r"""`\watch`: repeats a query until a count, too few rows, an error or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def watch_query_buffer(shell: Shell, query: str, watch: Watch) -> bool:
 
 
 def _pager(shell: Shell) -> PipeStream | None:
-    """Only the program of PSQL_WATCH_PAGER: other pagers cannot show a stream of results."""
+    """The program of PSQL_WATCH_PAGER; other pagers cannot show a stream of results."""
     program = os.environ.get("PSQL_WATCH_PAGER", "")
     if not program.strip(" \t\r\n") or not shell.options.pager or not streams.both_terminals():
         return None

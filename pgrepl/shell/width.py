@@ -1,4 +1,4 @@
-"""How wide text is on a screen, and the lines a cell becomes: psql's pg_wcswidth, pg_wcssize and pg_wcsformat."""
+"""The width of text on a screen, and the lines of a cell: psql's pg_wcswidth, pg_wcssize and pg_wcsformat."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from functools import lru_cache
 
-# What mbvalidate drops before printing: bytes that are no UTF-8, and the last two code points of planes 1 to 16 (it
-# means to drop all of Unicode's noncharacters, but lets those of plane 0 pass).
+# mbvalidate drops bytes that are no UTF-8, and the last two code points of planes 1 to 16 (not those of plane 0,
+# though they are noncharacters, too)
 _LAST_OF_PLANES = "".join(chr(plane << 16 | end) for plane in range(1, 17) for end in (0xFFFE, 0xFFFF))
 _UNPRINTABLE = re.compile(f"[\ud800-\udfff{_LAST_OF_PLANES}]")
 
@@ -20,7 +20,7 @@ def _tables() -> tuple[list[int], list[int], list[int], list[int]]:
 
 
 def char_width(char: str) -> int:
-    """Columns of one character: 0, 1 or 2; -1 for a control character, as ucs_wcwidth does."""
+    """The columns of a character: 0, 1 or 2; -1 for a control character (ucs_wcwidth)."""
     code = ord(char)
     if code < 0x7F:
         return 1 if code >= 0x20 else -1 if code else 0
@@ -35,7 +35,7 @@ def char_width(char: str) -> int:
 
 
 def printable(text: str) -> str:
-    """The text without what no terminal could show."""
+    """The text without characters that psql does not print."""
     return text if text.isascii() else _UNPRINTABLE.sub("", text)
 
 
@@ -69,7 +69,7 @@ def display_lines(text: str) -> list[tuple[str, int]]:
 
 
 def take_columns(text: str, columns: int) -> tuple[int, int]:
-    """How many characters of `text` fit into so many columns, and the columns they fill: at least one character."""
+    """The number of characters, at least one, that fit into `columns`, and the columns that they fill."""
     if text.isascii() and text.isprintable():
         taken = min(len(text), max(columns, 1))
         return taken, taken

@@ -1,7 +1,7 @@
-"""Which characters take no column on a screen and which take two, by PostgreSQL 17's Unicode tables.
+"""The characters that take no column on a screen, and those that take two, by PostgreSQL 17's Unicode tables.
 
-Each table is a run of hexadecimal pairs: the distance from the end of the range before, and the length of this one less
-one. `ranges` reads it into (first, last) pairs in order.
+A table has a pair of hexadecimal numbers for each range: the distance from the end of the last range, and the length
+less one.
 """
 
 from __future__ import annotations

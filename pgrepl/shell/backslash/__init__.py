@@ -1,4 +1,4 @@
-r"""Backslash commands: what stands after a `\` up to the end of the line, or a `\\`.
+r"""Backslash commands: from a `\` to the end of the line, or to a `\\`.
 
 Each command is a function in one of the modules here, found by its name in `MODULES`, so that a script loads only what
 it uses. `\d` and its family are `shell.describe`'s.
@@ -83,13 +83,13 @@ def _run(command: BackslashCommand) -> Outcome:
         if entry.rest is not None:
             command.word(entry.rest)
     if outcome is Outcome.SEND and command.loop is not None and not command.loop.query:
-        # An empty buffer means: the previous query again.
+        # With an empty buffer the previous query is sent again.
         command.loop.query.text = command.loop.previous
     return outcome
 
 
 def _guarded(command: BackslashCommand, entry: Entry) -> Outcome | bool:
-    """Run it; what it meets and should not is an error like any other."""
+    """Run the command; an internal error is reported like any other."""
     try:
         return entry.run(command)
     except PgError as error:
@@ -100,7 +100,7 @@ def _guarded(command: BackslashCommand, entry: Entry) -> Outcome | bool:
 
 
 def _eat_extra(command: BackslashCommand) -> None:
-    """Warn of arguments that the command did not ask for, as they are written: nothing in them is run."""
+    """Warn of extra arguments, in which nothing is evaluated."""
     shell = command.shell
     active = command.active
     shell.conditionals.push(Branch.IGNORED)

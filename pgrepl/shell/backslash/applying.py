@@ -1,4 +1,4 @@
-r"""`\apply \sync`: let the subscriptions of the database catch up now, whatever AUTOAPPLY says."""
+r"""`\apply \sync`: the subscriptions of the database catch up now, with AUTOAPPLY off, too."""
 
 from __future__ import annotations
 

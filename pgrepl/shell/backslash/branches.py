@@ -1,4 +1,4 @@
-r"""`\if`, `\elif`, `\else`, `\endif`. They run in branches that are not taken as well: how else would one get out."""
+r"""`\if`, `\elif`, `\else`, `\endif`, which run in branches that are not taken, too."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _remember(c: BackslashCommand) -> None:
 
 
 def _discard(c: BackslashCommand) -> None:
-    """Drop the query text of the branch just skipped."""
+    """Drop the query text of the branch that was skipped."""
     length, lexer = c.shell.conditionals.remembered()
     if c.query is not None and length is not None:
         c.query.text = c.query.text[:length]

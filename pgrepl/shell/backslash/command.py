@@ -1,4 +1,4 @@
-"""A backslash command being run, and the register of those there are."""
+"""A backslash command that is run, and the register of all commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HasHistory(Protocol):
 
 
 class Loop(Protocol):
-    """What reads the commands (mainloop.MainLoop)."""
+    """The loop that reads the commands (mainloop.MainLoop)."""
 
     @property
     def query(self) -> QueryBuffer: ...
@@ -33,13 +33,13 @@ class Loop(Protocol):
 
 
 class RunFile(Protocol):
-    """A loop of its own for a script; gives its exit code (mainloop.run_file)."""
+    """Run a script in a loop of its own; returns its exit code (mainloop.run_file)."""
 
     def __call__(self, shell: Shell, name: str | None, *, relative: bool = False) -> int: ...
 
 
 class BackslashCommand:
-    """Its name, and its arguments one by one."""
+    """A command's name, and its arguments one by one."""
 
     def __init__(self, shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> None:
         self.shell = shell
@@ -92,8 +92,8 @@ Run = Callable[[BackslashCommand], "Outcome | bool"]
 @frozen
 class Entry:
     run: Run
-    rest: Argument | None  # how an inactive branch must skip its argument, if not word by word
-    always: bool  # runs in inactive branches too, and sees to it itself
+    rest: Argument | None  # how an inactive branch skips its argument, if not word by word
+    always: bool  # runs in inactive branches, too
 
 
 COMMANDS: dict[str, Entry] = {}
@@ -111,5 +111,5 @@ def command(*names: str, rest: Argument | None = None, always: bool = False) -> 
 
 
 def expand_tilde(name: str) -> str:
-    """`~` and `~user` at the beginning; an unknown user's stays."""
+    """The path with `~` or `~user` at its beginning expanded, if there is such a user."""
     return os.path.expanduser(name) if re.match("~", name) else name

@@ -45,7 +45,7 @@ def connect(c: BackslashCommand) -> bool:
 
 
 def _connect_argument(c: BackslashCommand) -> str | None:
-    """A bare `-` stands for "as it is"."""
+    """An argument of `\\connect`; None: it is missing, or `-`, which keeps the value."""
     argument = c.argument(Argument.SQL_IDENTIFIER_HACK, semicolon=True)
     if argument is None or (not argument.quote and argument.text in ("", "-")):
         return None
@@ -69,7 +69,7 @@ def _target(
 
 
 def _keep_or_drop(c: BackslashCommand, message: str) -> None:
-    """A person keeps the connection there was; a script must not go on in the wrong place, so it loses it."""
+    """Keep a person's connection after a failed `\\connect`; close a script's, which must not go on with it."""
     shell = c.shell
     if shell.interactive:
         shell.info(message)

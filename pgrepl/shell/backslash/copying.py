@@ -1,10 +1,10 @@
-r"""`\copy`: COPY whose file is the client's own.
+r"""`\copy`: COPY with a file of the client.
 
     \copy TABLE [(COLUMN, …)] FROM | TO 'FILE' | PROGRAM 'COMMAND' | STDIN | STDOUT | PSTDIN | PSTDOUT [OPTIONS]
     \copy (QUERY) TO …
 
-The rest of the line is cut into words as psql's strtokx cuts it; what stands around the file's name goes to COPY as it
-is written.
+The rest of the line is cut into words as psql's strtokx does; the text before and after the file's name goes to COPY
+unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPACE = " \t\n\r"
 
 
 class _Words:
-    """Words with their quotes; a quote ends the word before it, and so do the marks."""
+    """The words of the line, with their quotes; a quote or a mark ends the word before it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -56,13 +56,13 @@ class _Words:
         return self._until(start, at)
 
     def _until(self, start: int, end: int) -> str:
-        # One space behind the word belongs to it.
+        # one space behind the word belongs to it
         self._at = end + 1 if self._text[end : end + 1] and self._text[end] in _SPACE else end
         return self._text[start:end]
 
 
 def _closed(text: str, at: int, escape: str) -> int:
-    """Where the quoted word ends whose first quote stands here."""
+    """The end of the quoted word whose first quote is at `at`."""
     quote = text[at]
     at += 1
     while at < len(text):
@@ -76,7 +76,7 @@ def _closed(text: str, at: int, escape: str) -> int:
 
 
 def _unquoted(word: str) -> str:
-    """Without the single quotes around it; those doubled inside are single again (strip_quotes)."""
+    """The word without the single quotes around it, and doubled ones inside single (strip_quotes)."""
     out = []
     at = 1 if word.startswith("'") else 0
     while at < len(word):
@@ -92,18 +92,18 @@ def _unquoted(word: str) -> str:
 
 @frozen
 class SlashCopy:
-    """What the person wants."""
+    """The parts of a `\\copy` command."""
 
-    before: str  # of COPY … FROM
-    after: str
+    before: str  # the text between COPY and FROM or TO
+    after: str  # the options
     is_from: bool
     file: str | None = None
     program: bool = False
-    own_streams: bool = False  # PSTDIN, PSTDOUT: of the program, whatever the script is
+    own_streams: bool = False  # PSTDIN, PSTDOUT: psql's own standard input and output
 
 
 class _ParseError(Exception):
-    """The word that does not fit, "" at the end of the line."""
+    """A word that is not expected, "" at the end of the line."""
 
 
 def parse(text: str, *, standard_strings: bool) -> SlashCopy:

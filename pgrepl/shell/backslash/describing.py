@@ -1,4 +1,4 @@
-r"""`\d` and its family, `\l`, `\z`: the words are read here, the answers are `shell.describe`'s."""
+r"""`\d` and its family, `\l`, `\z`: reads the arguments for `shell.describe`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def describe(c: BackslashCommand) -> Outcome:
 
 
 def _more_patterns(c: BackslashCommand) -> list[str]:
-    r"""`\df` and `\do` take the types of arguments, `\drds` a database, `\dAc` and its like a second pattern."""
+    r"""The arguments after the first: of `\df` and `\do` types, of `\drds` a database, of `\dAc` a second pattern."""
     name = c.name
     if name.startswith(("df", "do")):
         return c.words(semicolon=True)

@@ -34,7 +34,7 @@ def echo(c: BackslashCommand) -> bool:
         if not between and newline and not argument.quote and argument.text == "-n":
             newline = ""
         else:
-            # Word by word: a complaint about the next one comes after this one.
+            # word by word: an error in the next one comes after this one
             stream.write(between + argument.text)
             between = " "
     stream.write(newline)
@@ -72,7 +72,7 @@ def history(c: BackslashCommand) -> bool:
     person = c.loop.person if c.loop is not None else None
     lines = person.history(for_file=name is not None) if person is not None else None
     if lines is None:
-        # Without line editing there is no history; psql says nothing of it either.
+        # without line editing there is no history, as in psql
         if name is None:
             shell.say("")
         return False

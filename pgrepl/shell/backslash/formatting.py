@@ -1,4 +1,4 @@
-r"""`\a \C \f \H \pset \t \T \x`: how results are printed."""
+r"""`\a \C \f \H \pset \t \T \x`: print options."""
 
 from __future__ import annotations
 

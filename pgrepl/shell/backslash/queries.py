@@ -90,7 +90,7 @@ def crosstab(c: BackslashCommand) -> Outcome:
 
 
 def _current_query(c: BackslashCommand) -> str:
-    """What `\\g` would send."""
+    """The query that `\\g` would send."""
     return c.loop.query.text or c.loop.previous if c.loop is not None else ""
 
 
@@ -197,7 +197,7 @@ def watch(c: BackslashCommand) -> bool:
     return ok
 
 
-# name: its long form, and how its value is called in messages
+# the long form of each parameter's name
 _WATCH_PARAMETERS = {"i": "interval", "c": "count", "m": "min_rows"}
 _WATCH_TWICE = {
     "interval": "interval value is specified more than once",
@@ -212,7 +212,7 @@ _WATCH_WRONG = {
 
 
 def _watch_settings(c: BackslashCommand) -> dict[str, float | int] | None:
-    """`[i=]SECONDS c=COUNT m=ROWS`, None after a complaint."""
+    """The arguments `[i=]SECONDS c=COUNT m=ROWS`; None after an error message."""
     settings: dict[str, float | int] = {}
     while (word := c.word(semicolon=True)) is not None:
         label, equals, value = word.partition("=")
@@ -233,7 +233,7 @@ def _watch_settings(c: BackslashCommand) -> dict[str, float | int] | None:
 
 
 def _seconds(value: str) -> float | None:
-    """What strtod makes of it: nothing is 0."""
+    """The number as strtod reads it; an empty text is 0."""
     try:
         seconds = float(value) if value else 0.0
     except ValueError:

@@ -1,4 +1,4 @@
-r"""Commands of psql that pgrepl does not have: functions, large objects. They are refused by name."""
+r"""psql's commands for functions, views' sources and large objects, which pgrepl refuses by name."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-r"""`\d` and its family: what stands in the catalog, in psql's own tables.
+r"""`\d` and its family: descriptions of the catalog's objects in psql's tables.
 
 `run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one,
-`publications`, `subscriptions`, `roles`, `databases` (with schemas), `privileges` and `settings` the rest. They ask
-the catalog by its lookups, not by SQL text, so that a description costs what its answer costs, in a small catalog
-or a large one.
+`publications`, `subscriptions`, `roles`, `databases` (with schemas), `privileges` and `settings` the rest. They use
+the catalog's look-ups instead of SQL, so that a description is as quick in a large catalog as in a small one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 RELATION_LETTERS = frozenset("tvmisE")
 
-# what psql also describes, of things that pgrepl has none of or only PostgreSQL's own
+# psql's other commands, for objects that pgrepl has not, or only PostgreSQL's own
 _OF_PSQL = frozenset(
     "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
 )
@@ -57,13 +56,13 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
 
 
 def _echo(shell: Shell, command: str, pattern: str | None) -> bool:
-    """Show the question if ECHO_HIDDEN wants it; False if it is not to be answered."""
+    """Print the query that ECHO_HIDDEN shows; False: the command is not to be run."""
     if shell.variables.word("ECHO_HIDDEN") == "off":
         return True
-    from pgrepl.shell.describe.questions import question
+    from pgrepl.shell.describe.hidden_queries import hidden_query
 
-    asked = question(command, pattern)
-    return asked is None or shell.echo_hidden(asked)
+    query = hidden_query(command, pattern)
+    return query is None or shell.echo_hidden(query)
 
 
 Describe = Callable[["Shell", str | None, str | None], bool]
@@ -128,7 +127,7 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
 
 def _describe(shell: Shell, pattern: str | None, verbose: bool, system: bool) -> bool:
-    r"""`\d` without a pattern lists what `\dtvsE` lists."""
+    r"""`\d NAME`; without a pattern the same as `\dtvsE`."""
     if pattern is None:
         from pgrepl.shell.describe.relations import list_relations
 

@@ -1,4 +1,4 @@
-"""What `pgrepl describe … --json` prints: the same facts as the tables of psql, as plain data."""
+"""The data of `pgrepl describe … --json`: the facts of psql's tables."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         "skip_lsn": lsn_text(subscription.skip_lsn),
         "tables": sorted(listed, key=lambda t: str(t["table"])),
     }
-    if is_superuser(session):  # as \dRs+: the connection string is not for everybody
+    if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     return data
 

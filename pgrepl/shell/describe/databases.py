@@ -71,7 +71,7 @@ def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) ->
 
 
 def _publications(session: Session, schema: str) -> list[str] | None:
-    """Those FOR TABLES IN SCHEMA of this very name."""
+    """The lines of publications FOR TABLES IN SCHEMA of this schema."""
     row = schema_or_none(session, schema)
     if row is None:
         return None

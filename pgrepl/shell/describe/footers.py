@@ -1,4 +1,4 @@
-r"""What stands below the columns in `\d NAME`: partition, indexes, constraints, publications, inheritance, identity."""
+r"""The footers of `\d NAME`: partition, indexes, constraints, publications, inheritance, replica identity."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:
 
 
 def _listed(word: str, names: list[str]) -> list[str]:
-    """`Inherits: a,` and the others below it."""
+    """Lines such as `Inherits: a,` with the other names below."""
     lines = []
     for position, name in enumerate(names):
         start = f"{word}: " if position == 0 else " " * (len(word) + 2)

@@ -1,4 +1,4 @@
-"""What every listing does: read a pattern, print rows as psql's printQuery prints them."""
+"""Reading a pattern and printing rows (psql's printQuery), for all describe commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def session_of(shell: Shell) -> Session:
 def read_pattern(
     shell: Shell, text: str | None, *, qualified: bool = False, of_schemas: bool = False
 ) -> NamePattern | bool | None:
-    """The pattern, None if there is none, False (with a message) if it cannot be one."""
+    """The pattern; None: there is none; False, after a message: it is not valid."""
     try:
         database = session_of(shell).database.name
         return parse_pattern(text, qualified=qualified, of_schemas=of_schemas, database=database)
@@ -45,7 +45,7 @@ def print_listing(
     footers: Sequence[str] | None = None,
     right: Collection[int] = (),
 ) -> bool:
-    r"""A result table with a title, numbers in the columns `right`; NULL is shown as \pset null says."""
+    r"""Print a result table with a title; the columns `right` are numbers; NULL is printed as \pset null says."""
     options = replace(shell.options, title=title)
     table = result_table(
         headers, [oids.INT8 if i in right else oids.TEXT for i in range(len(headers))], list(rows), options
@@ -64,7 +64,7 @@ def print_description(
     *,
     expandable: bool = True,
 ) -> bool:
-    """A table of psql's own making: footers are what is said below it, None the number of rows."""
+    """Print a table of texts with its footers; None: the number of rows."""
     options = replace(shell.options, title=None)
     if not expandable:
         options = replace(options, expanded="off")

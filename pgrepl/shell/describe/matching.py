@@ -1,4 +1,4 @@
-"""Which relations a pattern means."""
+"""The relations that a pattern matches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pgrepl.shell.describe.patterns import NamePattern
 
 
 def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
-    """Sorted by schema and name. Without a schema in the pattern, and without a pattern, only what is visible."""
+    """The matching relations by schema and name. Without a schema in the pattern, or without a pattern, only visible
+    ones."""
     found = [
         relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"
-    ]  # a relation is opened only if its kind is asked for
+    ]  # only relations of the wanted kinds are read
     chosen = []
     for one in found:
         if one.kind not in kinds:
@@ -31,7 +32,7 @@ def matching_relations(session: Session, pattern: NamePattern | None, kinds: Con
 
 
 def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int, str]]:
-    """(OID, kind) of what may match, found by name where the pattern is one."""
+    """(OID, kind) of the relations that may match, by name if the pattern is an exact name."""
     namespace = None
     name = pattern.name.literal if pattern is not None else None
     schema = pattern.schema.literal if pattern is not None and pattern.schema is not None else None
@@ -47,7 +48,7 @@ def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int
 
 
 def _may_be_system(pattern: NamePattern | None) -> bool:
-    """System relations are many and seldom meant: their list is read only if the pattern can mean one."""
+    """Can the pattern match a system relation? If not, their long list is not read."""
     if pattern is None:
         return True
     if pattern.schema is not None:

@@ -1,8 +1,8 @@
 r"""Name patterns of backslash commands: `\d sal*.o?der*`, `\dt "Mixed"`, as psql's patternToSQLRegex reads them.
 
-Outside double quotes letters are folded, `*` and `?` stand for any characters and one, and the rest is a regular
-expression; a dot parts schema from name. A pattern without any special character is one exact name, which the
-catalog finds by index.
+Outside double quotes letters are folded, `*` and `?` stand for any characters and one character, and the rest is a
+regular expression; a dot separates schema and name. A pattern without special characters is an exact name, which the
+catalog finds by an index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPECIAL = set("|*+?()[]{}.^$\\")
 
 @dataclass(frozen=True)
 class PatternPart:
-    """One name of a pattern. literal is the exact name it stands for, if it is one."""
+    """One name of a pattern; `literal` if it is an exact name."""
 
     regex: str
     literal: str | None
@@ -38,19 +38,19 @@ class NamePattern:
 
 
 class BadPattern(Exception):
-    """What psql says of it."""
+    """A pattern that is not valid, with psql's message."""
 
 
 def parse_pattern(
     text: str | None, *, qualified: bool = False, of_schemas: bool = False, database: str
 ) -> NamePattern | None:
-    """None: no pattern was given. `qualified`: names of this kind of object stand in schemas. A schema's name could
-    follow a database's, but psql compares that with its pattern as a regular expression, so that it is never the own.
+    """The pattern; None: there is no text. `qualified`: the objects have schemas. For a schema psql allows
+    DATABASE.SCHEMA, but compares the database with a regular expression, so that it never matches.
     """
     if text is None:
         return None
     if not is_utf8(text):
-        # libpq writes these two bytes in the place of what is no character, so that the server refuses the query
+        # libpq replaces bytes that are no character by these two, so that the server refuses the query
         raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
     parts, dots = _split(text, 3 if qualified else 1)
     if dots > (2 if qualified else 1 if of_schemas else 0):
@@ -91,7 +91,7 @@ def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
                 piece.append(".")
                 literals[-1] = None
         elif char == "$":
-            piece.append("\\$")  # a name may well have one; as an anchor nobody wants it
+            piece.append("\\$")  # a character of names here, not an anchor
             if literal is not None:
                 literal.append("$")
         else:

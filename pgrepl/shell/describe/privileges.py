@@ -1,4 +1,4 @@
-r"""`\dp` and `\z`: who may do what with tables, views and sequences; and how access lists are shown everywhere."""
+r"""`\dp` and `\z`: privileges on tables, views and sequences; and the text of access control lists in all listings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {
 
 
 def shown_acl(session: Session, stored: Sequence[str] | None) -> str | None:
-    """One entry a line, as printACLColumn shows it."""
+    """The list with one item a line (printACLColumn)."""
     items = acl_text(session, stored)
     if items is None:
         return None

@@ -20,7 +20,7 @@ from pgrepl.shell.describe.patterns import NamePattern
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-# psql's headers, where the catalog has it, and what is shown
+# psql's header, the column of pg_publication, and the text that is shown
 FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] = (
     ("Owner", "pg_catalog.pg_get_userbyid(pubowner)", lambda session, p: role_display(session, p.owner)),
     ("All tables", "puballtables", lambda _, p: yes(p.all_tables)),
@@ -89,7 +89,7 @@ def _members(session: Session, publication: PublicationFacts) -> list[str]:
 
 
 def member_clauses(session: Session, member: MemberTable) -> str:
-    """` (a, b) WHERE (a > 5)`"""
+    """The column list and row filter of a table: ` (a, b) WHERE (a > 5)`."""
     text = ""
     if member.columns is not None:
         text += f" ({', '.join(member.columns)})"

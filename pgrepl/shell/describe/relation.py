@@ -1,4 +1,4 @@
-r"""`\d NAME`: one relation, its columns and below them what psql says of it."""
+r"""`\d NAME`: a relation's columns, with the footers below them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _describe(shell: Shell, session: Session, found: Relation, verbose: bool) ->
 
 
 def type_of(session: Session, column: Attribute) -> str:
-    """As format_type names it; the row types of tables are looked up."""
+    """The type as format_type names it; row types of tables are looked up."""
     if column.type < FIRST_USER_OID:
         return format_type(column.type, column.typmod)
     from pgrepl.expr.typefacts import type_text

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
-    """Without a pattern those that somebody has changed."""
+    """List the parameters; without a pattern those that do not have their default."""
     pattern = read_pattern(shell, text)
     if isinstance(pattern, bool):
         return False

@@ -23,7 +23,7 @@ def _publications(subscription: SubscriptionFacts) -> str:
     return write_text(array_of(oids.TEXT, subscription.publications), oids.TEXT_ARRAY)
 
 
-# psql's headers, where the catalog has it, and what is shown
+# psql's header, the column of pg_subscription, and the text that is shown
 Shown = tuple[str, str, Callable[[Session, SubscriptionFacts], str]]
 COLUMNS: tuple[Shown, ...] = (
     ("Name", "subname", lambda _, s: s.name),

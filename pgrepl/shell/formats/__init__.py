@@ -1,1 +1,1 @@
-"""psql's output formats, one module each: a table and its options in, text out; where it goes is not their matter."""
+"""psql's output formats, one module each. Rule of the room: a table and its options in, text out."""

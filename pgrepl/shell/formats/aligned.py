@@ -12,7 +12,7 @@ Lines = list[tuple[str, int]]
 
 @frozen
 class Layout:
-    """The table cut into lines, and how wide each column is to be."""
+    """The cells of a table in lines, and the width of each column."""
 
     headers: list[Lines]
     rows: list[list[Lines]]
@@ -25,7 +25,7 @@ class Layout:
 
 
 def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
-    """Measure every cell; in the wrapped format narrow the columns until the table fits, if it can."""
+    """Measure every cell; in the wrapped format narrow the columns until the table fits, if possible."""
     headers = [display_lines(text) for text in table.headers]
     rows = [[display_lines(cell) for cell in row] for row in table.rows]
     header_widths = [max(width for _, width in lines) for lines in headers]
@@ -55,7 +55,7 @@ def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
 
 
 def _worst_column(wrapped: list[int], widths: list[int], headers: list[int], averages: list[int]) -> int | None:
-    """The column whose narrowing wraps the fewest values: widest against its average, wide ones a little sooner."""
+    """The column to narrow: the widest in proportion to its average, and of equal ones the wider."""
     best, worst = 0.0, None
     for at, average in enumerate(averages):
         if average and wrapped[at] > headers[at]:
@@ -66,7 +66,7 @@ def _worst_column(wrapped: list[int], widths: list[int], headers: list[int], ave
 
 
 def extra_lines(layout: Layout) -> int:
-    """Lines beyond one a row, for deciding about the pager, counted as psql counts them."""
+    """The lines beyond one for each row, as psql counts them to decide about the pager."""
     extra = max((len(lines) for lines in layout.headers), default=0)
     for row in layout.rows:
         tallest = 0
@@ -156,10 +156,10 @@ def _draw_rows(out: list[str], layout: Layout, aligns: str, border: int, style: 
 def _draw_tall_row(
     out: list[str], row: list[Lines], widths: list[int], aligns: str, border: int, style: LineStyle
 ) -> None:
-    """A row of several lines: values with newlines, or wrapped ones. Marks tell which, on both sides of a cell."""
+    """Draw a row of several lines: of values with newlines, or wrapped ones, with marks on both sides of a cell."""
     count = len(row)
     current = [0] * count  # the line of the cell
-    offset = [0] * count  # characters of that line already out
+    offset = [0] * count  # characters of that line that are drawn
     mark = [""] * count  # how the cell's line continues the one above: "", "wrap" or "newline"
     left_marks = {"": " ", "wrap": style.wrap_left, "newline": style.newline_left}
     more = True

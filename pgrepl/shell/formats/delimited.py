@@ -59,7 +59,7 @@ def unaligned_expanded(table: TableContent, options: PrintOptions) -> str:
 
 
 def _csv_field(text: str, separator: str) -> str:
-    r"""Quoted where a reader, or COPY with its `\.`, would misunderstand it."""
+    r"""The field, quoted if it has a special character, or is COPY's `\.`."""
     special = separator in text or "\n" in text or "\r" in text or '"' in text
     if special or text == "\\." or separator in ("\\", "."):
         return '"' + text.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-r"""The expanded form of the aligned and wrapped formats: one line a column, as print_aligned_vertical draws."""
+r"""The expanded form of the aligned and wrapped formats: one line for each column (print_aligned_vertical)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _data_width(
     options: PrintOptions,
     columns: int,
 ) -> tuple[int, bool]:
-    """The data column's width, and whether a column is kept for marks of newlines or wrapping."""
+    """The data column's width, and whether there is a column for marks of newlines or wrapping."""
     border = min(options.border, 2)
     old = style.name == "old-ascii"
     widest = max((width for row in rows for lines in row for _, width in lines), default=0)
@@ -110,9 +110,9 @@ class _Drawing:
         self.no_header = " " * max(blank, 1)
 
     def record_line(self, record: int, header_width: int, rule: HorizontalRule) -> str:
-        """`-[ RECORD 1 ]-+----`, or the plain line of a table's end; as print_aligned_vertical_line does."""
+        """The line `-[ RECORD 1 ]-+----`, or the line at a table's end (print_aligned_vertical_line)."""
         line = rule.horizontal
-        border = self.options.border  # as it is: more than 2 draws these lines without their ends
+        border = self.options.border  # more than 2 draws these lines without their ends
         fill = line if border else " "
         label = "" if not record else f"* Record {record}" if border == 0 else f"[ RECORD {record} ]"
         out = [(rule.left + line) if border == 2 else line if border == 1 else "", label]
@@ -138,7 +138,7 @@ class _Drawing:
         return "".join(out)
 
     def _ruled_width(self, header_width: int) -> int:
-        """How far the line goes over the data: all of it, or as far as `\\pset xheader_width` lets it."""
+        """The width of the line over the data, which `\\pset xheader_width` limits."""
         limit = self.options.xheader_width
         columns = limit if isinstance(limit, int) else self.columns if limit == "page" else 0
         if columns <= 0 or self.options.border > 2:
@@ -146,11 +146,11 @@ class _Drawing:
         return min(self.data_width, max(0, columns - header_width - (0, 3, 7)[self.border]))
 
     def draw_field(self, out: list[str], header: Lines, cell: Lines) -> None:
-        """One header beside one value, line by line until both are used up."""
+        """Draw a header beside its value, line by line."""
         style = self.style
         header_at = line_at = offset = 0
         left = cell[0][1]  # columns of the value's line still to come
-        done = False  # the value is out; where it ended still decides the separators beside a longer header
+        done = False  # the value is drawn; its end decides the separators beside a longer header
         while header_at < len(header) or not done:
             if self.border == 2:
                 out.append(style.data.left)

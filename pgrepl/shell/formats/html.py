@@ -8,7 +8,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "<br />
 
 
 def escaped(text: str) -> str:
-    """Spaces at the beginning are kept, for EXPLAIN's sake."""
+    """The text as HTML; spaces at the beginning, as EXPLAIN has them, are kept."""
     body = text.lstrip(" ")
     return "&nbsp;" * (len(text) - len(body)) + body.translate(_ENTITIES)
 

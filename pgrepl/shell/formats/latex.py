@@ -82,7 +82,7 @@ def latex_longtable(table: TableContent, options: PrintOptions) -> str:
 
 
 def _longtable_columns(aligns: str, attributes: str | None) -> list[str]:
-    """Left-aligned columns take the widths that `\\pset tableattr` lists, the last one again and again."""
+    """The column types: left-aligned ones have the widths of `\\pset tableattr`, whose last one repeats."""
     widths = (attributes or "").split()
     columns = []
     last = None

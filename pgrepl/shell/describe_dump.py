@@ -1,4 +1,4 @@
-"""`pgrepl describe` and `pgrepl dump`: what the catalog holds, for scripts and for safekeeping."""
+"""`pgrepl describe` and `pgrepl dump`: the objects of a catalog as tables, as JSON and as a script."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _json(session: Session, kind: str, name: str | None) -> str:
 
 
 def _pretty(found: list[dict[str, Any]]) -> str:
-    """Objects one key a line; what is inside them on that line."""
+    """JSON with one key of each object a line, and its value on that line, unless it is a long list."""
     objects = []
     for item in found:
         lines = [f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in item.items()]

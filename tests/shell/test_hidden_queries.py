@@ -39,13 +39,13 @@ def played(folder: Path, text: str, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("questions")
+    folder = tmp_path_factory.mktemp("queries")
     played(folder, SCHEMA, "-q")
     return folder
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_the_question_finds_what_the_command_shows(command: str, catalog: Path) -> None:
+def test_the_query_finds_what_the_command_shows(command: str, catalog: Path) -> None:
     shown = played(catalog, command + "\n", "-E")
     asked = shown.split("/******** QUERY *********/\n")[1].split("\n/************************/")[0]
     assert COMMANDS[command] in played(catalog, asked + "\n", "-At", "-v", "ON_ERROR_STOP=1")

@@ -1,6 +1,6 @@
-r"""What `-E` (ECHO_HIDDEN) shows for a describe command: a SELECT that asks the system catalogs for the same facts.
+r"""The queries that `-E` (ECHO_HIDDEN) shows for describe commands: SELECTs for the same facts.
 
-The describe commands themselves look the facts up; the text is for a person who wants to ask for more.
+The describe commands themselves use the catalog's look-ups; the queries are for a person to start from.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _FROM_RELATIONS = "FROM pg_catalog.pg_class c\n     JOIN pg_catalog.pg_namespace
 _NO_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_toast'"
 
 
-def question(command: str, text: str | None) -> str | None:
-    """The query of a command with its pattern; None if the pattern is none."""
+def hidden_query(command: str, text: str | None) -> str | None:
+    """The query of a command with its pattern; None: the pattern is not valid."""
     verbose, system = "+" in command, "S" in command
     word = command.replace("+", "").replace("S", "")
     kind = "databases" if word in ("l", "list") else "p" if word == "z" else word[1:]
