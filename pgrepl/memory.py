@@ -17,6 +17,8 @@ from typing import TypeVar
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
+OUT_OF_MEMORY = "53200"
+
 Item = TypeVar("Item")
 
 _PAUSE = 0.02  # seconds between two looks
@@ -28,11 +30,11 @@ _UNKNOWN = 1 << 62
 class Meter:
     """Of one statement. `limit` in bytes; 0: half of the machine's memory, and never all that is free."""
 
-    __slots__ = ("_base", "_limit", "_next", "_wanted")
+    __slots__ = ("_base", "_limit", "_next")
 
     def __init__(self, limit: int) -> None:
-        self._wanted = limit
-        self._limit = self._base = 0
+        self._limit = limit
+        self._base = 0
         self._next = 0.0
 
     def watch(self, rows: Iterable[Item]) -> Iterator[Item]:
@@ -47,13 +49,14 @@ class Meter:
         check_for_interrupts()
         self._next = time.monotonic() + _PAUSE
         now = resident()
-        if not self._limit:
-            self._base, self._limit = now, self._wanted or _default_limit()
-        if now - self._base > self._limit:
+        self._base = self._base or now
+        taken = now - self._base
+        limit = self._limit or _default_limit(taken)
+        if taken > limit:
             raise PgError(
-                "53200",
+                OUT_OF_MEMORY,
                 "out of memory",
-                detail=f"The rows of the statement take more than {self._limit >> 20} MB.",
+                detail=f"The rows of the statement take more than {limit >> 20} MB.",
                 hint="You may need to increase pgrepl.memory_limit.",
             )
 
@@ -70,28 +73,31 @@ def resident() -> int:
         return peak if sys.platform == "darwin" else peak << 10
 
 
-_known: tuple[float, int] | None = None
+_known: tuple[float, int, int] | None = None
 
 
-def _default_limit() -> int:
-    """Looked up anew after a while: short statements come by the thousand."""
+def _default_limit(taken: int) -> int:
+    """For a statement that has taken so much. Others may take memory meanwhile, so the machine is asked again after a
+    while, but not for each statement: short ones come by the thousand."""
     global _known
     now = time.monotonic()
     if _known is None or now - _known[0] > _REMEMBERED:
-        _known = now, _limit_now()
-    return _known[1]
+        _known = now, *_whole_and_free()
+    _, whole, free = _known
+    return max(min(whole // 2, int((taken + free) * _MOST_OF_FREE)), 1 << 20)
 
 
-def _limit_now() -> int:
-    whole, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _available()
+def _whole_and_free() -> tuple[int, int]:
+    whole, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), available()
     allowed = _group("memory.max")
     if allowed is not None:
         whole = min(whole, allowed)
         free = min(free, allowed - (_group("memory.current") or 0))
-    return max(min(whole // 2, int(free * _MOST_OF_FREE)), 1 << 20)
+    return whole, free
 
 
-def _available() -> int:
+def available() -> int:
+    """Bytes of memory that the machine has left."""
     try:
         for line in Path("/proc/meminfo").read_text("ascii").splitlines():
             if line.startswith("MemAvailable:"):

@@ -25,6 +25,8 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.interrupts import check_for_interrupts
+from pgrepl.memory import OUT_OF_MEMORY
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.foreign_events import Recheck
@@ -58,8 +60,9 @@ class RowChecks:
         entered: Callable[[int], int] | None = None,
     ) -> list[ModifiedRow]:
         """The changes as they shall be written. The first violation in the order of the rows is raised; an error that
-        `changes` itself raises comes after the violations of the rows before it. COPY enters rows into unique indexes
-        some at a time: `entered` says how many are in them when the row of this number fails."""
+        `changes` itself raises comes after the violations of the rows before it, unless it ends the statement at once.
+        COPY enters rows into unique indexes some at a time: `entered` says how many are in them when the row of this
+        number fails."""
         if conflict is not None:
             self.modified |= conflict.modified
             self._updates = conflict.update is not None
@@ -69,6 +72,9 @@ class RowChecks:
             for change in changes:
                 prepared.append(self._prepared(change))
         except PgError as error:
+            check_for_interrupts()
+            if error.sqlstate == OUT_OF_MEMORY:  # to enter what has piled up would take as much again
+                raise
             failure = error
         stopped = len(prepared)
         if failure is not None and entered is not None:

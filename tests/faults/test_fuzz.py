@@ -53,6 +53,7 @@ NOISE = [
     "-1",
 ]
 LASTING = re.compile(r"slot|origin|stat_reset|nextval|setval", re.I)  # functions whose work no rollback takes back
+LIMITED = "SET LOCAL statement_timeout = '2s'"  # some mutants of WITH RECURSIVE never end, as in PostgreSQL
 CONTROL = re.compile(r"\b(BEGIN|START|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|PREPARE)\b", re.I)
 
 
@@ -199,10 +200,11 @@ def try_in_vain(session: Session, watch: Watch, text: str) -> bool:
         return False
     watch.look()
     if block is Block.NONE and "\0" not in text and len(text) % 2:
-        answer(session, f"{text}; SELECT 1/0")  # one implicit transaction
+        answer(session, f"{LIMITED}; {text}; SELECT 1/0")  # one implicit transaction
     elif block is Block.EXPLICIT:
         sequences = rows(session, pg_sequence)
         answer(session, "SAVEPOINT fuzz")
+        answer(session, LIMITED)
         answer(session, text)
         answer(session, "ROLLBACK TO fuzz")
         answer(session, "RELEASE fuzz")
@@ -211,6 +213,7 @@ def try_in_vain(session: Session, watch: Watch, text: str) -> bool:
                 move(session, row.seqrelid, row.last_value, row.is_called)
     else:
         answer(session, "BEGIN")
+        answer(session, LIMITED)
         answer(session, text)
         answer(session, "ROLLBACK")
     assert session.transaction.block is block, text
@@ -234,7 +237,7 @@ def check(script: Path, folder: Path, mutants: int, seed: int) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_mutants_in_a_script_leave_no_trace(script: Path, tmp_path: Path) -> None:
-    check(script, tmp_path, mutants=8, seed=1)
+    check(script, tmp_path, mutants=6, seed=1)
 
 
 @pytest.mark.slow

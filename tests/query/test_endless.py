@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from pgrepl import memory
+from pgrepl.errors import PgError
+from pgrepl.memory import Meter
 from tests.harness.played import Instance
 
 SERIES = "generate_series(1, 9223372036854775807)"
@@ -72,6 +77,31 @@ def test_what_piles_up_is_an_error(small: Instance, query: str) -> None:
         "HINT:  You may need to increase pgrepl.memory_limit.",
         "1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "answer"),
+    [
+        ("pgrepl.memory_limit = '32MB'", "ERROR:  out of memory"),
+        ("statement_timeout = '500ms'", "ERROR:  canceling statement due to statement timeout"),
+    ],
+)
+def test_what_has_piled_up_until_then_is_left_alone(small: Instance, setting: str, answer: str) -> None:
+    """Its keys are not entered: they would take as much memory again. So nobody sees that the second row is wrong."""
+    small.play("pub", "CREATE TABLE k (a text PRIMARY KEY)", f"SET {setting}")
+    query = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT +1 FROM c WHERE n < 4) SELECT repeat('x', 1000) FROM c"
+    assert small.play("pub", f"INSERT INTO k {query}")[0] == answer
+
+
+def test_others_take_memory_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement may take half of the machine's memory, but what is left of it is looked at again and again."""
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    kept: list[bytes] = []
+    with pytest.raises(PgError) as caught:
+        for row in Meter(0).watch(range(1000)):
+            kept.append(b"%d" % row * (1 << 20))
+            time.sleep(0.01)
+    assert caught.value.sqlstate == memory.OUT_OF_MEMORY
 
 
 def test_rows_that_go_by_take_none(small: Instance) -> None:
