@@ -107,11 +107,9 @@ class Feed:
         )
         self._files = files_between(session, table, after, upto)
         self._deletes: dict[int, list[DeleteFile]] = {}  # by data file
-        self._inlined_deletes: dict[int, list[tuple[int, int]]] = {}  # positions and their snapshots
+        self._inlined_deletes = inlined.deletes(session, table, upto) if self._files else {}
         for each in delete_files_until(session, table, upto) if self._files else ():
             self._deletes.setdefault(each.data_file_id, []).append(each)
-        for file_id, position, at in inlined.deletes(session, table, upto) if self._files else ():
-            self._inlined_deletes.setdefault(file_id, []).append((position, at))
         self._deaths: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
         self._lock = Lock()
 

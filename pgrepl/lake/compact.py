@@ -165,7 +165,7 @@ def _arrays(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -
         checksums.compare(file)  # what is damaged is not written anew: that would be for good
         for delete_file in file.delete_files:
             checksums.compare(delete_file)
-        deletes = [(position, when) for _, position, when in inlined.deletes(session, table, at, file.data_file_id)]
+        deletes = inlined.deletes(session, table, at, file.data_file_id).get(file.data_file_id, [])
         for portion in portions(table, file, columns, (), deletes, at, True):
             if not portion.count:
                 continue

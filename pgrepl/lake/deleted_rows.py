@@ -31,8 +31,8 @@ def deletions(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The same with the snapshot at which each was deleted; in no order."""
     at = last_snapshot(session) if snapshot is None else snapshot
-    own = inlined.deletes(session, table, at, file.data_file_id)
-    return joined(file.delete_files, [(position, begin) for _, position, begin in own], at)
+    own = inlined.deletes(session, table, at, file.data_file_id).get(file.data_file_id, [])
+    return joined(file.delete_files, own, at)
 
 
 def joined(

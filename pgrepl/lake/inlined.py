@@ -227,17 +227,21 @@ def exists(link: CatalogConnection, name: str) -> bool:
 
 def deletes(
     session: Session, table: LakeTable, snapshot: int, file_id: int | None = None
-) -> list[tuple[int, int, int]]:
-    """File, position and snapshot of the inlined deletes up to the snapshot."""
+) -> dict[int, list[tuple[int, int]]]:
+    """Positions and snapshots of the inlined deletes up to the snapshot, by file; or those of one file."""
     own = overlay(session, table, snapshot)
-    kept = [] if own is None else own.deletes(file_id)
+    found: dict[int, list[tuple[int, int]]] = {}
     link = session.link
     name = deletes_table(table.table_id)
-    if not exists(link, name):
-        return kept
-    of_one = file_id is not None
-    found = link.execute(sql.inlined_deletes(name, of_one_file=of_one), (snapshot, file_id) if of_one else (snapshot,))
-    return [*((f, p, s) for f, p, s in found), *kept]
+    if exists(link, name):
+        of_one = file_id is not None
+        query = sql.inlined_deletes(name, of_one_file=of_one)
+        for of, position, when in link.execute(query, (snapshot, file_id) if of_one else (snapshot,)):
+            found.setdefault(of, []).append((position, when))
+    for of, positions in () if own is None else own.dead_positions.items():
+        if file_id in (None, of):
+            found.setdefault(of, []).extend(positions.items())
+    return found
 
 
 # --- damage -------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def rows(
     columns = [table.column(attnum) for attnum in attnums]
     files = data_files(session, table, at, bounds)
     in_catalog = inlined.rows(session, table, columns, at, bounds)
-    deletes = _deletes(session, table, at) if files else {}
+    deletes = inlined.deletes(session, table, at) if files else {}
     return _merged(session if counted else None, table, columns, bounds, places, at, files, in_catalog, deletes)
 
 
@@ -58,7 +58,7 @@ def columns(
     wanted = [table.column(attnum) for attnum in attnums]
     files = data_files(session, table, at, bounds)
     in_catalog = inlined.rows(session, table, wanted, at, bounds)
-    deletes = _deletes(session, table, at) if files else {}
+    deletes = inlined.deletes(session, table, at) if files else {}
     count_scan(session, table.oid, sum(file.record_count for file in files) + len(in_catalog))
 
     def portions() -> Iterator[tuple[int, list[Any]]]:
@@ -80,7 +80,7 @@ def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Itera
     """How many rows within the bounds the running transaction sees, portion by portion; no scan is counted."""
     at = last_snapshot(session)
     files = data_files(session, table, at, bounds)
-    deletes = _deletes(session, table, at) if files else {}
+    deletes = inlined.deletes(session, table, at) if files else {}
     yield inlined.count_rows(session, table, at)
     for file in files:
         from pgrepl.lake.file_scan import portions
@@ -94,7 +94,7 @@ def count(session: Session, table: LakeTable) -> int:
     that is not enough."""
     at = last_snapshot(session)
     files = data_files(session, table, at)
-    deletes = _deletes(session, table, at) if files else {}
+    deletes = inlined.deletes(session, table, at) if files else {}
     total = inlined.count_rows(session, table, at)
     for file in files:
         own = deletes.get(file.data_file_id, [])
@@ -112,14 +112,6 @@ def count(session: Session, table: LakeTable) -> int:
             total -= len({position for position, _ in own})
     count_scan(session, table.oid, total)
     return total
-
-
-def _deletes(session: Session, table: LakeTable, snapshot: int) -> dict[int, list[tuple[int, int]]]:
-    """Positions and snapshots of the inlined deletes by file."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for file_id, position, when in inlined.deletes(session, table, snapshot):
-        found.setdefault(file_id, []).append((position, when))
-    return found
 
 
 def _merged(

@@ -52,11 +52,6 @@ class TableOverlay:
             for row_id in known.get(value, ()):
                 yield row_id, self.rows[row_id]
 
-    def deletes(self, file_id: int | None) -> list[tuple[int, int, int]]:
-        """File, position and snapshot of what was deleted in files, or in one of them."""
-        files = self.dead_positions if file_id is None else {file_id: self.dead_positions.get(file_id, {})}
-        return [(file, position, when) for file, each in files.items() for position, when in each.items()]
-
 
 class Overlays:
     """A transaction's, by table."""

@@ -152,9 +152,7 @@ def _deleted(
     session: Session, table: LakeTable, files: Sequence[DataFile], at: int
 ) -> dict[int, npt.NDArray[np.int64]]:
     """The deleted positions of those files that have any."""
-    own: dict[int, list[tuple[int, int]]] = {}
-    for file_id, position, begin in inlined.deletes(session, table, at):
-        own.setdefault(file_id, []).append((position, begin))
+    own = inlined.deletes(session, table, at)
     found = {}
     for file in files:
         if file.delete_files or file.data_file_id in own:

@@ -75,9 +75,7 @@ def locate(
     wanted = once(row_ids)
     in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
     found_inlined = np.intersect1d(wanted, in_catalog)
-    deletes: dict[int, list[tuple[int, int]]] = {}
-    for file_id, position, begin in inlined.deletes(session, table, at):
-        deletes.setdefault(file_id, []).append((position, begin))
+    deletes = inlined.deletes(session, table, at)
     found: dict[int, Any] = {}
     left = len(wanted) - len(found_inlined)
     for file in data_files(session, table, at):

@@ -6,7 +6,7 @@ by which readers leave files out. A file of another writer has no checksum here,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,6 @@ class Contents:
     table: LakeTable
     files: tuple[DataFile, ...]  # also those that only older snapshots have
     deletes: tuple[DeleteFile, ...]
-    inlined_deletes: tuple[tuple[int, int, int], ...]  # file, position, snapshot
     statistics: Mapping[int, Mapping[int, ColumnStatistics]]  # by file and column
     last_snapshot: int
     problems: tuple[str, ...]  # of the catalog's rows
@@ -57,11 +56,8 @@ def contents(session: Session, table: LakeTable) -> Contents:
         deletes = delete_files_until(session, table, last)
     except PgError as problem:
         problems.append(problem.message)
-    gone = tuple(inlined.deletes(session, table, last))
-    problems += _rows(session, table, files, deletes, gone)
-    return Contents(
-        table, tuple(files), tuple(deletes), gone, _statistics(session, table), last, tuple(problems)
-    )  # fmt: skip
+    problems += _rows(session, table, files, deletes, inlined.deletes(session, table, last))
+    return Contents(table, tuple(files), tuple(deletes), _statistics(session, table), last, tuple(problems))
 
 
 def _statistics(session: Session, table: LakeTable) -> dict[int, dict[int, ColumnStatistics]]:
@@ -83,7 +79,7 @@ def _rows(
     table: LakeTable,
     files: list[DataFile],
     deletes: list[DeleteFile],
-    gone: tuple[tuple[int, int, int], ...],
+    gone: Mapping[int, Sequence[tuple[int, int]]],
 ) -> Iterator[str]:
     """What the catalog says of the table that cannot be true."""
     by_id = {file.data_file_id: file for file in files}
@@ -106,10 +102,12 @@ def _rows(
         owner = by_id.get(delete_file.data_file_id)
         if owner is None:
             yield f'delete file "{_name(delete_file.path)}" belongs to no file of the table'
-    for file_id, position, _ in gone:
+    for file_id, positions in gone.items():
         owner = by_id.get(file_id)
-        if owner is None or not 0 <= position < owner.record_count:
-            yield f"ducklake_inlined_delete_{table.table_id} names row {position} of file {file_id}, which is not there"
+        for position, _ in positions:
+            if owner is None or not 0 <= position < owner.record_count:
+                what = f"row {position} of file {file_id}"
+                yield f"ducklake_inlined_delete_{table.table_id} names {what}, which is not there"
 
 
 def _bounds(session: Session, table: LakeTable) -> Iterator[str]:

@@ -26,11 +26,8 @@ def rows_of(
 ) -> list[tuple[PartRows, int, int]]:
     """The rows of a table at a snapshot in their order, with their number and bytes, at most. Rows outside the bounds
     may be among them."""
-    deletes: dict[int, list[tuple[int, int]]] = {}
     files = data_files(session, table, snapshot, bounds)
-    if files:
-        for file_id, position, when in inlined.deletes(session, table, snapshot):
-            deletes.setdefault(file_id, []).append((position, when))
+    deletes = inlined.deletes(session, table, snapshot) if files else {}
     columns = [table.column(attnum) for attnum in attnums]
     in_catalog = inlined.rows(session, table, columns, snapshot)
     found: list[tuple[PartRows, int, int]] = []

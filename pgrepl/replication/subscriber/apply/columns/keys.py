@@ -116,9 +116,7 @@ class Keys:
         bounds = []
         if self.whole:
             bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))
-        own: dict[int, list[tuple[int, int]]] = {}
-        for file_id, position, begin in inlined.deletes(session, self.table, snapshot):
-            own.setdefault(file_id, []).append((position, begin))
+        own = inlined.deletes(session, self.table, snapshot)
         files = data_files(session, self.table, snapshot, bounds)
         with ThreadPoolExecutor(_THREADS) as threads:
             found = threads.map(
