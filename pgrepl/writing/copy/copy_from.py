@@ -69,8 +69,9 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
     check_target(target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
-    count = _by_columns(session, stmt, opening, opening(target, options))
-    if count is None and _choice(session, opening(target, options)).on_spark:
+    source = opening(target, options)
+    count = _by_columns(session, stmt, opening, source)
+    if count is None and _choice(session, source).on_spark:
         from pgrepl.writing.copy import load_spark
 
         try:
@@ -100,7 +101,7 @@ def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowS
     try:
         count = load(session, lambda: opening(*_prepared(session, stmt)), choice)
     except engine.Declined as reason:
-        session.notice("DEBUG1", f"COPY is not carried out by columns: {reason}")
+        engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None
     engine.done(session, "COPY", choice.engine)
     return count
