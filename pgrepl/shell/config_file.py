@@ -14,7 +14,6 @@ A value replaces an environment variable that is not set; options of the command
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
@@ -93,6 +92,8 @@ def _variables(path: Path, found: dict[str, Any]) -> dict[str, str]:
     if len(_SPARK_WORDS.keys() & spark.keys()) > 1:
         raise BadConfigFile(f'invalid configuration file "{path}": a master and a remote cannot both be given')
     if conf:
+        import shlex  # the file is there rarely
+
         variables["PGREPL_CONF"] = shlex.join([f"{name}={_text(path, name, value)}" for name, value in conf.items()])
     if settings:
         given = [f"{name}={_text(path, name, value)}" for name, value in settings.items()]
