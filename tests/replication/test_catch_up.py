@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
 
 from pgrepl.replication.publisher.lake import transactions
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from tests.harness.pair import Pair
+from tests.harness.programs import eventually
 
 
-def test_a_failed_subscription_is_tried_again_once_its_own_session_has_changed_something(pair: Pair) -> None:
+@pytest.fixture
+def failing(pair: Pair) -> Iterator[CatchUp]:
+    """The row that comes is there already."""
     pair.both("CREATE TABLE t (a int PRIMARY KEY)")
     pair.pub("CREATE PUBLICATION p FOR TABLE t")
     pair.subscribe()
     pair.sub("INSERT INTO t VALUES (1)")
     pair.pub("INSERT INTO t VALUES (1), (2)")
-    catching = CatchUp(pair.sub.session, pair.log)
+    with closing(CatchUp(pair.sub.session, pair.log)) as catching:
+        yield catching
+
+
+def set_retry_interval(pair: Pair, interval: str) -> None:
+    pair.sub(f"ALTER SYSTEM SET wal_retrieve_retry_interval = '{interval}'")
+    pair.sub("SELECT pg_reload_conf()")
+
+
+def test_a_failed_subscription_is_tried_again_once_its_own_session_has_changed_something(
+    pair: Pair, failing: CatchUp
+) -> None:
+    set_retry_interval(pair, "1h")
     for _ in range(3):
-        catching.now()  # once in vain; then it waits until something has changed
+        failing.now()  # once in vain; then it waits until something has changed
     assert len(pair.log.errors) == 1
     pair.sub("DELETE FROM t")
-    catching.now()
+    failing.now()
     assert pair.sub("SELECT a FROM t ORDER BY a") == [("1",), ("2",)]
-    catching.close()
+
+
+def test_a_failed_subscription_is_tried_again_after_wal_retrieve_retry_interval(pair: Pair, failing: CatchUp) -> None:
+    set_retry_interval(pair, "20ms")
+
+    def tried_twice() -> bool:
+        failing.now()
+        return len(pair.log.errors) == 2
+
+    eventually(tried_twice, 4)  # by default it would take 5 s
 
 
 @pytest.mark.parametrize("cascade", [False, True])

@@ -1,7 +1,8 @@
 """A database catches up with what its enabled subscriptions have missed, before somebody looks at it.
 
 The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
-What goes wrong is for the log. A subscription that failed is tried again when something has changed, or after a while.
+What goes wrong is for the log. A subscription that failed is tried again when something has changed, or when
+wal_retrieve_retry_interval has passed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _PATIENCE = 3.0  # seconds: who only wants to read does not wait long for somebody's open transaction
-RETRY_SECONDS = 5.0  # wal_retrieve_retry_interval
 
 
 class CatchUp:
@@ -63,7 +63,8 @@ class CatchUp:
         if failed is None:
             return True
         version, when = failed
-        return version != self._version(subid) or time.monotonic() - when >= RETRY_SECONDS
+        pause = int(self._session.settings.value("wal_retrieve_retry_interval")) / 1000
+        return version != self._version(subid) or time.monotonic() - when >= pause
 
     def _version(self, subid: int) -> int:
         """Differs when anybody but the worker has changed the catalog, this session included."""
