@@ -709,6 +709,19 @@ class Transacting(CatalogSession, Protocol):
 
 
 @contextmanager
+def statement(session: Transacting, *, writes: bool = False) -> Iterator[None]:
+    """A statement that nobody typed: undone if it fails, else committed outside a block."""
+    transaction = session.transaction
+    try:
+        transaction.begin_statement(writes=writes)
+        yield
+        transaction.end_statement()
+    except BaseException:
+        transaction.fail_statement()
+        raise
+
+
+@contextmanager
 def reading(session: Transacting) -> Iterator[None]:
     """One snapshot of the catalog for reads that belong to no statement."""
     transaction = session.transaction
@@ -717,17 +730,21 @@ def reading(session: Transacting) -> Iterator[None]:
     if transaction.in_statement:
         yield
         return
-    try:
-        transaction.begin_statement()
+    with statement(session):
         yield
-        transaction.end_statement()
-    except BaseException:
-        transaction.fail_statement()
-        raise
 
 
 def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
 
-__all__ = ["Savepoint", "SqlTransaction", "Transaction", "aborted", "reading", "require_no_block", "require_writable"]
+__all__ = [
+    "Savepoint",
+    "SqlTransaction",
+    "Transaction",
+    "aborted",
+    "reading",
+    "require_no_block",
+    "require_writable",
+    "statement",
+]

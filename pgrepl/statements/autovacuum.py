@@ -16,8 +16,7 @@ where that cannot be done, or somebody holds a lock, the table waits for the nex
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,7 +28,7 @@ from pgrepl.catalog.login import apply_stored_settings
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import compact, fold_deletes
@@ -187,7 +186,7 @@ class Autovacuum:
     def _try(self, session: Session, table: Relation, need: Need) -> _Done | None:
         """None: somebody came between, it may be tried again."""
         try:
-            with _statement(session):
+            with statement(session):
                 if need.whole:
                     staged = compact.stage(session, table.oid, full=False)
                 else:
@@ -208,7 +207,7 @@ class Autovacuum:
 
     def _fold(self, session: Session, table: Relation) -> int:
         """How many delete files were written."""
-        with _statement(session):
+        with statement(session):
             staged = fold_deletes.stage(session, table.oid)
             if staged is None:
                 return 0
@@ -234,13 +233,13 @@ class Autovacuum:
         now = time.monotonic()
         if not self._is_over() and (self._strays_at is None or now - self._strays_at >= _STRAYS):
             self._strays_at = now
-            with _statement(session, writes=True):
+            with statement(session, writes=True):
                 remove_files(session, grace)
 
     def _some_at_a_time(self, session: Session, most: int, work: Callable[[], int]) -> None:
         done = most
         while done >= most and not self._is_over():
-            with _statement(session, writes=True):
+            with statement(session, writes=True):
                 done = work()
 
     def _with_session(self, database: int, work: Callable[[Session], T]) -> T | None:
@@ -290,18 +289,6 @@ def _needy(session: Session) -> list[tuple[int, Need]]:
 
 def _is_on(session: Session) -> bool:
     return bool(session.settings.value("autovacuum")) and not in_recovery(session)
-
-
-@contextmanager
-def _statement(session: Session, *, writes: bool = False) -> Iterator[None]:
-    transaction = session.transaction
-    transaction.begin_statement(writes=writes)
-    try:
-        yield
-        transaction.end_statement()
-    except BaseException:
-        transaction.fail_statement()
-        raise
 
 
 def _told(named: str, staged: compact.StagedCompaction | None, folded: int, used: float, elapsed: float) -> str:

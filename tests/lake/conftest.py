@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.catalog.transaction import statement
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.place import RowPlace
@@ -42,16 +43,8 @@ class Lake:
         for _ in run(self.session, text):
             pass
 
-    @contextmanager
-    def statement(self, *, writes: bool = False) -> Iterator[None]:
-        transaction = self.session.transaction
-        transaction.begin_statement(writes=writes)
-        try:
-            yield
-            transaction.end_statement()
-        except BaseException:
-            transaction.fail_statement()
-            raise
+    def statement(self, *, writes: bool = False) -> AbstractContextManager[None]:
+        return statement(self.session, writes=writes)
 
     def table(self, name: str, snapshot: int | None = None) -> LakeTable:
         with self.statement():

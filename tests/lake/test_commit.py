@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.session import Session
 from pgrepl.lake import commit
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import estimate
@@ -21,18 +18,6 @@ from pgrepl.lake.write import Write
 from pgrepl.statements.run import run
 from tests.lake.conftest import Lake, values
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
-
-
-@contextmanager
-def writing(session: Session) -> Iterator[None]:
-    session.transaction.begin_statement(writes=True)
-    try:
-        yield
-        session.transaction.end_statement()
-    except BaseException:
-        session.transaction.fail_statement()
-        raise
-
 
 # --- who comes between --------------------------------------------------------------------------------------------
 

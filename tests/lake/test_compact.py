@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.catalog.transaction import statement
 from pgrepl.lake import compact, fold_deletes
 from pgrepl.lake.commit import Stale
 from tests.lake.conftest import Lake
@@ -18,39 +20,26 @@ from tests.lake.test_changes import difference, feed, state
 def fold_beside(lake: Lake, meanwhile: Callable[[], None]) -> int:
     """Deleted positions of `t` go into files; how many files."""
     session = open_session(lake.catalog)
-    transaction = session.transaction
-    transaction.begin_statement()
-    staged = fold_deletes.stage(session, find_relation(session, range_var(["t"])).oid)
-    meanwhile()
-    made = 0
-    if staged is not None:
-        transaction.require_write()
-        made = fold_deletes.commit(session, staged)
-    transaction.end_statement()
-    session.close()
-    return made
+    with closing(session), statement(session):
+        staged = fold_deletes.stage(session, find_relation(session, range_var(["t"])).oid)
+        meanwhile()
+        if staged is None:
+            return 0
+        session.transaction.require_write()
+        return fold_deletes.commit(session, staged)
 
 
 def vacuum_beside(lake: Lake, meanwhile: Callable[[], None], *, full: bool = False) -> bool:
     """A compaction of `t` in a session of its own, others' work between its stage and its commit; was there any?"""
     session = open_session(lake.catalog)
-    transaction = session.transaction
-    try:
-        transaction.begin_statement()
+    with closing(session), statement(session):
         staged = compact.stage(session, find_relation(session, range_var(["t"])).oid, full=full)
         meanwhile()
         if staged is None:
-            transaction.end_statement()
             return False
-        transaction.require_write()
+        session.transaction.require_write()
         compact.commit(session, staged)
-        transaction.end_statement()
         return True
-    except BaseException:
-        transaction.fail_statement()
-        raise
-    finally:
-        session.close()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ the standby's last snapshot would miss changes after a failover.
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import delete, insert, rows, update
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.slots import slot_or_none
 from pgrepl.replication.standby.primary import on_primary
@@ -41,20 +42,13 @@ def synchronize_slots(standby: Session) -> None:
         remote = {row.slot_name: row for row in rows(primary, tables.pg_replication_slot, failover=True)}
     apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
     apart.replays = True
-    try:
-        apart.transaction.begin_statement(writes=True)
+    with closing(apart), statement(apart, writes=True):
         for row in rows(apart, tables.pg_replication_slot, synced=True):
             if row.slot_name not in remote:
                 delete(apart, tables.pg_replication_slot, slot_name=row.slot_name)
         for row in remote.values():
             if not row.temporary:
                 _synchronize(apart, row)
-        apart.transaction.end_statement()
-    except BaseException:
-        apart.transaction.fail_statement()
-        raise
-    finally:
-        apart.close()
 
 
 def _synchronize(standby: Session, remote: tables.pg_replication_slot) -> None:

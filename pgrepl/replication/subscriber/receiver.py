@@ -21,7 +21,7 @@ from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import one
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.libpq.conninfo import parse_conninfo
@@ -258,20 +258,14 @@ class Receiver:
             self._heartbeat.stop()
             self._heartbeat = None
         processes.retire(token)
-        publisher, transaction = self._publisher, self.session.transaction
+        publisher = self._publisher
         with suppress(PublisherError, PgError):
             if publisher is not None and occupied and not publisher.shares_catalog:
                 publisher.leave(catalog.slot_of(held), token)
-        with suppress(PublisherError, PgError):
-            try:
-                transaction.begin_statement(writes=True)
-                lease.end(self.session, self.subid, lease.APPLY, token)
-                if publisher is not None and publisher.shares_catalog:
-                    publisher.leave(catalog.slot_of(held), token, self.session)
-                transaction.end_statement()
-            except BaseException:
-                transaction.fail_statement()
-                raise
+        with suppress(PublisherError, PgError), statement(self.session, writes=True):
+            lease.end(self.session, self.subid, lease.APPLY, token)
+            if publisher is not None and publisher.shares_catalog:
+                publisher.leave(catalog.slot_of(held), token, self.session)
 
     def copy_begins(self, subscription: str, table: Relation, rows: int | None) -> Callable[[int, int], None]:
         """A function to count rows and bytes of a table's copy, from any thread, for pg_stat_progress_copy. `rows` is
@@ -298,19 +292,13 @@ class Receiver:
     def transaction(self) -> Iterator[tables.pg_subscription]:
         """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
         self.check_stopped()
-        transaction = self.session.transaction
-        transaction.begin_statement()
-        try:
+        with statement(self.session):
             subscription = self.subscription()
             if subscription is None or not subscription.subenabled or not subscription.subslotname:
                 raise SubscriptionChanged(self._farewell(subscription))
             if self._is_another(subscription):
                 raise SubscriptionChanged(self._farewell(subscription))
             yield subscription
-            transaction.end_statement()
-        except BaseException:
-            transaction.fail_statement()
-            raise
 
     def _is_another(self, subscription: tables.pg_subscription) -> bool:
         """Whether the worker must begin anew; of a skipped transaction it hears without that."""
