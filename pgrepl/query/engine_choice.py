@@ -17,7 +17,7 @@ from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
 from pgrepl.query import group_columns
 from pgrepl.query.bounds import bounds_of, value_of
 from pgrepl.query.outside import OutsideRows
-from pgrepl.query.shape import has_user_tables, levels, uses_groups
+from pgrepl.query.shape import has_user_tables, levels, only_entry, uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
 from pgrepl.types.builtin import proc_by_oid
@@ -179,10 +179,7 @@ def series_length(function: tree.Expr, context: Context) -> int:
 def _only_source(query: Query) -> Rte | None:
     """The one entry of FROM whose rows it gives as they come; None: it does more with them."""
     if (
-        len(query.from_) != 1
-        or not isinstance(query.from_[0], RangeRef)
-        or query.set_operation is not None
-        or query.where is not None
+        query.where is not None
         or query.sort
         or query.distinct is not None
         or query.windows
@@ -190,7 +187,7 @@ def _only_source(query: Query) -> Rte | None:
         or uses_groups(query)
     ):
         return None
-    return query.rtable[query.from_[0].varno - 1]
+    return only_entry(query)
 
 
 def _only_gives_rows(query: Query) -> bool:

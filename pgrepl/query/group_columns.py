@@ -18,7 +18,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import rewrite, var_attnums, walk
 from pgrepl.query.bounds import bounds_of
-from pgrepl.query.shape import aggregates, uses_groups
+from pgrepl.query.shape import aggregates, only_entry, uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
@@ -57,18 +57,16 @@ def fits(query: Query, context: Context) -> bool:
 def _source(query: Query) -> Rte | None:
     """The one table that it groups."""
     if (
-        len(query.from_) != 1
-        or not isinstance(query.from_[0], RangeRef)
-        or query.grouping_sets is not None
-        or query.set_operation is not None
+        query.grouping_sets is not None
         or query.has_sublinks
         or query.has_target_srfs
         or query.row_marks
         or not uses_groups(query)
     ):
         return None
-    entry = query.rtable[query.from_[0].varno - 1]
-    return entry if is_user_table(entry) and entry.sample is None and entry.pinned is None else None
+    entry = only_entry(query)
+    plain = entry is not None and is_user_table(entry) and entry.sample is None and entry.pinned is None
+    return entry if plain else None
 
 
 def _program(query: Query, context: Context) -> Program | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import map_children, query_exprs, subqueries, walk, walk_deep, with_levels
 from pgrepl.query.tables import is_user_table
 
@@ -54,6 +54,14 @@ def names_outer_with(query: Query, depth: int = 0) -> bool:
 def depends(query: Query) -> bool:
     """Whether a query speaks of columns, or of WITH queries, around it."""
     return sees_outside(query) or names_outer_with(query)
+
+
+def only_entry(query: Query) -> Rte | None:
+    """What stands in FROM, if it is one thing and no join."""
+    if len(query.from_) != 1 or query.set_operation is not None:
+        return None
+    item = query.from_[0]
+    return query.rtable[item.varno - 1] if isinstance(item, RangeRef) else None
 
 
 def uses_groups(query: Query) -> bool:

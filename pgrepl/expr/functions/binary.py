@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
 from pgrepl.types import sizes
 from pgrepl.types.strings import unhex
 
@@ -67,19 +68,9 @@ def byteapos(value: bytes, part: bytes) -> int:
     return value.find(part) + 1
 
 
-@implements("byteatrim")
-def byteatrim(value: bytes, members: bytes) -> bytes:
-    return value.strip(members) if members else value
-
-
-@implements("bytealtrim")
-def bytealtrim(value: bytes, members: bytes) -> bytes:
-    return value.lstrip(members) if members else value
-
-
-@implements("byteartrim")
-def byteartrim(value: bytes, members: bytes) -> bytes:
-    return value.rstrip(members) if members else value
+implements("byteatrim")(btrim)
+implements("bytealtrim")(ltrim)
+implements("byteartrim")(rtrim)
 
 
 def _index(index: int, size: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, AnyStr
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
@@ -177,17 +177,17 @@ def in_sql_function(name: str) -> Iterator[None]:
 
 
 @implements("ltrim")
-def ltrim(text: str, characters: str) -> str:
+def ltrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.lstrip(characters) if characters else text
 
 
 @implements("rtrim")
-def rtrim(text: str, characters: str) -> str:
+def rtrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.rstrip(characters) if characters else text
 
 
 @implements("btrim")
-def btrim(text: str, characters: str) -> str:
+def btrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.strip(characters) if characters else text
 
 
