@@ -19,15 +19,16 @@ GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wil
 $(BIN)/pgrepl: pyproject.toml $(GRAMMAR)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . $(PYSPARK)
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[demo]' $(PYSPARK)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(BIN)/pgrepl
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
 demo: $(BIN)/pgrepl
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/large.sh
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
