@@ -183,6 +183,25 @@ def choose_kernels(session: Session, rows: int) -> Choice:
     return Choice(Engine.SPARK if rows > limit else Engine.COLUMNS, _by_rows(rows, limit), rows)
 
 
+def choose_parts(session: Session, changes: int) -> Choice:
+    """For the parts of a batch that is larger than memory is to hold: by threads of this process, or by tasks of
+    Spark's where that has more machines than this one, and more than `pgrepl.spark_rows` changes are worth it."""
+    wanted = _setting(session)
+    if not is_auto(session):
+        return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), changes)
+    if not has_cluster():
+        return Choice(Engine.COLUMNS, "Spark would have this machine only", changes)
+    limit = int(session.settings.value("pgrepl.spark_rows"))
+    return Choice(Engine.SPARK if changes > limit else Engine.COLUMNS, _by_rows(changes, limit, "changes"), changes)
+
+
+def has_cluster() -> bool:
+    """Whether Spark runs elsewhere than in this machine."""
+    from pgrepl.lake.spark import is_elsewhere
+
+    return is_elsewhere()
+
+
 def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
     """For an initial copy of about so many rows, before it begins."""
     if not direct:

@@ -14,11 +14,12 @@ from pgrepl.lake import inlined, sql, statistics
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.definition_inlined import inlined_table
 from pgrepl.lake.files import data_file_entry, delete_file_entry
-from pgrepl.lake.write import StagedDeletes, Write
+from pgrepl.lake.write import Write
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NameMapping, NewDeletes, NewFile
+    from pgrepl.lake.staged_deletes import StagedDeletes
     from pgrepl.lake.statistics import ColumnStatistics
     from pgrepl.lake.table import LakeTable
 
@@ -39,7 +40,7 @@ def _counted(write: Write) -> dict[str, int]:
     updated = len(write.updates) + sum(file.record_count for file in write.files if file.has_row_ids)
     inserted = len(write.rows) + sum(file.record_count for file in write.files if not file.has_row_ids)
     gone = len(write.inlined_deletes) + sum(map(len, write.deletes.values()))
-    gone += sum(len(staged.positions) for staged in write.staged_deletes)
+    gone += sum(staged.count for staged in write.staged_deletes)
     return {
         "n_tup_ins": inserted,
         "n_tup_upd": updated,

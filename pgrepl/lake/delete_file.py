@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.data_file import DataFile, DeleteFile
     from pgrepl.lake.table import LakeTable
 
+DELETES = "-delete.parquet"  # the end of such a file's name
 _REMEMBERED, _POSITIONS = 64, 1 << 22  # delete files, and positions of all of them together
 _known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
 _lock = Lock()
@@ -37,15 +38,21 @@ def write_deletes(
     snapshots: npt.NDArray[np.int64] | None,
     begin_snapshot: int | None = None,
     snapshot: int | None = None,
+    *,
+    folder: str | None = None,
 ) -> NewDeletes:
-    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted."""
+    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted. `folder`:
+    one in the table's, that is there."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    name = storage.new_name("-delete.parquet")
+    name = storage.new_name(DELETES)
+    if folder is None:
+        make_folder(table)
+    else:
+        name = f"{folder}/{name}"
     path = table.location + name
-    make_folder(table)
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
     arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
     fields = [
@@ -85,6 +92,17 @@ def write_deletes(
         zlib.crc32(end),
         sink.checksum,
     )
+
+
+def read_positions(path: str) -> npt.NDArray[np.int64]:
+    """Of a file that nothing refers to yet."""
+    import numpy as np
+
+    footer = footers.footer(path)
+    with footers.DataFileReader(footer) as reader:
+        (found,) = reader.read(footer.row_groups, [footer.by_id[footers.POSITION]])
+    positions: npt.NDArray[np.int64] = found.to_numpy().astype(np.int64, copy=False)
+    return positions
 
 
 def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -14,9 +14,8 @@ from pgrepl.lake import inlined, sql, storage
 from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.deleted_rows import deletions
 from pgrepl.lake.files import data_file, last_snapshot
-from pgrepl.lake.position_set import PositionSet
+from pgrepl.lake.staged_deletes import StagedDeletes
 from pgrepl.lake.table import LakeTable, lake_table
-from pgrepl.lake.write import StagedDeletes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -68,7 +67,7 @@ def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedD
     path = table.location + made.name
     session.transaction.undo.append(lambda: storage.remove(path))
     replaces = tuple(sorted(each.delete_file_id for each in file.delete_files))
-    return StagedDeletes(PositionSet(), made, file_id, replaces)
+    return StagedDeletes(file_id, 0, made, replaces)
 
 
 def commit(session: Session, staged: StagedFolding) -> int:

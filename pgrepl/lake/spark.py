@@ -16,7 +16,7 @@ from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import ended, from_spark
-from pgrepl.lake.spark_options import SparkOptions, read_options
+from pgrepl.lake.spark_options import DEFAULT_MASTER, SparkOptions, read_options
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +39,12 @@ def configure(options: SparkOptions) -> None:
 
 def options() -> SparkOptions:
     return _options if _options is not None else read_options(os.environ)
+
+
+def is_elsewhere() -> bool:
+    """Whether a session is, or would be, on other machines than this one."""
+    wanted = options()
+    return wanted.remote is not None or not (wanted.master or DEFAULT_MASTER).startswith("local")
 
 
 class _Start:
@@ -271,6 +277,7 @@ __all__ = [
     "cancel_tagged",
     "configure",
     "described",
+    "is_elsewhere",
     "is_remote",
     "options",
     "pg_error",

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import spark, spill_folders
-from pgrepl.lake.spark_options import DEFAULT_MASTER
 from pgrepl.lake.storage import listed, local_path, make_folder, open_input, reading, remove, uuid7
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def _write(frame: DataFrame, folder: str) -> None:
 
 
 def _folder(data_path: str) -> str:
-    options = spark.options()
-    if options.remote is None and (options.master or DEFAULT_MASTER).startswith("local"):
+    if not spark.is_elsewhere():
         return spill_folders.make(spill_folders.RESULT) + "/"
     folder = f"{data_path}pgrepl-result-{uuid7()}/"
     make_folder(folder)

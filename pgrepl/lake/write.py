@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
-from pgrepl.lake import storage
-from pgrepl.lake.data_file import NewDeletes, NewFile
+from pgrepl.lake import inlined, storage
+from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.ducklake_options import inlining_limit
 from pgrepl.lake.files import data_file, last_snapshot
@@ -30,19 +29,10 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.file_writer import DataFileWriter
+    from pgrepl.lake.staged_deletes import StagedDeletes
     from pgrepl.lake.table import LakeTable
 
 _PORTION = 65_536  # rows kept in memory before a file takes them
-
-
-@frozen
-class StagedDeletes:
-    """`file` None: no row of the data file is left, it ends."""
-
-    positions: PositionSet
-    file: NewDeletes | None
-    data_file_id: int
-    replaces: tuple[int, ...]  # the delete files that the data file had: one at most, but DuckDB makes more
 
 
 class Write:
@@ -238,42 +228,32 @@ class Write:
             self.deletes = {file_id: each.positions.tolist() for file_id, each in given.items()}
             return
         for file_id, each in given.items():
-            self._stage_deletes_of(file_id, each)
+            positions = each.positions
+            self._stage_deletes_of(file_id, positions, len(positions))
 
-    def _stage_deletes_of(self, file_id: int, given: PositionSet) -> None:
+    def _stage_deletes_of(self, file_id: int, positions: npt.NDArray[np.int64], count: int) -> None:
         """A data file has one delete file: an older one's positions go into the new one, with their snapshots."""
-        import numpy as np
+        from dataclasses import replace
 
-        from pgrepl.lake.delete_file import read_delete_file, write_deletes
-        from pgrepl.lake.deleted_rows import deleted_positions
+        from pgrepl.lake.staged_deletes import stage_deletes
 
-        file = data_file(self.session, self.table, file_id, self.snapshot)
+        session, table = self.session, self.table
+        file = data_file(session, table, file_id, self.snapshot)
         assert file is not None, "a place is in a file of the table"
-        gone = deleted_positions(self.session, self.table, file, self.snapshot)
-        old = file.delete_files
-        replaces = tuple(sorted(each.delete_file_id for each in old))
-        positions = given.positions
-        alive = np.ones(file.record_count, np.bool_)
-        alive[gone] = alive[positions] = False
-        if not alive.any():
-            self.staged_deletes.append(StagedDeletes(given, None, file_id, replaces))
-            return
-        if not old:
-            made = write_deletes(self.table, file, positions, None)
-        else:
-            before = [read_delete_file(each) for each in old]
-            snapshot = self._likely_snapshot()
-            merged = np.concatenate([*(listed for listed, _ in before), positions])
-            snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), snapshot, np.int64)])
-            order = np.lexsort((snapshots, merged))  # what is deleted twice went the first time
-            merged, snapshots = merged[order], snapshots[order]
-            first = np.concatenate([[True], merged[1:] != merged[:-1]])
-            begin = min(each.begin_snapshot for each in old)
-            made = write_deletes(self.table, file, merged[first], snapshots[first], begin, snapshot)
-        self._remember(self.table.location + made.name)
-        self.staged_deletes.append(StagedDeletes(given, made, file_id, replaces))
+        at = last_snapshot(session) if self.snapshot is None else self.snapshot
+        own = inlined.deletes(session, table, at, file_id).get(file_id, [])
+        self.insert_deletes(
+            [replace(stage_deletes(table, file, own, positions, at, self.likely_snapshot()), count=count)]
+        )
 
-    def _likely_snapshot(self) -> int:
+    def insert_deletes(self, staged: Iterable[StagedDeletes]) -> None:
+        """Delete files that have been written; no other positions of their data files are given."""
+        for each in staged:
+            if each.file is not None:
+                self._remember(self.table.location + each.file.name)
+            self.staged_deletes.append(each)
+
+    def likely_snapshot(self) -> int:
         """The snapshot of this statement; without the write lock the one it will most likely be."""
         if self.session.transaction.is_writing:
             return self.session.snapshot()
@@ -281,8 +261,16 @@ class Write:
 
     def stage_deletes_again(self, staged: StagedDeletes) -> None:
         """Holding the write lock: somebody else's snapshot, or a delete of this statement itself, came between."""
+        import numpy as np
+
+        from pgrepl.lake.delete_file import read_positions
+
         self.staged_deletes.remove(staged)
-        if staged.file is not None:
-            storage.remove(self.table.location + staged.file.name)
         self.snapshot = None
-        self._stage_deletes_of(staged.data_file_id, staged.positions)
+        file = data_file(self.session, self.table, staged.data_file_id)
+        assert file is not None, "a place is in a file of the table"
+        positions = np.arange(file.record_count)
+        if staged.file is not None:
+            positions = read_positions(self.table.location + staged.file.name)
+            storage.remove(self.table.location + staged.file.name)
+        self._stage_deletes_of(staged.data_file_id, positions, staged.count)

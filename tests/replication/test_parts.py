@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 from pgrepl.errors import PgError
+from pgrepl.lake.kernels.task import _Nobody
 from pgrepl.replication.subscriber.apply.columns import parts as module
 from pgrepl.replication.subscriber.apply.columns.parts import by_key
 from pgrepl.replication.wire import message_files
-from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import Decoded, MessageWriter
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
@@ -33,21 +36,14 @@ def few(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages each part had."""
     found: list[int] = []
-    deal = module.in_parts
+    made = module.DealtPart
 
-    def noted(*arguments: Any) -> module.Parts | None:
-        parts = deal(*arguments)
-        if parts is None:
-            return None
+    def noted(*arguments: Any) -> module.DealtPart:
+        part = made(*arguments)
+        found.append(part.count)
+        return part
 
-        def watched() -> Any:
-            for part in parts.made:
-                found.append(part.count)
-                yield part
-
-        return module.Parts(parts.keys, parts.most, watched())
-
-    monkeypatch.setattr("pgrepl.replication.subscriber.apply.columns.stage.in_parts", noted)
+    monkeypatch.setattr(module, "DealtPart", noted)
     return found
 
 
@@ -240,6 +236,11 @@ def test_files_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     writer.abandon()
 
 
+class FirstColumn:
+    def __call__(self, changes: RelationChanges, at: Any, old: bool) -> list[pa.Array]:
+        return changes.pick([0], at, old=old)
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> None:
     kind, values = KINDS[name]
@@ -251,9 +252,14 @@ def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> Non
         new, old = (part.take(pa.array(np.flatnonzero(which))) for which in (op != DELETE, op == DELETE))
         writer.write(np.arange(100) * 4 + start // 100, Decoded(op, op == DELETE, [new], {0: old}, {}))
     messages = MessageFiles(relation, writer.close(), str)
+
+    def play(step: str, pieces: Sequence[Any], kernel: Any) -> list[Any]:
+        return [kernel(pickle.loads(pickle.dumps(piece)), _Nobody()) for piece in pieces]
+
     seen: dict[Any, int] = {}
     numbers: list[int] = []
-    for n, made in enumerate(by_key(messages, lambda changes, at, old: changes.pick([0], at, old=old), 25)):
+    for n, part in enumerate(by_key(messages, FirstColumn(), 25, play)):
+        made = messages.sliced(part.slices)
         assert (np.diff(made.seq) > 0).all()
         numbers += made.seq.tolist()
         for old in (False, True):

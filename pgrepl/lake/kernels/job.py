@@ -18,13 +18,18 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.disk import sync
 from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.delete_file import DELETES
 from pgrepl.lake.owner import make_folder
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.data_file import NewDeletes, NewFile
     from pgrepl.lake.kernels.part import Kernel
     from pgrepl.lake.table import LakeTable
+
+    One = TypeVar("One", bound=NewFile | NewDeletes)
 
 
 @contextmanager
@@ -49,17 +54,17 @@ def job_folder(table: LakeTable) -> Iterator[str]:
                 system.delete_dir(inside)
 
 
-def take(table: LakeTable, folder: str, files: Sequence[NewFile]) -> list[NewFile]:
+def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
     """The files that the answers name, in their places; no others are left."""
     here = storage.local_path(table.location)
     if here is None:
         _remove_others(table, folder, {file.name for file in files})
         return list(files)
-    taken: list[NewFile] = []
+    taken: list[One] = []
     try:
         for file in files:
             crash_point("stage.move")
-            moved = replace(file, name=storage.new_name())
+            moved = replace(file, name=storage.new_name(DELETES if file.name.endswith(DELETES) else ".parquet"))
             with storage.writing(table.location + moved.name):
                 os.rename(here + file.name, here + moved.name)
             taken.append(moved)
@@ -97,16 +102,26 @@ def play(
     on_spark: bool,
     check: Callable[[], None],
 ) -> list[Any]:
-    """The answers, in the order of the parts."""
-    from pgrepl.lake.kernels import here
-
-    if not on_spark:
-        return here.play(session, parts, kernel, check)
-    from pgrepl.lake.kernels import on_spark as cluster
+    """The answers, in the order of the parts. What they write into the folder is told to who watches."""
     from pgrepl.lake.stage_progress import told
 
+    if not on_spark:
+        return play_apart(session, parts, kernel, on_spark=False, check=check)
     with told(session, lambda: written(table, folder)):
+        return play_apart(session, parts, kernel, on_spark=True, check=check)
+
+
+def play_apart(
+    session: Session, parts: Sequence[Any], kernel: Kernel, *, on_spark: bool, check: Callable[[], None]
+) -> list[Any]:
+    """The same of parts whose rows nobody counts."""
+    if on_spark:
+        from pgrepl.lake.kernels import on_spark as cluster
+
         return cluster.play(parts, kernel)
+    from pgrepl.lake.kernels import here
+
+    return here.play(session, parts, kernel, check)
 
 
 def slots(*, on_spark: bool) -> int:

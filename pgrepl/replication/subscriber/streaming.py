@@ -163,7 +163,13 @@ def _by_columns(
         if not batch.count:
             return Applied(0, 0, position), reached
         with receiver.as_owner(subscription):
-            done = commit_batch(session, subscription, batch, lambda: receiver.lock(subscription, position))
+            done = commit_batch(
+                session,
+                subscription,
+                batch,
+                lambda: receiver.lock(subscription, position),
+                receiver.check_stopped,
+            )
         if done is None:
             return None
         last = done.batch.transactions[-1].end_lsn

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pgrepl.frozen import frozen
 from pgrepl.lake.changes_side import stretches
 from pgrepl.replication.wire.batch import AT, DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
-from pgrepl.replication.wire.message_files import MessageFile
+from pgrepl.replication.wire.message_files import MessageFile, read_numbers
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.types.lake_arrays import plain_array
 from pgrepl.types.lake_forms import form
@@ -30,6 +30,23 @@ Numbers = npt.NDArray[Any]
 
 _ROWS_IN_FILE = 250_000
 _BYTES_IN_FILE = 1 << 29  # about: Arrow holds texts of 2 GiB together
+
+
+@frozen
+class MessageSlice:
+    """Of the first messages of a file, so many as `count` says, some: their numbers, which ascend, stand in the file
+    `order` from `first` on and before `behind`; without it these are the numbers."""
+
+    file: MessageFile
+    count: int
+    order: str | None
+    first: int
+    behind: int
+
+    def numbers(self) -> Numbers:
+        if self.order is None:
+            return np.arange(self.first, self.behind)
+        return read_numbers(self.order, np.int32, self.first, self.behind - self.first)
 
 
 class FileChanges:
@@ -68,7 +85,7 @@ class FileChanges:
             flags = np.zeros(int(self._new_starts[-1]), np.bool_)
             for file, start in zip(self._files, self._new_starts, strict=False):
                 if place in file.unchanged:
-                    flags[start + file.unchanged[place]] = True
+                    flags[start + file.rows_unchanged(place)] = True
             own = flags[np.maximum(self._new, 0)] & (self.op == UPDATE)
             if own.any():
                 found[place] = own
@@ -211,9 +228,13 @@ class MessageFiles:
         return sum(count for _, count in self.taken)
 
     @property
+    def operations(self) -> frozenset[int]:
+        return frozenset(op for file in self.files for op in file.ops)
+
+    @property
     def searches(self) -> bool:
         """Whether there are messages that look for a row: more than INSERTs."""
-        return any(file.searches for file in self.files)
+        return bool(self.operations & {UPDATE, DELETE})
 
     @property
     def size(self) -> int:
@@ -235,6 +256,9 @@ class MessageFiles:
         files, counts = [file for file, _ in taken], [count for _, count in taken]
         return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts, self.new_path)
 
+    def sliced(self, slices: Sequence[MessageSlice]) -> FileChanges:
+        return of_slices(self.relation, slices, self.new_path)
+
     def in_order(self, most: int) -> Iterator[FileChanges]:
         """All of them, about so many at a time."""
         step = max(1, most // (8 * len(self.files)))
@@ -247,3 +271,13 @@ class MessageFiles:
             begins = until
             if pieces:
                 yield self.some(pieces)
+
+
+def of_slices(relation: SentRelation, slices: Sequence[MessageSlice], new_path: Callable[[], str] = str) -> FileChanges:
+    files, counts = [each.file for each in slices], [each.count for each in slices]
+    return FileChanges(relation, files, [each.numbers() for each in slices], counts, new_path)
+
+
+def of_numbers(relation: SentRelation, file: MessageFile, numbers: Numbers) -> FileChanges:
+    """Messages of one file."""
+    return FileChanges(relation, [file], [numbers], [file.count], str)

@@ -1,8 +1,9 @@
-"""Messages of one relation as columns, kept in files of this machine: what a batch larger than memory is made of.
+"""Messages of one relation as columns, kept in files: what a batch larger than memory is made of.
 
-They come in portions, which go into Arrow files of a bounded number of messages each. A file is mapped into memory when
-it is asked for: a batch costs memory for what is looked at, however large it is. Beside the messages' heads (sequence
-number, operation, whether there is an old row) a file has the new rows and the old ones, one behind the other.
+They come in portions, which go into Arrow files of a bounded number of messages each. A file of this machine is mapped
+into memory when it is asked for: a batch costs memory for what is looked at, however large it is. Beside the messages'
+heads (sequence number, operation, whether there is an old row) a file has the new rows and the old ones, one behind the
+other. Where Spark's executors work on them the files stand beside the data, which all machines reach.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import spill_folders, storage
 from pgrepl.lake.spark_result import result_folder
-from pgrepl.replication.wire.batch import DELETE, INSERT
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.messages import MESSAGE_BYTES, SentColumn, SentRelation
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -64,8 +65,10 @@ class MessageFolder:
         self._own: str | None = None
         self._shared: str | None = None
 
-    def path(self, relation: SentRelation) -> str:
-        """With which the names of the relation's files begin."""
+    def path(self, relation: SentRelation, *, shared: bool = False) -> str:
+        """With which the names of the relation's files begin. `shared`: Spark's tasks read them, too."""
+        if shared:
+            return f"{self._spark_folder()}{relation.relid}"
         if self._own is None:
             self._own = spill_folders.make(spill_folders.CHANGES)
             self._stack.callback(shutil.rmtree, self._own, ignore_errors=True)
@@ -73,9 +76,12 @@ class MessageFolder:
 
     def new_path(self) -> str:
         """Names a file that Spark can read."""
+        return self._spark_folder() + storage.new_name()
+
+    def _spark_folder(self) -> str:
         if self._shared is None:
             self._shared = self._stack.enter_context(result_folder(self._data_path))
-        return self._shared + storage.new_name()
+        return self._shared
 
     def close(self) -> None:
         """The files are needed no more."""
@@ -152,11 +158,11 @@ class _OpenFile:
         self._sinks, self._writers = {}, {}
         for name, schema in self._schemas.items():
             with storage.writing(f"{path}.{name}"):
-                self._sinks[name] = pa.OSFile(f"{path}.{name}", "wb")
+                self._sinks[name] = storage.open_output(f"{path}.{name}")
                 self._writers[name] = pa.ipc.new_file(self._sinks[name], schema)
         self._counts = {_NEW: 0, _OLD: 0}
         self._size = 0
-        self._searches = False
+        self._ops: set[int] = set()
         self._unchanged: dict[int, list[Numbers]] = {}  # by place the numbers of new rows
 
     def write(self, seq: Numbers, made: Decoded) -> None:
@@ -175,7 +181,7 @@ class _OpenFile:
         self._counts[_NEW] += int(news)
         self._counts[_OLD] += int(olds)
         self.count += len(seq)
-        self._searches = self._searches or bool((made.op != INSERT).any())
+        self._ops.update(op for op in (INSERT, UPDATE, DELETE) if op not in self._ops and (made.op == op).any())
 
     def _put(self, name: str, arrays: Sequence[pa.Array]) -> None:
         import pyarrow as pa
@@ -190,9 +196,11 @@ class _OpenFile:
             with storage.writing(f"{self._path}.{name}"):
                 writer.close()
                 self._sinks[name].close()
-        unchanged = {place: np.concatenate(parts) for place, parts in self._unchanged.items()}
+        for place, parts in self._unchanged.items():
+            write_numbers(_unchanged(self._path, place), np.concatenate(parts))
+        unchanged = tuple(sorted(self._unchanged))
         news, olds = self._counts[_NEW], self._counts[_OLD]
-        return MessageFile(self._path, self.count, news, olds, self._size, self._searches, self._kinds, unchanged)
+        return MessageFile(self._path, self.count, news, olds, self._size, frozenset(self._ops), self._kinds, unchanged)
 
 
 @frozen
@@ -215,9 +223,9 @@ class MessageFile:
     news: int
     olds: int
     size: int  # of the new rows, in bytes
-    searches: bool  # some are no INSERT
+    ops: frozenset[int]  # that its messages have
     kinds: tuple[Any, ...]  # the Arrow types of the columns
-    unchanged: Mapping[int, Numbers]  # by place the numbers of the new rows without the value
+    unchanged: tuple[int, ...]  # places of which some new rows are without the value
 
     def heads(self, count: int | None = None) -> Heads:
         """Of so many of the first messages."""
@@ -235,8 +243,31 @@ class MessageFile:
         """By place; only mapped into memory."""
         return self.table(_OLD if old else _NEW)
 
+    def rows_unchanged(self, place: int) -> Numbers:
+        """The numbers of the new rows without the value."""
+        return read_numbers(_unchanged(self.path, place), np.int64)
+
     def table(self, name: str) -> pa.Table:
         import pyarrow as pa
 
-        with pa.memory_map(f"{self.path}.{name}") as source:
+        path = f"{self.path}.{name}"
+        here = storage.local_path(path)
+        with storage.reading(path), storage.open_input(path) if here is None else pa.memory_map(here) as source:
             return pa.ipc.open_file(source).read_all()
+
+
+def _unchanged(path: str, place: int) -> str:
+    return f"{path}.unchanged{place}"
+
+
+def write_numbers(path: str, numbers: Numbers) -> None:
+    with storage.writing(path), storage.open_output(path) as output:
+        output.write(numbers.tobytes())
+
+
+def read_numbers(path: str, kind: npt.DTypeLike, first: int = 0, count: int | None = None) -> Numbers:
+    """Those behind the first ones, so many."""
+    size = np.dtype(kind).itemsize
+    with storage.reading(path), storage.open_input(path) as source:
+        source.seek(first * size)
+        return np.frombuffer(source.read() if count is None else source.read(count * size), kind)

@@ -1,8 +1,12 @@
 """A large batch by whole columns: keys are judged, rows are found and written many at a time.
 
     stage.py              a batch: fold, find places, stage, one commit
-    parts.py              what is larger than memory, dealt by key into parts
+    large.py              what is larger than memory, in parts: threads of this process or tasks of Spark's
+    parts.py              the messages dealt by key into parts
+    apply_part.py         the kernels of parts, which ask no session
     table.py              the messages for one table; partitions.py for a partitioned one, by its leaves
+    described.py          a table as plain data
+    decide.py             what messages come to, and where the old rows stand
     fold.py               what the messages come to, key by key, and whether they are clean
     key_columns.py        the key of a table, and its values in messages
     keys.py               keys as numbers

@@ -1,36 +1,43 @@
-"""The key by which a table's rows are found, and the values that messages have of it, in the types it has here."""
+"""The key by which a table's rows are found, and what else has to be known of the table."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
-from pgrepl.frozen import frozen
+from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys
 from pgrepl.replication.subscriber.apply.target import identity_of
-from pgrepl.replication.wire.batch import RelationChanges
+from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
     from pgrepl.catalog.session import Session
 
-    Numbers = npt.NDArray[Any]
 
-
-@frozen
-class TableKeys:
-    """`attnums`: the columns of the one key that rows are found by, and the only one that can be taken; none: rows are
-    not looked for. `others`: those of other unique indexes."""
-
-    attnums: tuple[int, ...]
-    others: tuple[tuple[int, ...], ...] = ()
+def described(
+    session: Session, table: Relation, conversion: Conversion, keys: TableKeys, *, routed: bool
+) -> DescribedTable:
+    """`routed`: rows are known to belong into this partition."""
+    rules = table_rules(session, table)
+    same = frozenset(
+        [a.num for a in table.columns if conversion.places[a.num - 1] >= 0 and conversion.same_type(a.num)]
+    )
+    bound = rules.bound and not routed
+    is_plain = not (conversion.unsent or rules.checks or rules.generated or bound) and len(same) == len(table.columns)
+    return DescribedTable(
+        lake_table(session, table.oid),
+        keys,
+        conversion.places,
+        same,
+        is_plain,
+        frozenset([a.num for a in rules.not_null]),
+    )
 
 
 def table_keys(
@@ -67,52 +74,15 @@ def table_keys(
     return TableKeys(attnums, tuple(others))
 
 
-def key_values(
-    conversion: Conversion, changes: RelationChanges, attnums: Sequence[int], at: Numbers, *, old: bool
-) -> list[pa.Array]:
-    """Of the new or the old rows of some messages."""
-    return [_values(conversion, changes, attnum, at, old=old) for attnum in attnums]
-
-
-def _values(conversion: Conversion, changes: RelationChanges, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
-    place = conversion.places[attnum - 1]
-    (values,) = changes.pick([place], at, old=old)
-    unchanged = None if old else changes.unchanged.get(place)
-    if unchanged is not None:
-        values = _with_old(changes, values, place, at, unchanged[at])
-    if conversion.same_type(attnum):
-        return values
-    return _read_as(values, changes.relation.columns[place].type, conversion.target.attributes[attnum - 1].type)
-
-
-def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
-    """A part of the key that was not sent with the new row came with the old one."""
-    import numpy as np
-    import pyarrow as pa
-
-    which = np.flatnonzero(unchanged)
-    if not changes.has_old[at[which]].all():
-        raise Declined("a key that was not sent")
-    (olds,) = changes.pick([place], at[which], old=True)
-    numbers = np.arange(len(values))
-    numbers[which] = len(values) + np.arange(len(which))
-    return pa.concat_arrays([values, olds]).take(pa.array(numbers))
-
-
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-
-
-def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
-    """Keys in the type that they have here, where that is plain to see."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if source in (*_WHOLE, oids.TEXT) and target in _WHOLE:
-        width = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}[target]
-        try:
-            return pc.cast(values, width)
-        except pa.ArrowInvalid:
-            raise Declined("a key that does not convert") from None
-    if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in _WHOLE and target == oids.TEXT):
-        return plain_array(pc.cast(values, pa.string()))
-    raise Declined("the type of a key")
+def described_leaves(session: Session, target: Relation, messages: MessageFiles) -> dict[int, DescribedTable]:
+    """The table, or all below a partitioned one that hold rows."""
+    unsent = {place for file in messages.files for place in file.unchanged}
+    found = {}
+    for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:
+        table = relation(session, oid)
+        if table.kind == "p":
+            continue
+        conversion = Conversion(session, table, messages.relation)
+        keys = table_keys(session, table, conversion, unsent, needed=messages.searches)
+        found[oid] = described(session, table, conversion, keys, routed=target.kind == "p")
+    return found

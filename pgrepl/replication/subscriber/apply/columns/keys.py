@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.engine import Declined
-from pgrepl.lake import footers, inlined
+from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.file_scan import constant, locate
-from pgrepl.lake.files import data_files
 from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
@@ -27,10 +25,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.table_rows import RowsWithin, TableRows
 
     Codes = npt.NDArray[np.int64]
     Truths = npt.NDArray[np.bool_]
@@ -106,48 +104,42 @@ class Keys:
 
     # --- in the table -------------------------------------------------------------------------------------------------
 
-    def find(self, session: Session, snapshot: int, *, again: bool = True) -> Places:
-        """The rows of the table that have these keys, at a snapshot. `again`: keys of the same rows are likely to be
-        looked for soon."""
+    def find(self, within: RowsWithin, *, again: bool = True) -> Places:
+        """The rows of the table that have these keys. `again`: keys of the same rows are likely to be looked for
+        soon."""
         places = Places(len(self.distinct))
         if not len(self.distinct):
             return places
-        count_index_scans(session, self.table.oid, [c.attnum for c in self.columns], len(self.distinct))
         bounds = []
         if self.whole:
             bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))
-        own = inlined.deletes(session, self.table, snapshot)
-        files = data_files(session, self.table, snapshot, bounds)
+        rows = within(self.columns, bounds)
         with ThreadPoolExecutor(_THREADS) as threads:
-            found = threads.map(
-                lambda file: self._in_file(file, own.get(file.data_file_id, []), snapshot, again=again), files
-            )
-            for file, (numbers, positions, row_ids) in zip(files, found, strict=True):
+            found = threads.map(lambda file: self._in_file(file, rows, again=again), rows.files)
+            for file, (numbers, positions, row_ids) in zip(rows.files, found, strict=True):
                 places.enter(numbers, file.data_file_id, positions, row_ids)
-        self._in_catalog(session, snapshot, bounds, places)
+        self._in_catalog(rows, places)
         return places
 
-    def _in_file(
-        self, file: DataFile, own: list[tuple[int, int]], snapshot: int, *, again: bool
-    ) -> tuple[Codes, Codes, Codes]:
+    def _in_file(self, file: DataFile, rows: TableRows, *, again: bool) -> tuple[Codes, Codes, Codes]:
         """Numbers of keys, positions and row ids of the rows that have one."""
         import numpy as np
 
-        if file.partial_max is not None and file.partial_max > snapshot:
+        if file.partial_max is not None and file.partial_max > rows.snapshot:
             raise Declined("a file with later rows")
         footer = footers.of(file)
         there = locate(file, footer)
         groups = self._groups(footer, there)
         if not groups:
             return (np.empty(0, np.int64),) * 3
-        gone, _ = joined(file.delete_files, own, snapshot)
+        gone, _ = joined(file.delete_files, list(rows.deletes.get(file.data_file_id, ())), rows.snapshot)
         deleted = None
         if len(gone):
             deleted = np.zeros(file.record_count, np.bool_)
             deleted[gone] = True
-        rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
+        count = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         with footers.DataFileReader(footer) as reader:
-            lots = [groups] if again and rows <= _FEW_ROWS else list(_lots(footer, groups))
+            lots = [groups] if again and count <= _FEW_ROWS else list(_lots(footer, groups))
             found = [self._in_groups(file, reader, lot, deleted, again=again and len(lots) == 1) for lot in lots]
         numbers, positions, row_ids = (_joined(parts) for parts in zip(*found, strict=True))
         return numbers, positions, row_ids
@@ -253,17 +245,13 @@ class Keys:
             hit = self.distinct[at] == codes
         return at[hit], near[hit]
 
-    def _in_catalog(self, session: Session, snapshot: int, bounds: Sequence[Bound], places: Places) -> None:
+    def _in_catalog(self, rows: TableRows, places: Places) -> None:
         import numpy as np
 
-        rows = inlined.rows(session, self.table, self.columns, snapshot, bounds)
-        if not rows:
+        if not rows.inlined:
             return
-        arrays = [
-            plain_array(column.form.to_array([row.values[n] for row in rows])) for n, column in enumerate(self.columns)
-        ]
-        numbers, positions = self._hits(self._nullable(arrays))
-        row_ids = np.array([row.row_id for row in rows], np.int64)[positions]
+        numbers, positions = self._hits(self._nullable(rows.inlined_arrays(self.columns)))
+        row_ids = np.array([row.row_id for row in rows.inlined], np.int64)[positions]
         places.enter(numbers, NOT_THERE, positions, row_ids)
 
 

@@ -1,4 +1,4 @@
-"""Unique indexes besides the one by which rows are found: whether new rows can come to terms with them.
+"""Unique indexes besides the one that rows are found by: whether new rows take values that others have.
 
 A new row's values are free if no row of the table has them but the one it takes the place of, and if no other row of
 the batch has them, be it only for a while. Less than that may do, when a row gives its values away before another takes
@@ -10,17 +10,15 @@ values of each index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys
-from pgrepl.replication.subscriber.apply.columns.parts import by_key
 from pgrepl.replication.wire.batch import INSERT, RelationChanges
-from pgrepl.replication.wire.file_changes import FileChanges, MessageFiles
 from pgrepl.replication.wire.key_values import comparable
-from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter
+from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
 
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
     from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.table_rows import RowsWithin
 
     Numbers = npt.NDArray[Any]
 
@@ -37,9 +35,8 @@ _KEYS = 32  # bits that tell the keys of one part apart
 
 
 def check_other_keys(
-    session: Session,
     table: LakeTable,
-    snapshot: int,
+    within: RowsWithin,
     attnums: Sequence[int],
     columns: Sequence[pa.Array],
     messages: Numbers,
@@ -47,9 +44,10 @@ def check_other_keys(
     row_id: Numbers,
     *,
     again: bool = True,
-) -> None:
+) -> int:
     """`columns` of the new rows of `messages`; of each the number of the `key` that it finds its row by, and that
-    row's id (NOT_THERE: the table has none). NotClean: a message that meets another row."""
+    row's id (NOT_THERE: the table has none). NotClean: a message that meets another row. How many values were looked
+    for."""
     import numpy as np
     import pyarrow as pa
 
@@ -62,10 +60,10 @@ def check_other_keys(
         messages, key, row_id = messages[at], key[at], row_id[at]
         columns = [column.take(pa.array(at)) for column in columns]
     if not len(messages):
-        return
+        return 0
     keys = Keys(table, attnums, [[column] for column in columns])
     order, first = keys.in_order(keys.codes[0])
-    places = keys.find(session, snapshot, again=again)
+    places = keys.find(within, again=again)
     group = np.cumsum(first) - 1
     whose = key[order]
     meets = whose != whose[np.flatnonzero(first)][group]
@@ -74,30 +72,37 @@ def check_other_keys(
     meets[held] |= places.row_id[holder[held]] != row_id[order[held]]
     if meets.any():
         raise NotClean(int(messages[order[meets]].min()))
+    return len(keys.distinct)
 
 
 @frozen
-class _Index:
-    columns: Sequence[LakeColumn]
-    writer: MessageWriter
+class IndexValues:
+    """Of the messages that are kept for an index."""
 
-    def values(self, changes: RelationChanges, at: Numbers, old: bool) -> list[pa.Array]:
+    columns: tuple[LakeColumn, ...]
+
+    def __call__(self, changes: RelationChanges, at: Numbers, old: bool) -> list[pa.Array]:
         arrays = changes.pick(range(len(self.columns)), at, old=old)
         return [comparable(column, array) for column, array in zip(self.columns, arrays, strict=True)]
 
 
-class KeptKeys:
-    """What the new rows of one table have in other unique indexes than the one that parts are made by."""
+def index_relation(table: LakeTable, attnums: Sequence[int]) -> SentRelation:
+    """As what rows with the values of an index are kept: with the key that they are found by, and their ids."""
+    columns = [table.column(attnum) for attnum in attnums]
+    sent = [SentColumn(column.name, column.typoid, column.typmod, is_key=False) for column in columns]
+    numbers = [SentColumn(name, oids.INT8, -1, is_key=False) for name in ("key", "row id")]
+    return SentRelation(table.oid, "", f"{attnums}", "n", (*sent, *numbers))
 
-    def __init__(self, session: Session, table: LakeTable, snapshot: int, most: int, folder: MessageFolder) -> None:
-        """`most`: rows that are held in memory together."""
-        self._session = session
+
+class KeptKeys:
+    """What the new rows of one part have in other unique indexes than the one that parts are made by."""
+
+    def __init__(self, table: LakeTable, path: str, part: int) -> None:
+        """`path`: with which the names of the files begin."""
         self._table = table
-        self._snapshot = snapshot
-        self._most = most
-        self._folder = folder
-        self._indexes: dict[tuple[int, ...], _Index] = {}
-        self._parts = 0
+        self._path = path
+        self._part = part
+        self._files: dict[tuple[int, ...], tuple[MessageFile, ...]] = {}
 
     def keep(
         self, attnums: tuple[int, ...], columns: Sequence[pa.Array], seq: Numbers, key: Numbers, row_id: Numbers
@@ -106,37 +111,27 @@ class KeptKeys:
         import numpy as np
         import pyarrow as pa
 
-        index = self._indexes.get(attnums)
-        if index is None:
-            index = self._indexes[attnums] = self._index(attnums)
-        self._parts += 1
-        own = pa.array(key + (self._parts << _KEYS))  # of one part
+        writer = MessageWriter(index_relation(self._table, attnums), f"{self._path}.{len(self._files)}", len(seq))
+        own = pa.array(key + (self._part << _KEYS))
         nothing = np.zeros(len(seq), np.bool_)
         op = np.full(len(seq), INSERT, np.uint8)
-        index.writer.write(seq, Decoded(op, nothing, [*columns, own, pa.array(row_id)], {}, {}))
+        writer.write(seq, Decoded(op, nothing, [*columns, own, pa.array(row_id)], {}, {}))
+        self._files[attnums] = writer.close()
 
-    def _index(self, attnums: tuple[int, ...]) -> _Index:
-        columns = [self._table.column(attnum) for attnum in attnums]
-        sent = [SentColumn(column.name, column.typoid, column.typmod, is_key=False) for column in columns]
-        numbers = [SentColumn(name, oids.INT8, -1, is_key=False) for name in ("key", "row id")]
-        relation = SentRelation(self._table.oid, "", f"{attnums}", "n", (*sent, *numbers))
-        path = f"{self._folder.path(relation)}.{len(self._indexes)}"
-        return _Index(columns, MessageWriter(relation, path, 1))
+    @property
+    def files(self) -> Mapping[tuple[int, ...], tuple[MessageFile, ...]]:
+        """By the columns of an index."""
+        return self._files
 
-    def check(self) -> None:
-        """NotClean with the sequence number of a message that meets another row."""
-        for attnums, index in self._indexes.items():
-            messages = MessageFiles(index.writer.relation, index.writer.close(), self._folder.new_path)
-            for part in by_key(messages, index.values, self._most):
-                self._check(attnums, part)
 
-    def _check(self, attnums: tuple[int, ...], part: FileChanges) -> None:
-        import numpy as np
+def check_kept(table: LakeTable, attnums: Sequence[int], part: RelationChanges, within: RowsWithin) -> int:
+    """Of messages that were kept, all with some values. NotClean with a sequence number."""
+    import numpy as np
 
-        every = np.arange(part.count)
-        *columns, key, row_id = part.pick(range(len(attnums) + 2), every)
-        numbers = key.to_numpy(), row_id.to_numpy()
-        try:
-            check_other_keys(self._session, self._table, self._snapshot, attnums, columns, every, *numbers, again=False)
-        except NotClean as found:
-            raise NotClean(int(part.seq[found.message])) from None
+    every = np.arange(part.count)
+    *columns, key, row_id = part.pick(range(len(attnums) + 2), every)
+    numbers = key.to_numpy(), row_id.to_numpy()
+    try:
+        return check_other_keys(table, within, attnums, columns, every, *numbers, again=False)
+    except NotClean as found:
+        raise NotClean(int(part.seq[found.message])) from None

@@ -5,32 +5,34 @@ memory is bounded by it (logical_decoding_work_mem). Parts are ranges of a key t
 files are likely to have them, too, and of a hash of other keys. An UPDATE that changes its key has two; if nothing else
 touches either it is by itself, else all messages of such keys are together in the last part.
 
-The messages stay where they are: for each of their files it is noted which are of which part.
+The messages stay where they are: for each of their files it is noted which are of which part. Each file is looked at by
+itself, here or as a task of Spark's:
+
+    code      a number for the key of each message; a sample of them says where parts begin
+    touch     which of the keys that some UPDATE changes something else touches, too
+    deal      the numbers of a file's messages in the order of their parts
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
 from pgrepl.frozen import frozen
-from pgrepl.lake import storage
-from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.columns.convert import Conversion
-from pgrepl.replication.subscriber.apply.columns.key_columns import TableKeys, key_values, table_keys
+from pgrepl.lake.storage import uuid7
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.wire.batch import DELETE, UPDATE, RelationChanges
-from pgrepl.replication.wire.file_changes import FileChanges, MessageFiles
+from pgrepl.replication.wire.file_changes import MessageFiles, MessageSlice, of_numbers
 from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
-from pgrepl.replication.wire.message_files import most_held
+from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.lake.kernels.part import PartWatch
+    from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
     Keys = Callable[[RelationChanges, Numbers, bool], list[pa.Array]]  # of some messages' new rows, or of the old ones
@@ -40,131 +42,126 @@ _MOVE = [("message", "i4"), ("old", "i8")]
 _SLICE = 1 << 16  # texts that are hashed at a time
 
 
+class Play(Protocol):
+    """Does pieces of work, here or as tasks of Spark's."""
+
+    def __call__(self, step: str, pieces: Sequence[Any], kernel: Callable[[Any, PartWatch], Any]) -> list[Any]: ...
+
+
 @frozen
-class Parts:
-    """Of one relation's messages; each is made when its turn comes."""
+class DealtPart:
+    """`low` and `high`: between which all its keys are, where a key is one whole number."""
 
-    keys: Mapping[int, TableKeys]  # by table that holds rows
-    most: int  # messages of one
-    made: Iterator[FileChanges]
+    slices: tuple[MessageSlice, ...]
+    low: int
+    high: int
+
+    @property
+    def count(self) -> int:
+        return sum(each.behind - each.first for each in self.slices)
 
 
-def in_parts(session: Session, target: Relation, messages: MessageFiles) -> Parts | None:
-    """None: it is little, or partitions have keys of their own."""
-    most = most_held(session, messages.size // max(messages.count, 1))
-    if messages.count <= most:
-        return None
-    unsent = {place for file in messages.files for place in file.unchanged}
-    found: dict[int, TableKeys] = {}
-    names: set[tuple[str, ...]] = set()
-    for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:
-        table = relation(session, oid)
-        if table.kind == "p":
-            continue
-        conversion = Conversion(session, table, messages.relation)
-        keys = table_keys(session, table, conversion, unsent, needed=messages.searches)
-        found[oid] = keys
-        names.add(tuple([table.attributes[n - 1].name for n in keys.attnums]))
-    if len(names) != 1:
-        return None
-    if not names.pop():
-        return Parts(found, most, as_they_are(messages))
-    columns = [lake_table(session, oid).column(n) for n in keys.attnums]
-    if any(column.typoid not in KEY_TYPES or column.form.element is not None for column in columns):
-        raise Declined("the type of a key")
+@frozen
+class TableKeyValues:
+    """Of the messages for a table."""
 
-    def values(changes: RelationChanges, at: Numbers, old: bool) -> list[pa.Array]:
-        arrays = key_values(conversion, changes, keys.attnums, at, old=old)
+    described: DescribedTable
+
+    def __call__(self, changes: RelationChanges, at: Numbers, old: bool) -> list[pa.Array]:
+        described, attnums = self.described, self.described.keys.attnums
+        arrays = described.key_values(changes, attnums, at, old=old)
+        columns = [described.table.column(attnum) for attnum in attnums]
         return [comparable(column, array) for column, array in zip(columns, arrays, strict=True)]
 
-    return Parts(found, most, by_key(messages, values, most))
+
+def values_of(described: DescribedTable) -> TableKeyValues:
+    columns = [described.table.column(attnum) for attnum in described.keys.attnums]
+    if any(column.typoid not in KEY_TYPES or column.form.element is not None for column in columns):
+        raise Declined("the type of a key")
+    return TableKeyValues(described)
 
 
-def as_they_are(messages: MessageFiles) -> Iterator[FileChanges]:
+def as_they_are(messages: MessageFiles) -> Iterator[DealtPart]:
     """Parts of messages of which none has to do with another."""
+    for file, count in messages.taken:
+        if count:
+            yield DealtPart((MessageSlice(file, count, None, 0, count),), 0, 0)
+
+
+def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play, moves: int | None = None) -> Iterator[DealtPart]:
+    """Parts of about so many messages; `keys` with equal values are equal. `moves`: so many keys may change."""
     import numpy as np
 
-    for n, (_, count) in enumerate(messages.taken):
-        if count:
-            yield messages.some([(n, np.arange(count))])
+    step = max(1, messages.count // _SAMPLE)
+    coded: list[_Coded] = play(
+        "keys", [_ToCode(messages.relation, file, count, keys, step) for file, count in messages.taken], _code
+    )
+    changed = sum(each.moves for each in coded)
+    if moves is not None and changed > moves:
+        raise Declined("many keys that change")
+    ordered = np.sort(np.concatenate([each.sample for each in coded] or [np.empty(0, np.int64)]))
+    wanted = -(-messages.count // most)
+    bounds = np.unique(ordered[[len(ordered) * n // wanted for n in range(1, wanted)]])
+    shared = _shared(coded, play) if changed else ""
+    dealt: list[_Dealt] = play("parts", [_ToDeal(each, bounds, shared) for each in coded], _deal)
+    for part in range(len(bounds) + 2):
+        slices, lows, highs = [], [], []
+        for (file, count), each in zip(messages.taken, dealt, strict=True):
+            first, behind = int(each.starts[part]), int(each.starts[part + 1])
+            if behind > first:
+                slices.append(MessageSlice(file, count, each.order, first, behind))
+                lows.append(int(each.lows[part]))
+                highs.append(int(each.highs[part]))
+        if slices:
+            yield DealtPart(tuple(slices), min(lows), max(highs))
 
 
-def by_key(messages: MessageFiles, keys: Keys, most: int) -> Iterator[FileChanges]:
-    """Parts of about so many messages; `keys` with equal values are equal."""
-    dealt = _Dealt(messages, keys, most)
-    for part in range(dealt.parts):
-        pieces = [(n, numbers) for n in range(len(messages.files)) if len(numbers := dealt.of(n, part))]
-        if pieces:
-            yield messages.some(pieces)
+# --- numbers of keys --------------------------------------------------------------------------------------------------
 
 
-class _Dealt:
-    """Which messages are of which part."""
-
-    def __init__(self, messages: MessageFiles, keys: Keys, most: int) -> None:
-        import numpy as np
-
-        self._files = messages.files
-        step = max(1, messages.count // _SAMPLE)
-        sample, moves = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for n, (_, count) in enumerate(messages.taken):
-            codes, moving = _codes(messages.some([(n, np.arange(count))]), keys)
-            _store(codes, f"{self._files[n].path}.codes")
-            _store(moving, f"{self._files[n].path}.moves")
-            sample.append(codes[::step])
-            moves += [moving["old"], codes[moving["message"]]]
-        ordered = np.sort(np.concatenate(sample))
-        wanted = -(-messages.count // most)
-        bounds = np.unique(ordered[[len(ordered) * n // wanted for n in range(1, wanted)]])
-        self.parts = len(bounds) + 2
-        shared = self._shared(np.sort(np.concatenate(moves)))
-        self._starts = [self._deal(n, bounds, shared) for n in range(len(self._files))]
-
-    def _read(self, n: int) -> tuple[Numbers, Numbers]:
-        """The codes of a file's messages, and those of them that change their keys."""
-        import numpy as np
-
-        path = self._files[n].path
-        return np.fromfile(f"{path}.codes", np.int64), np.fromfile(f"{path}.moves", _MOVE)
-
-    def _shared(self, moves: Numbers) -> Numbers:
-        """The codes of keys that are changed, and that something else touches, too."""
-        import numpy as np
-
-        found = [moves[1:][moves[1:] == moves[:-1]]]
-        for n in range(len(self._files)) if len(moves) else ():
-            codes, moving = self._read(n)
-            touched = _among(codes, moves)
-            touched[moving["message"]] = False
-            found.append(codes[touched])
-        return np.unique(np.concatenate(found))
-
-    def _deal(self, n: int, bounds: Numbers, shared: Numbers) -> list[int]:
-        """Where each part begins among the messages of a file when they are put in the order of parts."""
-        import numpy as np
-
-        codes, moving = self._read(n)
-        part = np.searchsorted(bounds, codes, side="right").astype(np.uint16 if self.parts < 1 << 16 else np.int64)
-        if len(shared):
-            last = _among(codes, shared)
-            last[moving["message"]] |= _among(moving["old"], shared)
-            part[last] = self.parts - 1
-        _store(np.argsort(part, kind="stable").astype(np.int32), f"{self._files[n].path}.codes")
-        starts: list[int] = np.cumsum([0, *np.bincount(part, minlength=self.parts)]).tolist()
-        return starts
-
-    def of(self, n: int, part: int) -> Numbers:
-        """Of a file the numbers of the messages of a part, which ascend."""
-        import numpy as np
-
-        first, behind = self._starts[n][part : part + 2]
-        found: Numbers = np.fromfile(f"{self._files[n].path}.codes", np.int32, behind - first, offset=4 * first)
-        return found
+@frozen
+class _ToCode:
+    relation: SentRelation
+    file: MessageFile
+    count: int
+    keys: Keys
+    step: int
 
 
-def _store(numbers: Numbers, path: str) -> None:
-    with storage.writing(path):
-        numbers.tofile(path)
+@frozen
+class _Coded:
+    """`path`: with which the names of the files begin: the codes, and the messages that change their keys with the
+    codes of the old ones."""
+
+    path: str
+    moves: int
+    sample: Numbers
+
+    @property
+    def codes(self) -> Numbers:
+        return _read(f"{self.path}.codes")
+
+    @property
+    def moving(self) -> Numbers:
+        return read_numbers(f"{self.path}.moves", _MOVE)
+
+
+def _read(path: str) -> Numbers:
+    import numpy as np
+
+    return read_numbers(path, np.int64)
+
+
+def _code(task: _ToCode, watch: PartWatch) -> _Coded:
+    import numpy as np
+
+    watch.check()
+    changes = of_numbers(task.relation, task.file, np.arange(task.count))
+    codes, moving = _codes(changes, task.keys)
+    path = f"{task.file.path}.{uuid7()}"  # another time this is done others may be reading already
+    write_numbers(f"{path}.codes", codes)
+    write_numbers(f"{path}.moves", moving)
+    return _Coded(path, len(moving), codes[:: task.step].copy())
 
 
 def _codes(changes: RelationChanges, keys: Keys) -> tuple[Numbers, Numbers]:
@@ -183,6 +180,90 @@ def _codes(changes: RelationChanges, keys: Keys) -> tuple[Numbers, Numbers]:
     moving = np.empty(len(at), _MOVE)
     moving["message"], moving["old"] = at, old[at]
     return codes, moving
+
+
+# --- keys that change -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _ToTouch:
+    coded: _Coded
+    moves: str  # a file with all keys that are changed, old and new, ascending
+
+
+def _shared(coded: Sequence[_Coded], play: Play) -> str:
+    """A file with the codes of keys that are changed, and that something else touches, too."""
+    import numpy as np
+
+    found = []
+    for each in coded:
+        moving = each.moving
+        found += [moving["old"], each.codes[moving["message"]]]
+    moves = np.sort(np.concatenate(found))
+    path = f"{coded[0].path}.moved"
+    write_numbers(path, moves)
+    touched = play("changed keys", [_ToTouch(each, path) for each in coded], _touch)
+    shared = np.unique(np.concatenate([moves[1:][moves[1:] == moves[:-1]], *touched]))
+    write_numbers(f"{path}.shared", shared)
+    return f"{path}.shared" if len(shared) else ""
+
+
+def _touch(task: _ToTouch, watch: PartWatch) -> Numbers:
+    watch.check()
+    import numpy as np
+
+    codes = task.coded.codes
+    touched = _among(codes, _read(task.moves))
+    touched[task.coded.moving["message"]] = False
+    return np.unique(codes[touched])
+
+
+# --- dealing ----------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _ToDeal:
+    coded: _Coded
+    bounds: Numbers
+    shared: str  # a file, or "": nothing is
+
+
+@frozen
+class _Dealt:
+    """`order`: a file with the numbers of the messages in the order of parts, of which each begins at one of `starts`;
+    between `lows` and `highs` its codes are."""
+
+    order: str
+    starts: Numbers
+    lows: Numbers
+    highs: Numbers
+
+
+def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
+    import numpy as np
+
+    watch.check()
+    parts = len(task.bounds) + 2
+    codes, moving = task.coded.codes, task.coded.moving
+    part = np.searchsorted(task.bounds, codes, side="right").astype(np.uint16 if parts < 1 << 16 else np.int64)
+    if task.shared:
+        shared = _read(task.shared)
+        last = _among(codes, shared)
+        last[moving["message"]] |= _among(moving["old"], shared)
+        part[last] = parts - 1
+    order = np.argsort(part, kind="stable").astype(np.int32)
+    starts = np.cumsum([0, *np.bincount(part, minlength=parts)])
+    lows, highs = np.full(parts, np.iinfo(np.int64).max), np.full(parts, np.iinfo(np.int64).min)
+    there = starts[1:] > starts[:-1]
+    if there.any():
+        lows[there] = np.minimum.reduceat(codes[order], starts[:-1][there])
+        highs[there] = np.maximum.reduceat(codes[order], starts[:-1][there])
+    of_moving = part[moving["message"]]
+    np.minimum.at(lows, of_moving, moving["old"])
+    np.maximum.at(highs, of_moving, moving["old"])
+    path = f"{task.coded.path}.{uuid7()}.order"
+    write_numbers(path, order)
+    return _Dealt(path, starts, lows, highs)
 
 
 def _among(codes: Numbers, wanted: Numbers) -> Numbers:

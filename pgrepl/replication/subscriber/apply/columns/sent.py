@@ -7,56 +7,70 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.replication.subscriber.apply.columns.decide import Decided
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.wire.batch import RelationChanges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.lake.data_file import NewFile
-    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.table import LakeColumn
 
     Numbers = npt.NDArray[Any]
 
-MOST_BYTES = 1 << 30  # of columns that are held here; more is for Spark
 _PART = 1_000_000  # rows of a file
 _SAMPLE = 5_000  # rows that tell whether values repeat
-
-
-def parts_of(messages: Numbers) -> list[Numbers]:
-    """In order, each for a file."""
-    return [messages[start : start + _PART] for start in range(0, len(messages), _PART)]
 
 
 @frozen
 class SentColumns:
     """The new rows of some messages; with `row_ids` they are new versions."""
 
-    table: LakeTable
+    described: DescribedTable
     changes: RelationChanges
-    places: Sequence[int]  # of the table's columns
-    needed: frozenset[int]  # numbers of columns that are NOT NULL
     messages: Numbers
     row_ids: Any
 
-    def write(self) -> list[NewFile]:
+    def write(self, folder: str | None = None) -> list[NewFile]:
+        """`folder`: one in the table's, that is there."""
         import pyarrow as pa
 
         from pgrepl.lake.file_writer import DataFileWriter
 
-        arrays = self.changes.pick(self.places, self.messages)
-        check_needed(self.table, arrays, self.needed)
-        writer = DataFileWriter(
-            self.table, row_ids=self.row_ids is not None, repeating=_repeating(self.table.columns, arrays)
-        )
+        table = self.described.table
+        arrays = self.changes.pick(self.described.sent_places, self.messages)
+        _check_needed(self.described, arrays)
+        repeating = _repeating(table.columns, arrays)
+        writer = DataFileWriter(table, row_ids=self.row_ids is not None, repeating=repeating, folder=folder)
         ids = None if self.row_ids is None else pa.array(self.row_ids)
         writer.write_arrays(arrays, ids, len(self.messages))
         return [writer.close()]
 
 
-def check_needed(table: LakeTable, arrays: Sequence[Any], needed: frozenset[int]) -> None:
+def sent_columns(described: DescribedTable, decided: Decided) -> list[SentColumns]:
+    """All new rows; those of which nothing is left are checked. `described` is plain."""
+    changes, folded = decided.changes, decided.folded
+    if described.needed and len(folded.passing):
+        _check_needed(described, changes.pick(described.sent_places, folded.passing))
+    found = [SentColumns(described, changes, part, None) for part in _parts_of(folded.inserted)]
+    if len(folded.updated):
+        assert decided.places is not None
+        row_ids = decided.places.row_id[folded.replaced]
+        for part, ids in zip(_parts_of(folded.updated), _parts_of(row_ids), strict=True):
+            found.append(SentColumns(described, changes, part, ids))
+    return found
+
+
+def _parts_of(messages: Numbers) -> list[Numbers]:
+    """In order, each for a file."""
+    return [messages[start : start + _PART] for start in range(0, len(messages), _PART)]
+
+
+def _check_needed(described: DescribedTable, arrays: Sequence[Any]) -> None:
     """An error that the exact way words, once it has found the row."""
-    for column, array in zip(table.columns, arrays, strict=True):
-        if column.attnum in needed and array.null_count:
+    for column, array in zip(described.table.columns, arrays, strict=True):
+        if column.attnum in described.needed and array.null_count:
             raise PgError("23502", f'null value in column "{column.name}" violates not-null constraint')
 
 

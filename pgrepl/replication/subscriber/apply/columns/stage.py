@@ -32,18 +32,20 @@ from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.columns.convert import row_errors
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.key_columns import TableKeys
+from pgrepl.replication.subscriber.apply.columns.key_columns import described_leaves
+from pgrepl.replication.subscriber.apply.columns.large import LargeApply, OtherValues, player
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
-from pgrepl.replication.subscriber.apply.columns.parts import Parts, in_parts
-from pgrepl.replication.subscriber.apply.columns.table import TableApply
+from pgrepl.replication.subscriber.apply.columns.parts import as_they_are, by_key, values_of
+from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
-from pgrepl.replication.wire.batch import RelationChanges, WireBatch
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFolder
+from pgrepl.replication.wire.message_files import MessageFolder, most_held
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -54,14 +56,19 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 2  # tables written together
 _ATTEMPTS = 3
+_MOVES = 1_000_000  # keys that may change in parts that are Spark's tasks: each of them is told of all
 _WORK = "apply"  # as pgrepl_stat_engine calls it
 
 
 class StagedBatch:
     """Files for all tables of a batch; nothing refers to them before `write`."""
 
-    def __init__(self, session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> None:
+    def __init__(
+        self, session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
+    ) -> None:
+        """`check` raises what ends the work."""
         self.batch = batch
+        self._check = check
         self._writes: dict[int, Write] = {}  # by table that holds rows
         self._sources: dict[int, SentRelation] = {}  # the relation that changes a table
         self._session = session
@@ -90,41 +97,91 @@ class StagedBatch:
                     self.passed += messages.until(since).count
                 if self._subscription.subbinary and differing_types(target, messages.relation):
                     raise Declined("values in binary form for columns of other types")
-                parts = in_parts(self._session, target, messages) if isinstance(messages, MessageFiles) else None
-                if parts is None:
+                if not isinstance(messages, MessageFiles) or not self._stage_large(target, messages, since, files):
                     small += self._decided(target, messages.whole(), since)
-                else:
-                    self._stage_parts(target, parts, since, files)
             files.begin(self._jobs(small))
             files.settle()
         for write in self._writes.values():
             write.stage()
 
-    def _stage_parts(self, target: Relation, parts: Parts, since: int, files: FileJobs) -> None:
+    def _stage_large(self, target: Relation, messages: MessageFiles, since: int, files: FileJobs) -> bool:
+        """What is more than memory is to hold goes in parts. False: it is little, or partitions have keys of their
+        own."""
+        session = self._session
+        most = most_held(session, messages.size // max(messages.count, 1))
+        if messages.count <= most:
+            return False
+        found = described_leaves(session, target, messages)
+        if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
+            return False
+        choice = engine.choose_parts(session, messages.count)
+        if target.oid in found and found[target.oid].is_plain:
+            self._stage_parts(target, found[target.oid], messages, since, most, on_spark=choice.on_spark)
+        else:
+            if choice.on_spark:
+                reason = "a partitioned table" if target.kind == "p" else "rows that are not kept as they were sent"
+                session.notice("DEBUG1", f"parts of changes are not tasks of Spark's: {reason}")
+            self._stage_in_turn(target, found, messages, since, most, files)
+        return True
+
+    def _stage_parts(
+        self,
+        target: Relation,
+        described: DescribedTable,
+        messages: MessageFiles,
+        since: int,
+        most: int,
+        *,
+        on_spark: bool,
+    ) -> None:
+        """By kernels, here or as tasks of Spark's."""
+        session = self._session
+        what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
+        play = player(session, what, on_spark=on_spark, check=self._check)
+        with acting_for(session, self._subscription, target):
+            inserts, updates, deletes = (op in messages.operations for op in (INSERT, UPDATE, DELETE))
+            check_rights(session, target, inserts, updates, deletes)
+        self._come_from(target.oid, messages.relation)
+        large = LargeApply(session, self._write(target.oid), described, play, most, _MOVES if on_spark else None)
+        with closing(MessageFolder(session.catalog.data_path)) as folder:
+            spill = folder.path(messages.relation, shared=on_spark)
+            large.stage(messages, since, self._emptied.get(target.oid, ()), spill)
+        self.by_spark |= on_spark
+
+    def _stage_in_turn(
+        self,
+        target: Relation,
+        found: Mapping[int, DescribedTable],
+        messages: MessageFiles,
+        since: int,
+        most: int,
+        files: FileJobs,
+    ) -> None:
         """The files of one part are written while the next one is decided. Of all obstacles the first one counts."""
         session = self._session
         obstacles: list[int] = []
+        play = player(session, target.qualified_name, on_spark=False, check=self._check)
+        first = next(iter(found.values()))
+        dealt = by_key(messages, values_of(first), most, play) if first.keys.attnums else as_they_are(messages)
+        tables = {oid: lake_table(session, oid) for oid, each in found.items() if each.keys.others}
+        others = {oid: OtherValues(session, table, self._snapshot, most, play) for oid, table in tables.items()}
         with closing(MessageFolder(session.catalog.data_path)) as folder:
-            others = {
-                oid: KeptKeys(session, lake_table(session, oid), self._snapshot, parts.most, folder)
-                for oid, keys in parts.keys.items()
-                if keys.others
-            }
-            for part in parts.made:
+            for number, part in enumerate(dealt):
+                spill = f"{folder.path(messages.relation)}.{number}"
+                kept = {oid: KeptKeys(table, f"{spill}.{oid}", number) for oid, table in tables.items()}
                 try:
-                    decided = self._decided(target, part, since, parts.keys, others)
-                except NotClean as found:
-                    obstacles.append(found.message)
+                    decided = self._decided(target, messages.sliced(part.slices), since, found, kept)
+                except NotClean as obstacle:
+                    obstacles.append(obstacle.message)
+                for oid, own in kept.items():
+                    others[oid].take(own.files)
                 if not obstacles:
                     jobs = self._jobs(decided)
                     files.settle()
                     crash_point("columns.part")
                     files.begin(jobs)
-            for kept in others.values():
-                try:
-                    kept.check()
-                except NotClean as found:
-                    obstacles.append(found.message)
+            for values in others.values():
+                obstacles += values.check()
         if obstacles:
             raise NotClean(min(obstacles))
 
@@ -133,16 +190,15 @@ class StagedBatch:
         target: Relation,
         changes: RelationChanges,
         since: int,
-        keys: Mapping[int, TableKeys] | None = None,
-        others: Mapping[int, KeptKeys] | None = None,
+        described: Mapping[int, DescribedTable] | None = None,
+        kept: Mapping[int, KeptKeys] | None = None,
     ) -> list[TableApply]:
-        """`keys` and `others` by table, where the changes are a part of all."""
+        """`described` and `kept` by table, where the changes are a part of all."""
         session = self._session
         routed = target.kind == "p"
         found = []
         for leaf, part in by_leaf(session, target, changes, since) if routed else [(target, changes)]:
-            if self._sources.setdefault(leaf.oid, changes.relation) is not changes.relation:
-                raise Declined("several relations for one table")
+            self._come_from(leaf.oid, changes.relation)
             with acting_for(session, self._subscription, target):
                 emptied = self._emptied.get(leaf.oid, [])
                 table = TableApply(
@@ -153,12 +209,16 @@ class StagedBatch:
                     emptied,
                     self._write(leaf.oid),
                     routed=routed,
-                    keys=None if keys is None else keys[leaf.oid],
-                    kept=None if others is None else others.get(leaf.oid),
+                    keys=None if described is None else described[leaf.oid].keys,
+                    kept=None if kept is None else kept.get(leaf.oid),
                 )
                 table.decide()
             found.append(table)
         return found
+
+    def _come_from(self, oid: int, relation: SentRelation) -> None:
+        if self._sources.setdefault(oid, relation) is not relation:
+            raise Declined("several relations for one table")
 
     def _write(self, oid: int) -> Write:
         found = self._writes.get(oid)
@@ -287,10 +347,12 @@ class FileJobs:
         return failures
 
 
-def stage_batch(session: Session, subscription: tables.pg_subscription, batch: WireBatch) -> StagedBatch:
+def stage_batch(
+    session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
+) -> StagedBatch:
     """The batch, or as many of its first transactions as are clean, as files. Declined: it is for the exact way."""
     while batch.transactions:
-        staged = StagedBatch(session, subscription, batch)
+        staged = StagedBatch(session, subscription, batch, check)
         try:
             staged.stage()
             return staged
@@ -313,12 +375,17 @@ def stage_batch(session: Session, subscription: tables.pg_subscription, batch: W
 
 
 def commit_batch(
-    session: Session, subscription: tables.pg_subscription, batch: WireBatch, lock: Callable[[], None]
+    session: Session,
+    subscription: tables.pg_subscription,
+    batch: WireBatch,
+    lock: Callable[[], None],
+    check: Callable[[], None],
 ) -> StagedBatch | None:
-    """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held."""
+    """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held. `check` raises what
+    ends the work."""
     for _ in range(_ATTEMPTS):
         try:
-            staged = stage_batch(session, subscription, batch)
+            staged = stage_batch(session, subscription, batch, check)
         except Declined as reason:
             engine.declined(session, _WORK, reason, "changes are not applied by columns")
             return None

@@ -5,22 +5,23 @@ files.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.engine import Declined
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.lake.table import LakeTable
+from pgrepl.lake.table_rows import rows_within
 from pgrepl.lake.write import Write
-from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion
-from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
-from pgrepl.replication.subscriber.apply.columns.key_columns import TableKeys, key_values, table_keys
-from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
-from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_other_keys
-from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES, SentColumns, check_needed, parts_of
-from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
+from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, TableKeys
+from pgrepl.replication.subscriber.apply.columns.fold import Folded
+from pgrepl.replication.subscriber.apply.columns.key_columns import described, table_keys
+from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
+from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
+from pgrepl.replication.subscriber.apply.columns.sent import SentColumns, sent_columns
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.wire.batch import AT, DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.rows.checks_table import table_rules
@@ -29,7 +30,6 @@ from pgrepl.rows.unique import unique_indexes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
@@ -60,196 +60,71 @@ class TableApply:
         `routed`: its rows belong into this partition. `keys` are given where the changes are a part of all; `kept` then
         takes what new rows have in other unique indexes."""
         self.relation = table
+        self.table: LakeTable = write.table
+        self.write = write
+        assert write.snapshot is not None, "rows are looked for before the write lock is held"
+        self._snapshot: int = write.snapshot
         self._session = session
         self._changes = changes
         self._since = since
         self._truncates = sorted(truncates)
         self._routed = routed
         self._keys, self._kept = keys, kept
-        self.table: LakeTable = write.table
-        self.write = write
-        assert write.snapshot is not None, "rows are looked for before the write lock is held"
-        self._snapshot: int = write.snapshot
         self._conversion = Conversion(session, table, changes.relation)
-        self._folded: Folded | None = None
-        self._others: Sequence[tuple[int, ...]] = ()  # keys of unique indexes that rows are not found by
-
-    # --- deciding -----------------------------------------------------------------------------------------------------
 
     def decide(self) -> None:
-        """Fold the messages; NotClean with the sequence number of the first that cannot be carried out."""
-        import numpy as np
-
-        changes = self._changes
+        """NotClean with the sequence number of the first message that cannot be carried out."""
+        changes, keys = self._changes, self._keys
         chosen = changes.seq >= self._since
-        inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
-        self._check_rights(inserts.any(), updates.any(), deletes.any())
-        keys = self._keys
+        inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
+        check_rights(self._session, self.relation, inserts, updates, deletes)
         if keys is None:
-            needed = bool(updates.any() or deletes.any())
+            needed = updates or deletes
             keys = table_keys(self._session, self.relation, self._conversion, changes.unchanged, needed=needed)
-        attnums, self._others = keys.attnums, keys.others
-        if not attnums:
-            nothing = np.empty(0, np.int64)
-            kept = np.flatnonzero(inserts & (self._rounds() == len(self._truncates)))
-            rest = np.flatnonzero(inserts & (self._rounds() != len(self._truncates)))
-            self._folded = Folded(kept, nothing, nothing, nothing, rest)
-            self._places: Places | None = None
-            return
-        try:
-            self._fold(attnums, inserts | updates, (updates | deletes) & changes.has_old, updates)
-        except NotClean as found:
-            raise NotClean(int(changes.seq[found.message])) from None
-
-    def _rounds(self) -> Numbers:
-        import numpy as np
-
-        found: Numbers = np.searchsorted(np.array(self._truncates, np.int64), self._changes.seq)
-        return found
-
-    def _fold(self, attnums: Sequence[int], new: Numbers, old: Numbers, updates: Numbers) -> None:
-        import numpy as np
-
-        changes = self._changes
-        at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
-        sides = [self._keys_of(attnums, at, old=old) for at, old in ((at_new, False), (at_old, True))]
-        columns = [list(parts) for parts in zip(*sides, strict=True)]
-        if self._is_plain:
-            changes.prepare(self._sent_places, MOST_BYTES)
-        for parts, at in ((0, at_new), (1, at_old)):
-            missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns
-                       if column[parts].null_count]  # fmt: skip
-            if missing:
-                raise NotClean(int(min(each.min() for each in missing)))
-        keys = Keys(self.table, attnums, columns)
-        code_new, code_old = (np.empty(changes.count, np.int64) for _ in range(2))
-        code_new[at_new], code_old[at_old] = keys.codes
-        moves = updates & old
-        moves &= code_new != code_old
-        stays = (new & ~moves) | (old & ~new)
-        step = np.full(changes.count, fold.UPDATE, np.int8)
-        step[changes.op == INSERT], step[changes.op == DELETE] = fold.INSERT, fold.DELETE
-        message, code = np.flatnonzero(stays), np.where(new, code_new, code_old)
-        if len(message) != changes.count:
-            step, code = step[message], code[message]
-        if moves.any():
-            moving = np.flatnonzero(moves)
-            message = np.concatenate([message, moving, moving])
-            order = np.argsort(message, kind="stable")
-            ends = [np.full(len(moving), each, np.int8) for each in (fold.LEAVE, fold.ENTER)]
-            step = np.concatenate([step, *ends])[order]
-            code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
-            message = message[order]
-        order, first = keys.in_order(code)
-        places = self._places = keys.find(self._session, self._snapshot, again=self._keys is None)
-        row = places.number
-        if self._others:
-            if self._truncates:
-                raise Declined("several unique indexes of a table that is emptied")
-            if moves.any():
-                raise NotClean(int(np.flatnonzero(moves)[0]))
-            number = np.empty(changes.count, np.int64)
-            number[message[order]] = np.cumsum(first) - 1
-            self._check_others(at_new, number[at_new])
-        rounds = None
-        if not self._truncates:
-            self._folded = fold.fold_sorted(message, step, order, first, row)
-        else:
-            number = np.empty(len(order), np.int64)
-            number[order] = np.cumsum(first) - 1
-            rounds = self._rounds()[message]
-            folded = fold.fold(message, number, step, places.exists, rounds, len(self._truncates) + 1)
-            self._folded = fold.named_by(folded, row)
-        if changes.unchanged:
-            steps = steps_of(message, step, order, first, row, rounds)
-            self._changes = with_kept(
-                self._session, self.table, self._snapshot, changes, self._conversion, steps, places, self._folded
-            )
-
-    def _check_others(self, messages: Numbers, key: Numbers) -> None:
-        import numpy as np
-
-        assert self._places is not None
-        row = self._places.number[key]
-        row_id = np.full(len(row), NOT_THERE, np.int64)
-        row_id[row != NOT_THERE] = self._places.row_id[row[row != NOT_THERE]]
-        for attnums in self._others:
-            columns = self._keys_of(attnums, messages, old=False)
-            if self._kept is None:
-                check_other_keys(self._session, self.table, self._snapshot, attnums, columns, messages, key, row_id)
-            else:
-                self._kept.keep(attnums, columns, self._changes.seq[messages], key, row_id)
-
-    def _keys_of(self, attnums: Sequence[int], at: Numbers, *, old: bool) -> list[pa.Array]:
-        return key_values(self._conversion, self._changes, attnums, at, old=old)
-
-    def _check_rights(self, inserts: bool, updates: bool, deletes: bool) -> None:
-        for privilege, wanted in (("INSERT", inserts), ("UPDATE", updates), ("DELETE", deletes)):
-            if wanted:
-                check_target_privilege(self._session, self.relation, privilege)
-                if privilege != "INSERT":
-                    check_target_privilege(self._session, self.relation, "SELECT")
-                    check_replica_identity(self._session, self.relation, privilege)
+        self.described = described(self._session, self.relation, self._conversion, keys, routed=self._routed)
+        self._decided = decide(
+            self.described,
+            changes,
+            rows_within(self._session, self.table, self._snapshot),
+            since=self._since,
+            truncates=self._truncates,
+            kept=self._kept,
+            again=self._keys is None,
+        )
+        for attnums, count in self._decided.looked_up.items():
+            count_index_scans(self._session, self.table.oid, attnums, count)
+        self._changes = self._decided.changes
 
     # --- carrying out -------------------------------------------------------------------------------------------------
 
     @property
     def folded(self) -> Folded:
-        assert self._folded is not None
-        return self._folded
+        return self._decided.folded
+
+    @property
+    def _places(self) -> Places | None:
+        return self._decided.places
 
     def leave(self) -> None:
         """Old rows go."""
-        import numpy as np
-
         if self._truncates:
             self.write.truncate()
             return
-        if self._places is None:
-            return
-        places = self._places
-        gone = np.zeros(len(places.position), np.bool_)
-        gone[self.folded.deleted] = True
-        gone[self.folded.replaced] = True
-        for file, start, end in places.files:
-            here = gone[start:end]
-            if file == NOT_THERE:
-                self.write.delete_inlined(places.row_id[start:end][here].tolist())
-            elif here.any():
-                self.write.delete_positions(file, np.sort(places.position[start:end][here]))
+        files, inlined = leaving(self._decided)
+        for file_id, positions in files:
+            self.write.delete_positions(file_id, positions)
+        self.write.delete_inlined(inlined)
 
     def columns(self) -> list[SentColumns] | None:
         """The same without Spark, if rows are kept as they were sent and no rule looks at them. None: they are not."""
-        if not self._is_plain:
+        if not self.described.is_plain:
             return None
-        changes, places, folded = self._changes, self._sent_places, self.folded
+        changes, places = self._changes, self.described.sent_places
         if self._places is None:
             changes.prepare(places, MOST_BYTES)
         if not changes.fits(places, MOST_BYTES):
             return None
-        needed = frozenset([a.num for a in table_rules(self._session, self.relation).not_null])
-        if needed and len(folded.passing):
-            check_needed(self.table, changes.pick(places, folded.passing), needed)
-        found = [SentColumns(self.table, changes, places, needed, part, None) for part in parts_of(folded.inserted)]
-        if len(folded.updated):
-            assert self._places is not None
-            row_ids = self._places.row_id[folded.replaced]
-            for part, ids in zip(parts_of(folded.updated), parts_of(row_ids), strict=True):
-                found.append(SentColumns(self.table, changes, places, needed, part, ids))
-        return found
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        """Are rows kept as they were sent, and does no rule look at them?"""
-        rules = table_rules(self._session, self.relation)
-        bound = rules.bound and not self._routed
-        plain = not (self._conversion.unsent or rules.checks or rules.generated or bound)
-        return plain and all(self._conversion.same_type(a.num) for a in self.relation.columns)
-
-    @property
-    def _sent_places(self) -> list[int]:
-        """In the order of the table's columns."""
-        return [self._conversion.places[column.attnum - 1] for column in self.table.columns]
+        return sent_columns(self.described, self._decided)
 
     def frames(self) -> list[tuple[DataFrame, str | None]]:
         """What is to be written: new rows, and new versions with their row ids."""
@@ -328,3 +203,13 @@ def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
     joined = rows.join(F.broadcast(known), F.shiftright(F.col(AT), _CHUNK) == F.col("__chunk"))
     number = F.expr(f"__numbers[CAST({AT} & {size - 1} AS INT)]").alias(ROW)
     return joined.select(*[F.col(name) for name in rows.columns], number)
+
+
+def check_rights(session: Session, table: Relation, inserts: bool, updates: bool, deletes: bool) -> None:
+    """Of who applies changes of these kinds."""
+    for privilege, wanted in (("INSERT", inserts), ("UPDATE", updates), ("DELETE", deletes)):
+        if wanted:
+            check_target_privilege(session, table, privilege)
+            if privilege != "INSERT":
+                check_target_privilege(session, table, "SELECT")
+                check_replica_identity(session, table, privilege)

@@ -7,18 +7,16 @@ there is none, the value is the one that the row has had in the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Declined
 from pgrepl.frozen import frozen
-from pgrepl.lake import footers, inlined
+from pgrepl.lake import footers
 from pgrepl.lake.file_scan import constant, locate
-from pgrepl.lake.files import data_files
-from pgrepl.replication.subscriber.apply.columns.convert import Conversion
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
-from pgrepl.replication.subscriber.apply.columns.sent import MOST_BYTES
 from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
 from pgrepl.types.lake_arrays import plain_array
 
@@ -26,8 +24,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.footers import FileColumn
+    from pgrepl.lake.table import LakeColumn
+    from pgrepl.lake.table_rows import RowsWithin, TableRows
 
     Numbers = npt.NDArray[Any]
 
@@ -66,11 +66,9 @@ def steps_of(
 
 
 def with_kept(
-    session: Session,
-    table: LakeTable,
-    snapshot: int,
+    described: DescribedTable,
+    within: RowsWithin,
     changes: RelationChanges,
-    conversion: Conversion,
     steps: Steps,
     places: Places,
     folded: Folded,
@@ -85,14 +83,15 @@ def with_kept(
     wanted: dict[int, Numbers] = {}
     for place, flags in changes.unchanged.items():
         sources[place], wanted[place] = _sources(changes.count, steps, flags, done)
-    own = {place: conversion.places.index(place) + 1 for place in sources}
+    own = {place: described.places.index(place) + 1 for place in sources}
     asked = [place for place in sources if len(wanted[place])]
-    if not all(conversion.same_type(own[place]) for place in asked):
+    if not all(own[place] in described.same for place in asked):
         raise Declined("values that were not sent of another type than the column's")
     rows = np.concatenate([wanted[place] for place in asked] or [np.empty(0, np.int64)])
     rows = np.sort(rows)
     rows = rows[np.append(True, rows[1:] != rows[:-1])] if len(rows) else rows
-    stored = _stored(session, table, [table.column(own[place]) for place in asked], snapshot, places, rows)
+    columns = [described.table.column(own[place]) for place in asked]
+    stored = _stored(within(columns, ()) if len(rows) else None, columns, places, rows)
     values = dict(zip(asked, stored, strict=True))
     kept = {}
     for place, source in sources.items():
@@ -152,16 +151,14 @@ def _kept(
     return Kept(source, stored, size)
 
 
-def _stored(
-    session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, places: Places, rows: Numbers
-) -> list[pa.Array]:
-    """SentColumns of rows of the table, by their ascending numbers."""
+def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
+    """Columns of rows of the table, by their ascending numbers."""
     import numpy as np
     import pyarrow as pa
 
-    if not len(rows):
+    if found is None:
         return [plain_array(column.form.to_array([])) for column in columns]
-    files = {file.data_file_id: file for file in data_files(session, table, snapshot)}
+    files = {file.data_file_id: file for file in found.files}
     pieces: list[list[pa.Array]] = [[] for _ in columns]
     numbers: list[Numbers] = []
     size = 0
@@ -171,12 +168,12 @@ def _stored(
             continue
         if file_id == NOT_THERE:
             numbers.append(chosen)
-            found = iter([_inlined(session, table, columns, snapshot, places.row_id[chosen])])
+            portions = iter([found.inlined_arrays(columns, places.row_id[chosen].tolist())])
         else:
             chosen = chosen[np.argsort(places.position[chosen])]
             numbers.append(chosen)
-            found = _of_file(files[file_id], columns, places.position[chosen])
-        for arrays in found:
+            portions = _of_file(files[file_id], columns, places.position[chosen])
+        for arrays in portions:
             for n, array in enumerate(arrays):
                 pieces[n].append(array)
                 size += array.nbytes
@@ -186,17 +183,7 @@ def _stored(
     return [pa.concat_arrays(arrays).take(order) for arrays in pieces]
 
 
-def _inlined(
-    session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, row_ids: Numbers
-) -> list[pa.Array]:
-    rows: Mapping[int, tuple[Any, ...]] = {
-        row.row_id: row.values for row in inlined.rows(session, table, columns, snapshot)
-    }
-    found = [rows[row_id] for row_id in row_ids.tolist()]
-    return [plain_array(column.form.to_array([row[n] for row in found])) for n, column in enumerate(columns)]
-
-
-def _of_file(file: Any, columns: Sequence[LakeColumn], positions: Numbers) -> Any:
+def _of_file(file: DataFile, columns: Sequence[LakeColumn], positions: Numbers) -> Iterator[list[pa.Array]]:
     """Values at ascending positions, in portions: a file may have much more of them than are wanted."""
     import numpy as np
     import pyarrow as pa
@@ -226,8 +213,8 @@ def _of_file(file: Any, columns: Sequence[LakeColumn], positions: Numbers) -> An
 def _made(
     columns: Sequence[LakeColumn],
     kinds: Sequence[Any],
-    file: Any,
-    there: Mapping[int, Any],
+    file: DataFile,
+    there: Mapping[int, FileColumn],
     read: list[Any],
     count: int,
 ) -> list[pa.Array]:

@@ -1,0 +1,189 @@
+"""The kernels of a large batch: what one part of its messages comes to, whether values of other unique indexes meet,
+and the delete files. They ask no session; what they give back describes files.
+
+    apply_part      messages of some keys: data files, and files of the positions that go
+    check_values    new rows with some values of a unique index
+    merge_deletes   the positions that go from some data files: their delete files
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pgrepl.engine import Declined
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.lake.data_file import DataFile, NewFile
+from pgrepl.lake.staged_deletes import StagedDeletes, stage_deletes
+from pgrepl.lake.storage import uuid7
+from pgrepl.lake.table import LakeTable
+from pgrepl.lake.table_rows import TableRows, are_within
+from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
+from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
+from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
+from pgrepl.replication.subscriber.apply.columns.sent import sent_columns
+from pgrepl.replication.wire.file_changes import of_slices
+from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
+from pgrepl.replication.wire.messages import SentRelation
+
+if TYPE_CHECKING:
+    from pgrepl.lake.kernels.part import PartWatch
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+@frozen
+class Unfinished:
+    """Why work could not be done: the sequence number of a message that is not clean; what the kernel cannot do; or
+    what is wrong about some row, which the exact way words."""
+
+    obstacle: int | None = None
+    declined: str = ""
+    wrong: tuple[str, str] = ("", "")  # SQLSTATE and message
+
+
+def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatch) -> Answer | Unfinished:
+    """What another attempt would meet, too, is an answer."""
+    try:
+        watch.check()
+        return work(task, watch)
+    except NotClean as found:
+        return Unfinished(obstacle=found.message)
+    except Declined as reason:
+        return Unfinished(declined=str(reason))
+    except PgError as error:
+        if error.sqlstate[:2] not in ("22", "23"):
+            raise
+        return Unfinished(wrong=(error.sqlstate, error.message))
+
+
+@frozen
+class PartToApply:
+    """`number` of the part; `rows`: those of the table that may have its keys; `folder`: the job's, in the table's;
+    `spill`: with which the names of other files begin. Messages before `since` do not concern the table."""
+
+    described: DescribedTable
+    sent: SentRelation
+    part: DealtPart
+    number: int
+    since: int
+    truncates: tuple[int, ...]
+    rows: TableRows
+    folder: str
+    spill: str
+
+
+@frozen
+class LeftPositions:
+    """A file with the positions of a data file's rows that go."""
+
+    data_file_id: int
+    path: str
+    count: int
+
+
+@frozen
+class AppliedPart:
+    files: tuple[NewFile, ...]
+    deletes: tuple[LeftPositions, ...]
+    inlined: tuple[int, ...]  # ids of rows of the catalog that go
+    kept: Mapping[tuple[int, ...], tuple[MessageFile, ...]]  # what other unique indexes are asked about
+    looked_up: Mapping[tuple[int, ...], int]  # how many keys, by their columns
+
+
+def apply_part(task: PartToApply, watch: PartWatch) -> AppliedPart | Unfinished:
+    return _told(_apply, task, watch)
+
+
+def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
+    described = task.described
+    changes = of_slices(task.sent, task.part.slices)
+    spill = f"{task.spill}.{uuid7()}"
+    kept = KeptKeys(described.table, spill, task.number)
+    decided = decide(
+        described,
+        changes,
+        are_within(task.rows),
+        since=task.since,
+        truncates=task.truncates,
+        kept=kept,
+        again=False,
+    )
+    if not decided.changes.fits(described.sent_places, MOST_BYTES):
+        raise Declined("many large values in one part")
+    files = []
+    for rows in sent_columns(described, decided):
+        watch.check()
+        for file in rows.write(task.folder):
+            watch.came(file.record_count, file.file_size_bytes)
+            files.append(file)
+    deletes, inlined = leaving(decided)
+    left = []
+    for number, (file_id, positions) in enumerate(deletes if not task.truncates else ()):
+        path = f"{spill}.{number}.positions"
+        write_numbers(path, positions)
+        left.append(LeftPositions(file_id, path, len(positions)))
+    gone = () if task.truncates else tuple(inlined)
+    return AppliedPart(tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up))
+
+
+@frozen
+class ValuesToCheck:
+    table: LakeTable
+    attnums: tuple[int, ...]
+    sent: SentRelation
+    part: DealtPart
+    rows: TableRows
+
+
+def check_values(task: ValuesToCheck, watch: PartWatch) -> int | Unfinished:
+    """How many values were looked for."""
+    return _told(_check, task, watch)
+
+
+def _check(task: ValuesToCheck, watch: PartWatch) -> int:
+    return check_kept(task.table, task.attnums, of_slices(task.sent, task.part.slices), are_within(task.rows))
+
+
+@frozen
+class FileDeletes:
+    """Of one data file. `own`: its inlined deletes, position and snapshot."""
+
+    file: DataFile
+    own: tuple[tuple[int, int], ...]
+    left: tuple[LeftPositions, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.left)
+
+
+@frozen
+class DeletesToMerge:
+    """`at`: the snapshot that is read; `likely`: the one at which the rows will be deleted."""
+
+    table: LakeTable
+    files: tuple[FileDeletes, ...]
+    at: int
+    likely: int
+    folder: str
+
+
+def merge_deletes(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes] | Unfinished:
+    return _told(_merge, task, watch)
+
+
+def _merge(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]:
+    import numpy as np
+
+    found = []
+    for each in task.files:
+        watch.check()
+        listed: list[Any] = [read_numbers(left.path, np.int64) for left in each.left]
+        positions = listed[0] if len(listed) == 1 else np.sort(np.concatenate(listed))
+        found.append(stage_deletes(task.table, each.file, each.own, positions, task.at, task.likely, task.folder))
+    return found

@@ -1,0 +1,177 @@
+"""What messages come to: which of them leave what, and where the old rows stand. No session is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.engine import Declined
+from pgrepl.frozen import frozen
+from pgrepl.replication.subscriber.apply.columns import fold
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
+from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
+from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
+from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_other_keys
+from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pgrepl.lake.table_rows import RowsWithin
+
+    Numbers = npt.NDArray[Any]
+
+
+@frozen
+class Decided:
+    """`changes` have all values of the messages that leave something. `places` None: no rows were looked for."""
+
+    changes: RelationChanges
+    folded: Folded
+    places: Places | None
+    looked_up: Mapping[tuple[int, ...], int]  # how many keys, by their columns
+
+
+def decide(
+    described: DescribedTable,
+    changes: RelationChanges,
+    within: RowsWithin,
+    *,
+    since: int,
+    truncates: Sequence[int],
+    kept: KeptKeys | None = None,
+    again: bool = True,
+) -> Decided:
+    """Messages with sequence numbers below `since` do not concern the table; `truncates` are those of its truncations,
+    ascending. `kept` takes what new rows have in other unique indexes, where these are a part of all messages. NotClean
+    with the sequence number of the first message that cannot be carried out."""
+    import numpy as np
+
+    chosen = changes.seq >= since
+    inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
+    rounds = np.searchsorted(np.array(truncates, np.int64), changes.seq) if len(truncates) else None
+    if not described.keys.attnums:
+        nothing = np.empty(0, np.int64)
+        last = np.ones(len(inserts), np.bool_) if rounds is None else rounds == len(truncates)
+        kept_rows, rest = np.flatnonzero(inserts & last), np.flatnonzero(inserts & ~last)
+        return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest), None, {})
+    deciding = _Deciding(described, changes, within, kept, again)
+    try:
+        return deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
+    except NotClean as found:
+        raise NotClean(int(changes.seq[found.message])) from None
+
+
+class _Deciding:
+    def __init__(
+        self,
+        described: DescribedTable,
+        changes: RelationChanges,
+        within: RowsWithin,
+        kept: KeptKeys | None,
+        again: bool,
+    ) -> None:
+        self.described = described
+        self.changes = changes
+        self.within = within
+        self.kept = kept
+        self.again = again
+
+    def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
+        import numpy as np
+
+        changes, described = self.changes, self.described
+        attnums = described.keys.attnums
+        at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
+        sides = [described.key_values(changes, attnums, at, old=old) for at, old in ((at_new, False), (at_old, True))]
+        columns = [list(parts) for parts in zip(*sides, strict=True)]
+        if described.is_plain:
+            changes.prepare(described.sent_places, MOST_BYTES)
+        for parts, at in ((0, at_new), (1, at_old)):
+            missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns
+                       if column[parts].null_count]  # fmt: skip
+            if missing:
+                raise NotClean(int(min(each.min() for each in missing)))
+        keys = Keys(described.table, attnums, columns)
+        code_new, code_old = (np.empty(changes.count, np.int64) for _ in range(2))
+        code_new[at_new], code_old[at_old] = keys.codes
+        moves = updates & old
+        moves &= code_new != code_old
+        stays = (new & ~moves) | (old & ~new)
+        step = np.full(changes.count, fold.UPDATE, np.int8)
+        step[changes.op == INSERT], step[changes.op == DELETE] = fold.INSERT, fold.DELETE
+        message, code = np.flatnonzero(stays), np.where(new, code_new, code_old)
+        if len(message) != changes.count:
+            step, code = step[message], code[message]
+        if moves.any():
+            moving = np.flatnonzero(moves)
+            message = np.concatenate([message, moving, moving])
+            order = np.argsort(message, kind="stable")
+            ends = [np.full(len(moving), each, np.int8) for each in (fold.LEAVE, fold.ENTER)]
+            step = np.concatenate([step, *ends])[order]
+            code = np.concatenate([code, code_old[moving], code_new[moving]])[order]
+            message = message[order]
+        order, first = keys.in_order(code)
+        places = keys.find(self.within, again=self.again)
+        looked_up = {attnums: len(keys.distinct)}
+        row = places.number
+        if described.keys.others:
+            if truncates:
+                raise Declined("several unique indexes of a table that is emptied")
+            if moves.any():
+                raise NotClean(int(np.flatnonzero(moves)[0]))
+            number = np.empty(changes.count, np.int64)
+            number[message[order]] = np.cumsum(first) - 1
+            looked_up |= self._check_others(places, at_new, number[at_new])
+        if not truncates:
+            rounds = None
+            folded = fold.fold_sorted(message, step, order, first, row)
+        else:
+            assert rounds is not None
+            number = np.empty(len(order), np.int64)
+            number[order] = np.cumsum(first) - 1
+            rounds = rounds[message]
+            folded = fold.named_by(fold.fold(message, number, step, places.exists, rounds, truncates + 1), row)
+        if changes.unchanged:
+            steps = steps_of(message, step, order, first, row, rounds)
+            changes = with_kept(described, self.within, changes, steps, places, folded)
+        return Decided(changes, folded, places, looked_up)
+
+    def _check_others(self, places: Places, messages: Numbers, key: Numbers) -> dict[tuple[int, ...], int]:
+        import numpy as np
+
+        row = places.number[key]
+        row_id = np.full(len(row), NOT_THERE, np.int64)
+        row_id[row != NOT_THERE] = places.row_id[row[row != NOT_THERE]]
+        looked_up = {}
+        for attnums in self.described.keys.others:
+            columns = self.described.key_values(self.changes, attnums, messages, old=False)
+            if self.kept is None:
+                looked_up[attnums] = check_other_keys(
+                    self.described.table, self.within, attnums, columns, messages, key, row_id
+                )
+            else:
+                self.kept.keep(attnums, columns, self.changes.seq[messages], key, row_id)
+        return looked_up
+
+
+def leaving(decided: Decided) -> tuple[list[tuple[int, Numbers]], list[int]]:
+    """The rows that go or are replaced: positions by data file, ascending; and row ids of those in the catalog."""
+    import numpy as np
+
+    files: list[tuple[int, Numbers]] = []
+    inlined: list[int] = []
+    places = decided.places
+    if places is None:
+        return files, inlined
+    gone = np.zeros(len(places.position), np.bool_)
+    gone[decided.folded.deleted] = True
+    gone[decided.folded.replaced] = True
+    for file, start, end in places.files:
+        here = gone[start:end]
+        if file == NOT_THERE:
+            inlined += places.row_id[start:end][here].tolist()
+        elif here.any():
+            files.append((file, np.sort(places.position[start:end][here])))
+    return files, inlined
