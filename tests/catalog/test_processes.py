@@ -15,6 +15,7 @@ from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
+from tests.harness.programs import PATIENCE
 
 # each transaction makes a role and a schema of that name; the name is told when it has committed
 WORKER = """
@@ -60,7 +61,7 @@ def state(path: Path) -> tuple[set[str], set[str], list[int], list[int]]:
 def test_writers_take_turns_and_none_fails(path: Path) -> None:
     workers = [start(path, f"w{n}", 25) for n in range(4)]
     for worker in workers:
-        output, errors = worker.communicate(timeout=60)
+        output, errors = worker.communicate(timeout=PATIENCE)
         assert (worker.returncode, errors) == (0, "")
         assert len(output.split()) == 25
     roles, schemas, oids, snapshots = state(path)
@@ -80,7 +81,7 @@ def test_killed_writers_leave_whole_transactions_only(path: Path) -> None:
         for worker in workers:
             worker.send_signal(signal.SIGKILL)
         for worker, line in zip(workers, first, strict=True):
-            output, errors = worker.communicate(timeout=60)
+            output, errors = worker.communicate(timeout=PATIENCE)
             assert errors == ""
             whole = (line + output).rpartition("\n")[0]
             told |= set(whole.split())

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.harness.programs import PATIENCE
+
 _WORKER = r"""
 import glob, importlib, json, os, sys
 import duckdb
@@ -82,7 +84,7 @@ class Duck:
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            self._process.wait(10)
+            self._process.wait(PATIENCE)
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,6 +21,7 @@ from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
 from pgrepl.lake.spark_types import spark_type
+from tests.harness.programs import eventually
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
 
@@ -217,10 +217,13 @@ def test_the_jobs_of_one_worker_are_cancelled_alone(spark: SparkSession) -> None
     for worker in workers.values():
         worker.start()
     for name, others in (("one", ["other"]), ("other", [])):
-        until = time.monotonic() + 30
-        while workers[name].is_alive() and time.monotonic() < until:
+
+        def is_cancelled(name: str = name) -> bool:
             lake_spark.cancel_tagged(name)
             workers[name].join(0.3)
+            return not workers[name].is_alive()
+
+        eventually(is_cancelled)
         assert ended.pop(name) == ("57014", "canceling statement due to user request")
         assert [each for each, worker in workers.items() if worker.is_alive()] == others
     assert spark.range(7).count() == 7

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.programs import PATIENCE, eventually
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
 import os, sys
@@ -20,7 +22,6 @@ from pgrepl.lake.spark_options import read_options
 conf = ("spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
 spark.configure(read_options({}, master="local[1]", conf=conf))
 """
-PATIENCE = 60  # seconds, on a busy machine
 
 
 def play(code: str, folder: Path | None = None) -> subprocess.Popen[str]:
@@ -35,12 +36,8 @@ def play(code: str, folder: Path | None = None) -> subprocess.Popen[str]:
     )
 
 
-def ends(pid: int) -> bool:
-    for _ in range(PATIENCE * 10):
-        if not Path(f"/proc/{pid}").exists():
-            return True
-        time.sleep(0.1)
-    return False
+def wait_for_end(pid: int) -> None:
+    eventually(lambda: not Path(f"/proc/{pid}").exists())
 
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
@@ -57,7 +54,7 @@ def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> Non
     time.sleep(1)
     process.kill()
     process.wait()
-    assert ends(jvm)
+    wait_for_end(jvm)
 
 
 def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None:
@@ -65,7 +62,7 @@ def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None
     jvm = _child(process.pid)
     answer = process.communicate("end\n", timeout=PATIENCE)
     assert (process.returncode, answer) == (0, ("", ""))
-    assert ends(jvm)
+    wait_for_end(jvm)
 
 
 def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
@@ -80,7 +77,7 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
         "spark.stop()\n"
         "from pgrepl import jobs; print(jobs.started())\n"
     )
-    answer, complaint = process.communicate(timeout=4 * PATIENCE)
+    answer, complaint = process.communicate(timeout=PATIENCE)
     assert answer.splitlines() == ["58000 Spark ended unexpectedly while the statement ran", "5", "False"]
     assert complaint == ""
 
@@ -99,7 +96,10 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "    interrupts.note(interrupts.user_request())\n"
         "    cancelled.append(jobs.cancel())\n"
         "signal.signal(signal.SIGINT, handler)\n"
-        "threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "def interrupt():\n"
+        "    while not session.sparkContext.statusTracker().getActiveJobsIds(): time.sleep(0.1)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread(target=interrupt).start()\n"
         "try:\n"
         "    with spark.pg_errors(): session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
         "except PgError as error: print(error.sqlstate, error.message, cancelled)\n"
@@ -110,7 +110,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         tmp_path,  # where Spark 4.0 makes a folder
     )
     try:
-        answer, complaint = process.communicate(timeout=4 * PATIENCE)
+        answer, complaint = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert answer.splitlines() == [
@@ -134,13 +134,16 @@ def test_the_prompt_starts_spark_and_leaves_without_waiting(tmp_path: Path) -> N
     shell.expect(pexpect.EOF)
     shell.close()
     assert shell.before.strip() == b""
-    assert ends(jvm)
+    wait_for_end(jvm)
 
 
 def _child(parent: int) -> int:
-    for _ in range(PATIENCE * 10):
-        children = [p for t in Path(f"/proc/{parent}/task").iterdir() for p in (t / "children").read_text().split()]
-        for child in children:
-            return int(child)
-        time.sleep(0.1)
-    raise AssertionError("no process was started")
+    children: list[str] = []
+
+    def is_there() -> bool:
+        for thread in Path(f"/proc/{parent}/task").iterdir():
+            children.extend((thread / "children").read_text().split())
+        return bool(children)
+
+    eventually(is_there)
+    return int(children[0])

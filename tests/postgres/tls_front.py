@@ -16,6 +16,8 @@ from threading import Thread
 
 import pytest
 
+from tests.harness.programs import PATIENCE
+
 _CANCEL, _TLS, _GSS = 80877102, 80877103, 80877104
 
 
@@ -41,7 +43,7 @@ def tls_front(server_socket: str, certified: tuple[Path, Path]) -> Iterator[int]
         thread.start()
         yield listening.getsockname()[1]
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 def _listen(listening: socket.socket, server_socket: str, context: ssl.SSLContext) -> None:

@@ -20,6 +20,7 @@ from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database
 from tests.harness.pair import Pair
+from tests.harness.programs import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK")
@@ -265,7 +266,7 @@ def test_processes_that_catch_up_beside_each_other_apply_each_change_once(warm: 
         for first in (1000, 2000)
     ]
     for each in started:
-        assert each.wait(120) == 0
+        assert each.wait(PATIENCE) == 0
     assert warm.catch_up() == []
     count = warm.sub("SELECT count(*), count(DISTINCT a) FROM t WHERE a >= 1000")
     assert count == [("50", "50")]

@@ -12,15 +12,15 @@ import pytest
 
 from tests.harness.following import Following, following
 from tests.harness.pair import Pair
-from tests.harness.programs import eventually, started
+from tests.harness.programs import PATIENCE, eventually, started
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
-AT_ONCE = 30.0  # seconds at the very most: who does not answer is waited for for a minute, a lock for five
 HERE = "host=localhost dbname=pub"
 
 
 @pytest.fixture
 def ready(pair: Pair) -> Pair:
+    pair.sub("ALTER SYSTEM SET wal_receiver_timeout = '1h'", "ALTER SYSTEM SET lock_timeout = '1h'")
     pair.both(f"{T}; CREATE TABLE u (a int)")
     pair.pub("CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION q FOR TABLE u")
     return pair
@@ -28,7 +28,7 @@ def ready(pair: Pair) -> Pair:
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """Where somebody listens, and never says a word."""
+    """Where somebody listens, and never says a word. `ready` has the patience to wait for it longer than the test."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listens:
         yield f"host=127.0.0.1 port={listens.getsockname()[1]} dbname=pub"
 
@@ -91,7 +91,7 @@ def test_one_that_waits_for_its_publisher_keeps_no_other_waiting(ready: Pair, no
         eventually(lambda: started in followed.log.messages("LOG"))
         ready.sub(f"CREATE SUBSCRIPTION s CONNECTION '{HERE}' PUBLICATION p")
         ready.pub("INSERT INTO t VALUES (1, 'x')")
-        eventually(lambda: ready.sub("SELECT * FROM t") == [("1", "x")], AT_ONCE)
+        eventually(lambda: ready.sub("SELECT * FROM t") == [("1", "x")])
         assert followed.log.messages("ERROR") == []
     ready.sub("ALTER SUBSCRIPTION a DISABLE")
     ready.sub("ALTER SUBSCRIPTION a SET (slot_name = NONE)")
@@ -100,13 +100,12 @@ def test_one_that_waits_for_its_publisher_keeps_no_other_waiting(ready: Pair, no
 
 def test_another_writers_lock_keeps_nobody_from_stopping(ready: Pair) -> None:
     """What cannot be given back is taken over."""
-    ready.sub("ALTER SYSTEM SET lock_timeout = '5min'")
     ready.subscribe()
     followed = Following(ready)
     followed.start()
     eventually(lambda: ready.sub("SELECT active FROM pg_replication_slots") == [("t",)])
     ready.sub("BEGIN; INSERT INTO u VALUES (1)")
-    followed.end(AT_ONCE)
+    followed.end()
     ready.sub("COMMIT")
     assert ready.sub("SELECT active FROM pg_replication_slots") == [("f",)]
     ready.pub("INSERT INTO t VALUES (1, 'x')")
@@ -132,7 +131,7 @@ def test_all_of_them_stop_at_once(ready: Pair, nobody: str, number: signal.Signa
         ready.pub("UPDATE t SET b = 'applied'")
         eventually(lambda: 'subscription "c", table "w" has started' in log.read_text())
         process.send_signal(number)
-        _, err = process.communicate(timeout=AT_ONCE)
+        _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
     said = log.read_text()
     assert "ERROR" not in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import signal
 import time
@@ -277,11 +279,15 @@ def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio)
 def test_who_is_interrupted_leaves_no_work_behind() -> None:
     """Files that were begun are complete and known, so that they can be removed; no other is begun."""
     begun: list[int] = []
+    numbers = itertools.count()
 
     def job() -> list[Any]:
-        begun.append(len(begun))
+        number = next(numbers)
+        begun.append(number)
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGALRM)
         time.sleep(0.2)
-        return [begun[-1]]
+        return [number]
 
     class Files:
         def __init__(self) -> None:
@@ -295,7 +301,6 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
 
     write: Any = Files()
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         with pytest.raises(KeyboardInterrupt), FileJobs() as jobs:
             jobs.begin([(write, job)] * 20)

@@ -160,21 +160,23 @@ def test_copies_that_end_early_leave_what_else_spark_does_alone(waiting: Pair, s
     """Neither what runs beside them nor what begins soon after is cancelled."""
     waiting.sub("ALTER SUBSCRIPTION s SET (disable_on_error = true); INSERT INTO t2 VALUES (7)")
     failed: list[BaseException] = []
-    enough, first = threading.Event(), threading.Event()
+    enough = threading.Event()
+    counted: list[int] = []
 
     def count() -> None:
         while not enough.is_set() and not failed:
             try:
                 spark.range(0, 20_000_000, 1, 1).selectExpr("sum(id % 7)").collect()
-                first.set()
+                counted.append(7)
             except BaseException as error:
                 failed.append(error)
 
     jobs = threading.Thread(target=count)
     jobs.start()
-    first.wait(PATIENCE)
+    eventually(lambda: counted or failed)
     assert working(waiting, Watching()).error is not None
-    time.sleep(0.3)
+    before = len(counted)
+    eventually(lambda: len(counted) >= before + 2 or failed)
     enough.set()
     jobs.join()
     assert failed == []

@@ -13,7 +13,7 @@ from tests.harness.database import Database, Rows
 from tests.harness.forked import pgrepl
 from tests.harness.nodes import Node
 from tests.harness.pair import Pair
-from tests.harness.programs import PATIENCE
+from tests.harness.programs import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replication_slots"
@@ -218,8 +218,7 @@ def test_it_waits_for_who_has_locked_the_rows(pair: Pair) -> None:
 
     waiting = threading.Thread(target=pair.catch_up)
     waiting.start()
-    waiting.join(0.5)
-    assert waiting.is_alive()
+    eventually(lambda: other("SELECT count(*) FROM pg_locks WHERE NOT granted") == [("1",)])
     other("COMMIT")
     waiting.join(PATIENCE)
     assert prepared(other) == [("pg_gid_N_N",)]

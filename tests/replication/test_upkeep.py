@@ -14,11 +14,10 @@ from pgrepl.lake import fold_deletes
 from pgrepl.lake.verify import Verification
 from pgrepl.statements.autovacuum import Autovacuum
 from tests.harness.pair import Pair
-from tests.harness.programs import environment, eventually, started
+from tests.harness.programs import PATIENCE, environment, eventually, started
 
 ROWS = 500
 KEPT = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ducklake_%'"
-AT_ONCE = 30.0
 COUNTED = "SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 't'"
 
 
@@ -109,7 +108,7 @@ def test_tables_are_vacuumed_beside_the_worker(ready: Pair, tmp_path: Path) -> N
         eventually(vacuumed)
         eventually(lambda: same(ready))
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=AT_ONCE)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     said = log.read_text()
     assert 'automatic vacuum of table "sub.public.t"' in said
@@ -122,7 +121,7 @@ def test_killed_while_it_vacuums(ready: Pair, tmp_path: Path, step: str) -> None
     catalog = str(ready.sub.session.catalog.path)
     killing = environment(PGREPL_KILL_AT=step)
     with started("apply", "--follow", "--catalog", catalog, env=killing) as process:
-        process.communicate(timeout=120)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     changes(ready, 0)
     assert ready.catch_up() == []

@@ -4,6 +4,7 @@ import io
 import threading
 
 from pgrepl.shell.statement_bar import StatementBar
+from tests.harness.programs import PATIENCE
 
 
 class Screen(io.StringIO):
@@ -26,7 +27,7 @@ def test_a_long_statement_shows_how_far_spark_is_and_leaves_no_trace(monkeypatch
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen()
     with StatementBar(screen, tasks=lambda: (3, 8), patience=0):
-        assert screen.drawn.wait(20)
+        assert screen.drawn.wait(PATIENCE)
     assert screen.getvalue().endswith("\x1b[2K")  # the line is erased
     assert threading.active_count() == len([t for t in threading.enumerate() if t.name != "statement bar"])
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from pgrepl.types import builtin, oids
+from tests.harness.programs import PATIENCE
 
 
 def test_every_named_oid_is_the_type_of_that_name() -> None:
@@ -99,7 +100,7 @@ def test_threads_that_ask_first_at_once_all_get_the_whole_answer() -> None:
                 def ask(
                     number: int, table: builtin.BuiltinCatalog[builtin.Proc] = table, start: Barrier = together
                 ) -> int:
-                    start.wait(10)
+                    start.wait(PATIENCE)
                     return len(table.named("lower"))
 
                 assert list(pool.map(ask, range(threads))) == [wanted] * threads

@@ -18,6 +18,7 @@ from pgrepl.statements.run import run
 from pgrepl.writing import modify_spark
 from pgrepl.writing import run as writing_run
 from tests.harness.played import Instance
+from tests.harness.programs import eventually
 from tests.lake.duck import duck
 
 
@@ -98,7 +99,7 @@ def test_a_writer_waits_for_another_and_sees_what_it_did(instance: Instance) -> 
 
     waiting = threading.Thread(target=second)
     waiting.start()
-    waiting.join(0.3)
+    eventually(lambda: values(one, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [("1",)])
     assert done == []
     list(run(one, "COMMIT"))
     waiting.join()
