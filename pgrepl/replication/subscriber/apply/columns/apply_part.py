@@ -119,7 +119,7 @@ def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
     for rows in sent_columns(described, decided):
         watch.check()
         for file in rows.write(task.folder):
-            watch.came(file.record_count, file.file_size_bytes)
+            watch.add(file.record_count, file.file_size_bytes)
             files.append(file)
     deletes, inlined = leaving(decided)
     left = []
