@@ -1,4 +1,5 @@
-"""Tables in the lake: what DuckLake and its readers know of them, their files, what is written and what has changed.
+"""DuckLake tables: their definitions, scans, staged files, commits, changes between snapshots, upkeep, and Spark.
 
-Nothing in this room imports pyspark, pyarrow or numpy until data is touched: a definition is only rows of the catalog.
+Rule of the room: files are staged first, and the catalog refers to them in one transaction. Nothing here imports
+pyspark, pyarrow or numpy until data is read or written: a definition is only rows of the catalog.
 """

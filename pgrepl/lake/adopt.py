@@ -1,8 +1,8 @@
-"""What others have defined in the lake, found by comparing DuckLake's definitions with the system tables.
+"""Definitions of other writers of the lake, found by comparing DuckLake's definitions with the system tables.
 
-DuckDB and others make, alter and drop schemas and tables in the catalog without a word to us. Whoever looks at the
-catalog next finds a schema version that is not the one the system tables agree with, and asks `differences` what they
-lack. Each difference has the snapshot at which it came about; the commands make up for it as of that snapshot.
+DuckDB and others make, alter and drop schemas and tables in the catalog. The next transaction finds that DuckLake's
+schema_version is not the one that the system tables agree with, and `differences` lists what they lack. Each
+difference has its snapshot; statements/adoption.py changes the system tables as of that snapshot.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @frozen
 class ForeignColumn:
-    """A column that somebody else has made or changed."""
+    """A column that another writer has made or changed."""
 
     column_id: int
     name: str
@@ -71,7 +71,7 @@ class TableGone:
 
 @frozen
 class TableMoved:
-    """It has another name, or stands in another schema."""
+    """A table that has another name, or is in another schema."""
 
     snapshot: int
     oid: int
@@ -95,7 +95,7 @@ class ColumnGone:
 
 @frozen
 class ColumnChanged:
-    """Some of its name, type, default and whether it allows NULL."""
+    """A column with another name, type or default, or that has or has not NOT NULL now."""
 
     snapshot: int
     oid: int
@@ -107,12 +107,12 @@ class ColumnChanged:
 
 
 Difference = SchemaMade | TableGone | ColumnGone | TableMoved | TableMade | ColumnChanged | ColumnMade | SchemaGone
-# what happened in one snapshot is made up for in this order, so that names are free when they are needed
+# the order of differences of one snapshot, so that names are free when they are needed
 _ORDER = (SchemaMade, TableGone, ColumnGone, TableMoved, TableMade, ColumnChanged, ColumnMade, SchemaGone)
 
 
 class _Lake:
-    """DuckLake's definitions as they are now, and when those ended that are no more."""
+    """DuckLake's definitions as they are now, and the ends of dropped ones."""
 
     def __init__(self, session: Session) -> None:
         link = session.link
@@ -124,13 +124,13 @@ class _Lake:
         self._session = session
 
     def ended(self, table: str, **key: int) -> int:
-        """When what is not there any more has gone. The newest snapshot, if even that is not remembered."""
+        """The snapshot at which a row ended; the newest snapshot, if the row is not remembered."""
         link = self._session.link
         found = link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
         return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
     def foreign_columns(self, table_id: int) -> list[tuple[int, ForeignColumn]]:
-        """The columns in their order, each with the snapshot its present version began at."""
+        """The columns in their order, each with the snapshot at which its present version began."""
         rows = self.columns[table_id]
         return [(row[8], _foreign(row, rows)) for row in rows if row[7] is None]
 
@@ -148,7 +148,7 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
 
 
 def differences(session: Session, constant: Callable[[Any], Any]) -> list[Difference]:
-    """What the system tables lack, in the order in which it came about."""
+    """The differences of the system tables, in the order of their snapshots."""
     lake = _Lake(session)
     relations = {
         row.table_id: row
@@ -202,7 +202,7 @@ def _tables(session: Session, lake: _Lake, relations: dict[int, tables.pg_class]
 
 
 def _is_stand_in(session: Session, name: str, own: str, schema_id: int, table_id: int) -> bool:
-    """Does the table go by this name because its own is taken?"""
+    """Has the table this name because its own is taken?"""
     return names.is_variant(name, own) and names.lower(own) in taken_names(session, schema_id, own, table_id)
 
 

@@ -1,6 +1,6 @@
-"""Sets of row positions as bitmaps: one bit a row of a file, 64 in a long.
+"""Bitmaps of row positions: one bit for each row of a file, 64 in a long.
 
-Spark tests a bit per row where a join with the positions would cost several scans.
+Spark tests a bit for each row where a join with the positions would cost several scans.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def pack(positions: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:
-    """The bitmap of a file with so many rows in which the bits at these positions are set."""
+    """The bitmap of a file with `rows` rows, with the bits at these positions set."""
     import numpy as np
 
     bits = np.zeros(-(-rows // 64) * 64, np.uint8)
@@ -23,5 +23,5 @@ def pack(positions: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:
 
 
 def test(bitmap: str, position: str) -> str:
-    """Spark SQL: the bit of a position, 0 or 1."""
+    """The Spark SQL for the bit of a position, 0 or 1."""
     return f"getbit({bitmap}[CAST(shiftright({position}, 6) AS INT)], CAST({position} & 63 AS INT))"

@@ -1,7 +1,7 @@
-"""What a condition says of one column: enough to skip files and row groups, never enough to judge a row by.
+"""Bounds of columns that follow from a condition, by which files and row groups are skipped.
 
-Rows that a scan gives for bounds are a superset of those within them: who asks still applies the condition itself.
-A comparison with NULL is never true, so rows with NULL in a bounded column are left out.
+A scan with bounds gives a superset of the matching rows: the caller still applies the condition itself. A comparison
+with NULL is never true, so rows with NULL in a bounded column are left out.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @frozen
 class Bound:
-    """`low` and `high` are Python values of the column's type, None: open; `values`: the column is one of them.
+    """A bound: `low` and `high` are Python values of the column's type, None: open; `values`: the column is one of
+    them.
 
-    Strings are compared by code points: give bounds for text only where the collation orders so (equality always).
+    Strings are compared by code points: bounds for text need a collation that orders so (equality needs none).
     """
 
     attnum: int
@@ -37,14 +38,14 @@ class Bound:
 
     @property
     def counted(self) -> tuple[Any, ...] | None:
-        """The values that the column is asked for, if they are counted."""
+        """The values that the column may have, if they are listed."""
         if self.values is None and self.low is not None and self.low == self.high:
             return (self.low,)
         return self.values
 
 
 class Limit:
-    """A bound on a column, ready to be held against statistics and columns of values."""
+    """A bound on a column, prepared for comparison with statistics and with arrays."""
 
     def __init__(self, column: LakeColumn, bound: Bound) -> None:
         self.column = column
@@ -71,11 +72,11 @@ class Limit:
 
     @property
     def says_something(self) -> bool:
-        """Can it leave out anything but NULLs?"""
+        """Can it exclude values, not only NULLs?"""
         return self.low is not None or self.high is not None or self.values is not None or self.numbers is not None
 
     def misses(self, low: Any, high: Any, *, may_have_nan: bool) -> bool:
-        """Is no value from `low` to `high` within the bound? None: not known."""
+        """Is no value from `low` to `high` within the bound? `low` and `high` None: not known."""
         if low is None or high is None:
             return False
         if self.values is not None:
@@ -93,7 +94,7 @@ class Limit:
         return False
 
     def mask(self, array: Any) -> Any:
-        """Which of a column's values may be within the bound, as a boolean array without NULLs."""
+        """A boolean array without NULLs: which of a column's values may be within the bound."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -106,7 +107,7 @@ class Limit:
                 return pc.and_(found, pc.fill_null(_near(array, self.numbers), False))
             within = self._within(array)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, PgError):
-            return found  # a bound that the column's type cannot hold: the condition itself will tell
+            return found  # a bound that the column's type cannot hold: the condition itself decides
         return found if within is None else pc.and_(found, pc.fill_null(within, False))
 
     def _within(self, array: Any) -> Any:
@@ -143,7 +144,7 @@ _FEW = 4
 
 
 def _equals_one(array: Any, values: Any) -> Any:
-    """Which of a column are one of some values; a few are compared one by one, which is much faster."""
+    """Which elements are one of the values; a few values are compared one by one, which is much faster."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -159,7 +160,7 @@ def _equals_one(array: Any, values: Any) -> Any:
 
 
 def _near(texts: pa.Array, numbers: list[Any]) -> Any:
-    """Which texts of numbers are nearly one of the numbers: what equals has the same double."""
+    """Which texts of numbers may equal one of the numbers: equal numbers have the same double."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,9 +1,9 @@
-"""What changed in a table between two snapshots: one row a change, with the row as it was and as it is.
+"""Changes of a table between two snapshots: each with the old and the new row.
 
-Rows of a file came at the file's snapshot, or at the one a merged file says of each; they went at the snapshot of a
-delete, at the end of the file, or at the end of the inlined row. What came and went under one row id at one snapshot
-is an update. A row that came and went within one snapshot was never there. Snapshots that only rearranged files
-changed nothing.
+Rows of a file are inserted at the file's snapshot, or at the one that a merged file has for each; they are deleted at
+the snapshot of a delete, at the end of the file, or at the end of the inlined row. An insertion and a deletion with one
+row id at one snapshot are an update. A row that is inserted and deleted at the same snapshot is no change, and
+snapshots that only rearrange files have none.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _REMEMBERED = 1 << 22  # deleted positions
 
 @frozen
 class RowChange:
-    """One row's step at one snapshot. Rows are by attribute number: column n stands at n - 1."""
+    """The change of a row at a snapshot. Rows are by attribute number: column n is at n - 1."""
 
     snapshot: int
     row_id: int
-    old: Row | None  # None: it came
-    new: Row | None  # None: it went
+    old: Row | None  # None: inserted
+    new: Row | None  # None: deleted
 
 
 @frozen
@@ -53,14 +53,14 @@ class _Event:
 def changes(
     session: Session, oid: int, after: int, upto: int, known: Sequence[Snapshot] | None = None
 ) -> list[RowChange]:
-    """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot rows
-    that went come first, then the others as they were written. `known`: all snapshots between the two, if they have
+    """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot
+    deleted rows come first, then the others as they were written. `known`: all snapshots between the two, if they have
     been read."""
     table = lake_table(session, oid, upto)
     feed = Feed(session, table, after, upto, known)
-    gone = {(event.snapshot, event.row_id): event.row for event in feed.gone()}
+    gone = {(event.snapshot, event.row_id): event.row for event in feed.deletions()}
     found: list[RowChange] = []
-    for event in feed.came():
+    for event in feed.insertions():
         old = gone.pop((event.snapshot, event.row_id), None)
         found.append(RowChange(event.snapshot, event.row_id, old, event.row))
     left = [RowChange(snapshot, row_id, row, None) for (snapshot, row_id), row in gone.items()]
@@ -68,17 +68,17 @@ def changes(
 
 
 def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
-    """The same of one snapshot. Where rows came only, they are read as they are taken."""
+    """The changes of one snapshot. If all are insertions, rows are read one by one."""
     feed = Feed(session, lake_table(session, oid, snapshot), snapshot - 1, snapshot)
-    if next(feed.gone(), None) is None:
-        for event in feed.came():
+    if next(feed.deletions(), None) is None:
+        for event in feed.insertions():
             yield RowChange(event.snapshot, event.row_id, None, event.row)
     else:
         yield from changes(session, oid, snapshot - 1, snapshot)
 
 
 def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> Iterator[tuple[int, RowChange]]:
-    """The changes of one snapshot, by the tables they are of, in the order in which they were made."""
+    """The changes of one snapshot, given by table, in the order in which they were made."""
     if not snapshot.order:
         for table, found in changed.items():
             yield from ((table, change) for change in found)
@@ -90,7 +90,7 @@ def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> 
 
 
 class Feed:
-    """What came to and went from one table."""
+    """The insertions and deletions of one table."""
 
     def __init__(
         self, session: Session, table: LakeTable, after: int, upto: int, known: Sequence[Snapshot] | None = None
@@ -110,7 +110,7 @@ class Feed:
         self._inlined_deletes = inlined.deletes(session, table, upto) if self._files else {}
         for each in delete_files_until(session, table, upto) if self._files else ():
             self._deletes.setdefault(each.data_file_id, []).append(each)
-        self._deaths: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
+        self._deleted: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
         self._lock = Lock()
 
     @cached_property
@@ -120,21 +120,20 @@ class Feed:
     def _in_range(self, snapshot: int | None) -> bool:
         return snapshot is not None and self._after < snapshot <= self._upto
 
-    def _deaths_in(self, file_id: int) -> tuple[Any, Any] | None:
-        """The positions of a file that were deleted, ascending, and the snapshot of each: the first that says so. None:
-        nothing of it was."""
+    def _deleted_in(self, file_id: int) -> tuple[Any, Any] | None:
+        """The deleted positions of a file, ascending, and the first snapshot of each; None: there are none."""
         with self._lock:
-            if file_id in self._deaths:
-                self._deaths.move_to_end(file_id)
-                return self._deaths[file_id]
-        found = self._read_deaths(file_id)
+            if file_id in self._deleted:
+                self._deleted.move_to_end(file_id)
+                return self._deleted[file_id]
+        found = self._read_deleted(file_id)
         with self._lock:
-            self._deaths[file_id] = found
-            while len(self._deaths) > 1 and sum(len(each[0]) for each in self._deaths.values() if each) > _REMEMBERED:
-                self._deaths.popitem(last=False)
+            self._deleted[file_id] = found
+            while len(self._deleted) > 1 and sum(len(each[0]) for each in self._deleted.values() if each) > _REMEMBERED:
+                self._deleted.popitem(last=False)
         return found
 
-    def _read_deaths(self, file_id: int) -> tuple[Any, Any] | None:
+    def _read_deleted(self, file_id: int) -> tuple[Any, Any] | None:
         import numpy as np
 
         parts = [read_delete_file(each) for each in self._deletes.get(file_id, ())]
@@ -153,58 +152,58 @@ class Feed:
         known = at <= self._upto
         return (positions, at) if known.all() else (positions[known], at[known])
 
-    # --- what came ------------------------------------------------------------------------------------------------
+    # --- insertions ------------------------------------------------------------------------------------------------
 
-    def came(self) -> Iterator[_Event]:
+    def insertions(self) -> Iterator[_Event]:
         for file in self._files:
-            yield from self._came_in(file)
+            yield from self._insertions_in(file)
         for row in self._in_catalog[0]:
             if row.begin_snapshot not in self._only_files:
                 yield _Event(row.begin_snapshot, row.row_id, self._table.own_row(self._width, row.values))
 
-    def _came_in(self, file: DataFile) -> Iterator[_Event]:
+    def _insertions_in(self, file: DataFile) -> Iterator[_Event]:
         begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
         merged = file.partial_max is not None and file.partial_max > self._after
         if not begun and not merged:
             return
         for positions, row_ids, births, rows in self._read(file):
-            ended = self._deaths_at(file, positions)
+            ended = self._deleted_at(file, positions)
             for row_id, birth, death, row in zip(row_ids, births, ended, rows, strict=True):
                 if self._in_range(birth) and death != birth and birth not in self._only_files:
                     yield _Event(birth, row_id, row)
 
-    # --- what went ------------------------------------------------------------------------------------------------
+    # --- deletions ------------------------------------------------------------------------------------------------
 
-    def gone(self) -> Iterator[_Event]:
+    def deletions(self) -> Iterator[_Event]:
         for file in self._files:
-            yield from self._gone_from(file)
+            yield from self._deletions_in_file(file)
         for row, end in self._in_catalog[1]:
             if row.begin_snapshot < end and end not in self._only_files:
                 yield _Event(end, row.row_id, self._table.own_row(self._width, row.values))
 
-    def _gone_from(self, file: DataFile) -> Iterator[_Event]:
-        dead = self._deaths_in(file.data_file_id)
+    def _deletions_in_file(self, file: DataFile) -> Iterator[_Event]:
+        dead = self._deleted_in(file.data_file_id)
         if dead is not None:
             positions, at = dead
             chosen = at > self._after
             for here, row_ids, births, rows in self._read(file, positions[chosen]):
-                deletions = self._deaths_at(file, here)
+                deletions = self._deleted_at(file, here)
                 for row_id, birth, death, row in zip(row_ids, births, deletions, rows, strict=True):
                     if birth < death and death not in self._only_files:
                         yield _Event(death, row_id, row)
         end = file.end_snapshot
         if end is not None and self._in_range(end) and end not in self._only_files:
             for here, row_ids, births, rows in self._read(file):
-                deletions = self._deaths_at(file, here)
+                deletions = self._deleted_at(file, here)
                 for row_id, birth, death, row in zip(row_ids, births, deletions, rows, strict=True):
                     if not death and birth < end:
                         yield _Event(end, row_id, row)
 
-    def _deaths_at(self, file: DataFile, positions: npt.NDArray[np.int64]) -> list[int]:
-        """At which snapshot the rows at these positions were deleted; 0: not yet."""
+    def _deleted_at(self, file: DataFile, positions: npt.NDArray[np.int64]) -> list[int]:
+        """The snapshots at which the rows at these positions were deleted; 0: not deleted."""
         import numpy as np
 
-        dead = self._deaths_in(file.data_file_id)
+        dead = self._deleted_in(file.data_file_id)
         if dead is None:
             return [0] * len(positions)
         deleted, at = dead
@@ -219,7 +218,7 @@ class Feed:
     def _read(
         self, file: DataFile, only: npt.NDArray[np.int64] | None = None
     ) -> Iterator[tuple[Any, list[int], list[int], list[Row]]]:
-        """Positions, row ids, births and rows of a file, living and deleted."""
+        """Positions, row ids, snapshots of insertion, and rows of a file, deleted ones included."""
         from pgrepl.lake.file_rows import file_rows
 
         births = [_BIRTH] if file.partial_max is not None else []

@@ -1,12 +1,11 @@
-"""What changed in a table between two snapshots, as whole columns: lake.changes for many rows.
+"""Changes of a table between two snapshots as whole columns, for many rows (changes.py is for few).
 
     found = ChangesFrame(ChangedRows(session, oid, after, upto))
     found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
     found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
     found.rows(attnums, numbers)                             # Spark: the new rows
 
-Which rows came and went is worked out on positions, with numpy; columns are read where somebody asks for them. Rows
-themselves are for Spark.
+Insertions and deletions are found by positions, with numpy; columns are read when they are picked. Rows are for Spark.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _GROUPS = 4  # parts of an ordered answer, each a task
 
 
 class ChangesFrame:
-    """The changes of rows with some row ids; columns as they are at the last snapshot. Of one snapshot rows that went
+    """The changes of rows with some row ids; columns as they are at the last snapshot. Of one snapshot deleted rows
     come first, then the others as they were written."""
 
     def __init__(self, source: ChangedRows, ids: RowIds = ALL) -> None:
@@ -41,30 +40,34 @@ class ChangesFrame:
 
         self.table = self._table = source.table
         self._source = source
-        self._came, self._gone = source.rows_that_came(ids), source.rows_that_went(ids)
+        self._inserted, self._deleted = source.inserted_rows(ids), source.deleted_rows(ids)
         self._arrange()
         assert self.count == 0 or bool(np.all(self.snapshot[1:] >= self.snapshot[:-1]))
 
     def _arrange(self) -> None:
-        """Pair what came with what went under one row id at one snapshot, and put all in order."""
+        """Pair insertions and deletions with one row id at one snapshot, and put all in order."""
         import numpy as np
 
-        came, gone = self._came, self._gone
-        by_came, by_gone = in_order(came.snapshots), in_order(gone.snapshots)
-        partner = partners(came, gone, by_gone)
-        went = np.ones(len(gone), np.bool_)
-        went[partner[partner != NONE]] = False
-        left = by_gone[went[by_gone]]
-        of_left, of_came = gone.snapshots[left], came.snapshots[by_came]
-        # of one snapshot those that only went stand before those that came
-        at_left, at_came = merged(of_left, of_came, "left"), merged(of_came, of_left, "right")
-        self.count = len(left) + len(came)
-        self.in_came, self.in_gone = (np.full(self.count, NONE, np.int32) for _ in range(2))
+        inserted, deleted = self._inserted, self._deleted
+        by_inserted, by_deleted = in_order(inserted.snapshots), in_order(deleted.snapshots)
+        partner = partners(inserted, deleted, by_deleted)
+        alone = np.ones(len(deleted), np.bool_)
+        alone[partner[partner != NONE]] = False
+        left = by_deleted[alone[by_deleted]]
+        of_left, of_inserted = deleted.snapshots[left], inserted.snapshots[by_inserted]
+        # of one snapshot deletions come before insertions and updates
+        at_left, at_inserted = merged(of_left, of_inserted, "left"), merged(of_inserted, of_left, "right")
+        self.count = len(left) + len(inserted)
+        self.in_inserted, self.in_deleted = (np.full(self.count, NONE, np.int32) for _ in range(2))
         self.snapshot: Numbers = np.empty(self.count, np.int64)
-        self.in_gone[at_left], self.snapshot[at_left] = left, of_left
-        self.in_came[at_came], self.in_gone[at_came], self.snapshot[at_came] = by_came, partner[by_came], of_came
-        self.has_new: Numbers = self.in_came != NONE
-        self.has_old: Numbers = self.in_gone != NONE
+        self.in_deleted[at_left], self.snapshot[at_left] = left, of_left
+        self.in_inserted[at_inserted], self.in_deleted[at_inserted], self.snapshot[at_inserted] = (
+            by_inserted,
+            partner[by_inserted],
+            of_inserted,
+        )
+        self.has_new: Numbers = self.in_inserted != NONE
+        self.has_old: Numbers = self.in_deleted != NONE
 
     def arrange_as(self, orders: Mapping[int, Sequence[int]]) -> None:
         """Put the changes of some snapshots in the order of these row ids."""
@@ -75,19 +78,19 @@ class ChangesFrame:
             rank = {row_id: number for number, row_id in enumerate(row_ids)}
             ranks = [rank.get(row_id, len(rank)) for row_id in self.row_id[start:end].tolist()]
             order = np.argsort(np.array(ranks, np.int64), kind="stable")
-            for column in (self.in_came, self.in_gone, self.has_new, self.has_old, self.row_id):
+            for column in (self.in_inserted, self.in_deleted, self.has_new, self.has_old, self.row_id):
                 column[start:end] = column[start + order]
             own = np.array(ranks, np.int64)[order]
             self.rank[start:end] = np.where(own < len(rank), own, len(rank) + self.rank[start:end][order])
 
     @cached_property
     def rank(self) -> Numbers:
-        """By which the changes of one snapshot are in order, those with other row ids included."""
+        """The order of the changes of one snapshot, also in comparison with those of other ranges of row ids."""
         import numpy as np
 
         found = np.empty(self.count, np.int64)
-        found[self.has_old] = self._gone.ranks[self.in_gone[self.has_old]]
-        found[self.has_new] = self._came.ranks[self.in_came[self.has_new]] + self._source.behind
+        found[self.has_old] = self._deleted.ranks[self.in_deleted[self.has_old]]
+        found[self.has_new] = self._inserted.ranks[self.in_inserted[self.has_new]] + self._source.behind
         return found
 
     @cached_property
@@ -95,23 +98,23 @@ class ChangesFrame:
         import numpy as np
 
         found = np.empty(self.count, np.int64)
-        found[self.has_old] = self._gone.row_ids[self.in_gone[self.has_old]]
-        found[self.has_new] = self._came.row_ids[self.in_came[self.has_new]]
+        found[self.has_old] = self._deleted.row_ids[self.in_deleted[self.has_old]]
+        found[self.has_new] = self._inserted.row_ids[self.in_inserted[self.has_new]]
         return found
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
     def pick(self, attnums: Sequence[int], changes: Numbers, *, new: bool) -> list[pa.Array]:
-        """Columns of the new or of the old rows of some changes, all of which have one."""
-        side, index = (self._came, self.in_came) if new else (self._gone, self.in_gone)
+        """Columns of the new, or of the old, rows of some changes, which all have one."""
+        side, index = (self._inserted, self.in_inserted) if new else (self._deleted, self.in_deleted)
         return side.pick([self._table.column(attnum) for attnum in attnums], index[changes])
 
     def prepare(self, attnums: Sequence[int], most: int) -> None:
-        """Begin to read columns of the new rows, if that takes no more than so many bytes."""
-        self._came.prepare([self._table.column(attnum) for attnum in attnums], most)
+        """Begin to read columns of the new rows, unless that takes more than `most` bytes."""
+        self._inserted.prepare([self._table.column(attnum) for attnum in attnums], most)
 
     def fits(self, attnums: Sequence[int], most: int) -> bool:
-        return self._came.fits([self._table.column(attnum) for attnum in attnums], most)
+        return self._inserted.fits([self._table.column(attnum) for attnum in attnums], most)
 
     # --- rows for Spark -----------------------------------------------------------------------------------------------
 
@@ -125,13 +128,13 @@ class ChangesFrame:
         spark.session()  # the functions of pyspark want one
         if numbers is None:
             numbers = np.arange(self.count, dtype=np.int64)
-        of_came = np.full(len(self._came.row_ids), LEFT_OUT, np.int64)
-        of_came[self.in_came[self.has_new]] = numbers[self.has_new]
+        of_inserted = np.full(len(self._inserted.row_ids), LEFT_OUT, np.int64)
+        of_inserted[self.in_inserted[self.has_new]] = numbers[self.has_new]
         columns = [self._table.column(attnum) for attnum in attnums]
         files, at = [], []
         frames = []
-        for n, part in enumerate(self._came.parts):
-            here = of_came[self._came.starts[n] : self._came.starts[n + 1]]
+        for n, part in enumerate(self._inserted.parts):
+            here = of_inserted[self._inserted.starts[n] : self._inserted.starts[n + 1]]
             if not (here != LEFT_OUT).any():
                 continue
             if part.file is None:
@@ -149,7 +152,7 @@ class ChangesFrame:
         return rows.orderBy(AT) if ordered else rows
 
     def _in_order(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
-        """Files one after the other, in a few groups of about the same size: nothing has to be shuffled."""
+        """The rows in the order of files, in a few groups of about the same size, so that nothing is shuffled."""
         size = -(-sum(len(numbers) for numbers in at) // _GROUPS)
         frames, begin, count = [], 0, 0
         for n, numbers in enumerate(at, 1):
@@ -165,7 +168,7 @@ class ChangesFrame:
         from pgrepl.lake.scan import arrow_frame, storage_array
 
         kept = at != LEFT_OUT
-        found = [self._came.inlined[n] for n in part.positions[kept].tolist()]
+        found = [self._inserted.inlined[n] for n in part.positions[kept].tolist()]
         places = [self._table.columns.index(column) for column in columns]
         arrays = [
             storage_array(c.form.to_array([row.values[place] for row in found]))
@@ -176,7 +179,7 @@ class ChangesFrame:
         return arrow_frame(table, ["BIGINT", *[column.form.spark for column in columns]])
 
     def _of_files(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
-        """Where the numbers of a file's rows are consecutive, the first says them all."""
+        """The rows of files. If the numbers of a file's rows are consecutive, only the first is passed to Spark."""
         import numpy as np
         import pyarrow as pa
         from pyspark.sql import functions as F
@@ -211,7 +214,7 @@ class ChangesFrame:
 
 
 def _ascend(at: list[Numbers]) -> bool:
-    """Whether the numbers of each file are behind those of the file before."""
+    """Are the numbers of each file greater than those of the file before?"""
     last = LEFT_OUT
     for numbers in at:
         known = numbers[numbers != LEFT_OUT]

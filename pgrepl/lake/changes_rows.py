@@ -1,7 +1,7 @@
-"""Where the rows stand that came to a table between two snapshots and those that went, by ranges of row ids.
+"""Positions of the rows that were inserted into and deleted from a table between two snapshots, by ranges of row ids.
 
-A row keeps its id, so all changes of a row are within one range: a range is read by itself, and costs memory for its
-own rows only. Of files that have row ids of their own the statistics say which row groups can have some of a range.
+A row keeps its id, so all changes of a row are within one range: a range is read by itself, and takes memory for its
+own rows only. In files with row ids of their own, statistics tell the row groups that may have rows of a range.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIRST, _BEHIND = 0, 1 << 62
 
 @frozen
 class RowIds:
-    """Those from `first` on and before `behind`."""
+    """The row ids from `first` on and before `behind`."""
 
     first: int = _FIRST
     behind: int = _BEHIND
@@ -52,8 +52,8 @@ ALL = RowIds()
 
 
 class ChangedRows(Feed):
-    """Of one table, behind snapshot `after` up to `upto`. Rows have ranks, by which they are in order: those of one
-    file are together."""
+    """The changed rows of one table behind snapshot `after` up to `upto`. Ranks are their order: rows of one file are
+    together."""
 
     def __init__(self, session: Session, oid: int, after: int, upto: int) -> None:
         super().__init__(session, lake_table(session, oid, upto), after, upto)
@@ -71,14 +71,14 @@ class ChangedRows(Feed):
         ]
         self.behind = self.ranks + len(self._begun) + len(self._ended)
 
-    def rows_that_came(self, ids: RowIds) -> Side:
-        parts = by_threads(lambda file: self._that_came(file, ids), self._files)
+    def inserted_rows(self, ids: RowIds) -> Side:
+        parts = by_threads(lambda file: self._inserted(file, ids), self._files)
         begun = [(row, row.begin_snapshot) for row in self._begun]
         parts.append(_of_inlined(begun, self.ranks, ids))
         return Side(parts, self._begun, self._columns)
 
-    def rows_that_went(self, ids: RowIds) -> Side:
-        parts = by_threads(lambda file: self._that_went(file, ids), self._files)
+    def deleted_rows(self, ids: RowIds) -> Side:
+        parts = by_threads(lambda file: self._deleted_of(file, ids), self._files)
         parts.append(_of_inlined(self._ended, self.ranks, ids))
         return Side(parts, [row for row, _ in self._ended], self._columns)
 
@@ -95,12 +95,12 @@ class ChangedRows(Feed):
 
     @property
     def estimate(self) -> int:
-        """About how many changes there are."""
+        """The number of changes, about."""
         return int(self._all_spans[:, 2].sum())
 
     @property
     def width(self) -> int:
-        """About how many bytes a new row takes in memory, by what the files' pages take."""
+        """The bytes of a new row in memory, about, by the size of the files' pages."""
         size = rows = 0
         for file in self._files:
             if self._begins(file) and file.record_count:
@@ -110,7 +110,7 @@ class ChangedRows(Feed):
         return 2 * size // max(rows, 1) + 8 * len(self._columns)
 
     def ranges(self, most: int) -> list[RowIds]:
-        """Ranges of row ids with about so many changes each, as statistics have it."""
+        """Ranges of row ids with about `most` changes each, by statistics."""
         import numpy as np
 
         spans = self._all_spans
@@ -129,7 +129,7 @@ class ChangedRows(Feed):
         return [RowIds(first, behind) for first, behind in zip([_FIRST, *cuts], [*cuts, _BEHIND], strict=True)]
 
     def _spans(self, file: DataFile) -> list[tuple[int, int, float]]:
-        """First row id, the one behind the last, and about how many changes of rows there."""
+        """Spans of row ids: the first, the one behind the last, and about how many changes are in it."""
         came = self._begins(file)
         end = file.end_snapshot
         gone = file.record_count if end is not None and self._in_range(end) and end not in self._only_files else 0
@@ -138,7 +138,7 @@ class ChangedRows(Feed):
                 gone = max(gone, deletes.delete_count)
         if not came and not gone:
             return []
-        # a row that is updated both came and went
+        # an updated row is inserted and deleted
         share = (came * file.record_count + gone / 2) / max(file.record_count, 1)
         footer = footers.of(file)
         start, column = file.row_id_start or 0, locate(file, footer).get(footers.ROW_ID)
@@ -157,14 +157,14 @@ class ChangedRows(Feed):
         begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
         return begun or (file.partial_max is not None and file.partial_max > self._after)
 
-    def _that_came(self, file: DataFile, ids: RowIds) -> Part:
+    def _inserted(self, file: DataFile, ids: RowIds) -> Part:
         import numpy as np
 
         if not self._begins(file):
             return nothing(file)
         merged = file.partial_max is not None and file.partial_max > self._after
         positions, row_ids, births = self._rows(file, ids, None)
-        dead = self._deaths_in(file.data_file_id)
+        dead = self._deleted_in(file.data_file_id)
         rank = self._ranks[file.data_file_id]
         if not merged and dead is None:
             return Part(file, positions, row_ids, births, file.begin_snapshot, rank)
@@ -174,12 +174,12 @@ class ChangedRows(Feed):
         one = None if file.partial_max is not None else file.begin_snapshot
         return Part(file, *_kept((positions, row_ids, births), wanted), one, rank)
 
-    def _that_went(self, file: DataFile, ids: RowIds) -> Part:
-        """Deleted one by one, or with the rest of the file."""
+    def _deleted_of(self, file: DataFile, ids: RowIds) -> Part:
+        """The file's rows that were deleted, one by one or with the whole file."""
         import numpy as np
 
         found = []
-        dead = self._deaths_in(file.data_file_id)
+        dead = self._deleted_in(file.data_file_id)
         only_files = list(self._only_files)
         if dead is not None:
             positions, at = dead
@@ -205,8 +205,8 @@ class ChangedRows(Feed):
         return Part(file, positions[order], row_ids[order], deaths[order], rank=rank)
 
     def _rows(self, file: DataFile, ids: RowIds, positions: Numbers | None) -> tuple[Numbers, Numbers, Numbers]:
-        """Positions, row ids and births of a file's rows with these ids; of those at some positions only, which
-        ascend."""
+        """Positions, row ids and snapshots of insertion of a file's rows with these ids, or only of those at some
+        positions, which ascend."""
         import numpy as np
 
         footer = footers.of(file)
@@ -271,7 +271,7 @@ def nothing(file: DataFile | None) -> Part:
 
 
 def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> Part:
-    """Rows in the catalog with the snapshots at which they came or went."""
+    """Inlined rows with the snapshots at which they were inserted or deleted."""
     import numpy as np
 
     positions = np.arange(len(found), dtype=np.int64)
@@ -284,7 +284,7 @@ def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds)
 
 
 def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
-    """At which snapshot rows were deleted; 0: not yet."""
+    """The snapshots at which rows were deleted; 0: not deleted."""
     import numpy as np
 
     if dead is None or not len(dead[0]) or not len(positions):
@@ -297,7 +297,7 @@ def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
 
 
 def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
-    """The values at some places, others where they are NULL."""
+    """The values at some places, with `otherwise` for NULL."""
     import numpy as np
 
     if array.null_count == 0:

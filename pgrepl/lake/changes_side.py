@@ -1,7 +1,7 @@
-"""The rows that came to a table between two snapshots, or those that went from it: where they stand, and their columns.
+"""The rows that were inserted into a table between two snapshots, or deleted from it: their positions and columns.
 
-Rows are numbered over all parts. Columns are read once, file by file, those that are wanted together; where the rows
-that are picked follow each other, as those of a transaction do, their values are cut out in one piece.
+Rows are numbered over all parts. Columns that are wanted together are read once, file by file. Picked rows that follow
+each other, as those of a transaction do, are sliced in one piece.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NONE = -1  # no row
 _THREADS = 2
 _CHUNKS = 8  # for each thread
-_LONG = 32  # rows that follow each other, on an average, from which on they are cut out and not picked one by one
+_LONG = 32  # average length of stretches from which on they are sliced and not picked row by row
 
 One = TypeVar("One")
 Other = TypeVar("Other")
@@ -47,11 +47,12 @@ class Part:
     row_ids: Numbers
     snapshots: Numbers
     snapshot: int | None = None  # if it is the same for all
-    rank: int = 0  # of what stands at position 0
+    rank: int = 0  # of position 0
 
 
 def groups_of(footer: Footer, positions: Numbers) -> tuple[list[int], Numbers]:
-    """The row groups of a file that hold these positions, which ascend, and where in what is read of them they are."""
+    """The row groups of a file that have these positions, which ascend, and the positions among the rows of these row
+    groups."""
     import numpy as np
 
     edges = np.searchsorted(positions, footer.starts)
@@ -65,7 +66,7 @@ def groups_of(footer: Footer, positions: Numbers) -> tuple[list[int], Numbers]:
 
 
 def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other]:
-    """Many small things in a few portions."""
+    """The results of many small tasks, which threads do in a few portions."""
     size = max(1, -(-len(items) // (_THREADS * _CHUNKS)))
     chunks = [items[start : start + size] for start in range(0, len(items), size)]
     if len(chunks) == 1:
@@ -74,8 +75,8 @@ def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other
         return list(chain.from_iterable(threads.map(lambda chunk: [work(item) for item in chunk], chunks)))
 
 
-def ahead(work: Callable[[One], Other], items: Iterable[One], threads: int) -> Generator[Other, None, None]:
-    """What comes of large things, in order, while so many of them are worked on."""
+def prefetch(work: Callable[[One], Other], items: Iterable[One], threads: int) -> Generator[Other, None, None]:
+    """The results of large tasks, in order, of which up to `threads` run at a time."""
     waiting: deque[Future[Other]] = deque()
     with ThreadPoolExecutor(max(threads, 1)) as pool:
         try:
@@ -94,10 +95,10 @@ def ahead(work: Callable[[One], Other], items: Iterable[One], threads: int) -> G
 
 
 class Side:
-    """All rows that came, or all that went."""
+    """All inserted rows, or all deleted ones."""
 
     def __init__(self, parts: Iterable[Part], inlined_rows: list[InlinedRow], columns: Sequence[LakeColumn]) -> None:
-        """`columns` are those that inlined rows have values of."""
+        """`columns` are the columns of inlined rows."""
         import numpy as np
 
         self.parts = [part for part in parts if len(part.positions)]
@@ -110,14 +111,14 @@ class Side:
         self._kinds: dict[int, pa.DataType] = {}
         self._read: dict[int, list[Any]] = {}  # by column id the array of each part
         self._whole: dict[int, Any] = {}  # the same in one piece
-        self._ahead: Future[bool] | None = None
+        self._prefetch: Future[bool] | None = None
 
     def __len__(self) -> int:
         return self.starts[-1]
 
     @property
     def ranks(self) -> Numbers:
-        """By which the rows of one snapshot are in order, whichever range of row ids they were read for."""
+        """The order of the rows of one snapshot, in all ranges of row ids."""
         import numpy as np
 
         return np.concatenate([part.rank + part.positions for part in self.parts] or [np.empty(0, np.int64)])
@@ -125,18 +126,18 @@ class Side:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def prepare(self, columns: Sequence[LakeColumn], most: int) -> None:
-        """Begin to read columns, by a thread of their own; not more than so many bytes of them."""
+        """Begin to read columns in a thread, up to `most` bytes."""
         missing = self._missing(columns)
-        if missing and self._ahead is None:
+        if missing and self._prefetch is None:
             threads = ThreadPoolExecutor(1)
-            self._ahead = threads.submit(self._load, missing, most)
+            self._prefetch = threads.submit(self._load, missing, most)
             threads.shutdown(wait=False)
 
     def fits(self, columns: Sequence[LakeColumn], most: int) -> bool:
-        """Whether the columns that are prepared take no more than so many bytes."""
-        if self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            if not ahead.result():
+        """Do the prepared columns take no more than `most` bytes?"""
+        if self._prefetch is not None:
+            running, self._prefetch = self._prefetch, None
+            if not running.result():
                 return False
         self._have(columns)
         size: int = sum(array.nbytes for column in columns for array in self._read[column.column_id])
@@ -147,9 +148,9 @@ class Side:
 
     def _have(self, columns: Sequence[LakeColumn]) -> None:
         missing = self._missing(columns)
-        if missing and self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            ahead.result()
+        if missing and self._prefetch is not None:
+            running, self._prefetch = self._prefetch, None
+            running.result()
             missing = self._missing(columns)
         if missing:
             found = by_threads(lambda part: self._of_part(part, missing), self.parts)
@@ -223,7 +224,7 @@ class Side:
         return self._whole[column.column_id]
 
     def _kind(self, column: LakeColumn) -> pa.DataType:
-        """How a column's values are kept here."""
+        """The Arrow type of a column's arrays here."""
         found = self._kinds.get(column.column_id)
         if found is None:
             found = self._kinds[column.column_id] = plain_array(column.form.to_array([])).type
@@ -235,8 +236,8 @@ class Side:
 
 
 def stretches(at: Numbers, starts: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """Part, first row and number of rows of each stretch of rows that follow each other, where rows are numbered over
-    parts that begin at `starts`; None: they are short."""
+    """The stretches of rows that follow each other: part, first row and number of rows. Rows are numbered over parts
+    that begin at `starts`. None: the stretches are short."""
     import numpy as np
 
     if not len(at):
@@ -257,30 +258,30 @@ def stretches(at: Numbers, starts: Sequence[int]) -> list[tuple[int, int, int]] 
     return found
 
 
-# --- in which order, and what belongs together ------------------------------------------------------------------------
+# --- order and pairs --------------------------------------------------------------------------------------------------
 
 
 def in_order(snapshots: Numbers) -> Numbers:
-    """The numbers of rows by their snapshots; those of one stay as they are."""
+    """The numbers of rows in the order of their snapshots (a stable sort)."""
     import numpy as np
 
     if not len(snapshots) or bool((snapshots[1:] >= snapshots[:-1]).all()):
         return np.arange(len(snapshots))
     first, last = int(snapshots.min()), int(snapshots.max())
-    if last - first < 1 << 16:  # of such small numbers the sort is by digits
+    if last - first < 1 << 16:  # numpy sorts 16 bits by radix
         snapshots = (snapshots - first).astype(np.uint16)
     return np.argsort(snapshots, kind="stable")
 
 
 def _starts(snapshots: Numbers) -> Numbers:
-    """Where another begins."""
+    """The places where another snapshot begins."""
     import numpy as np
 
     return np.flatnonzero(np.concatenate([[True], snapshots[1:] != snapshots[:-1]])) if len(snapshots) else snapshots
 
 
 def merged(ours: Numbers, others: Numbers, side: Literal["left", "right"]) -> Numbers:
-    """The places of some, when others are put between them; both ascend."""
+    """The places of `ours` when they are merged with `others`; both ascend."""
     import numpy as np
 
     starts = _starts(ours)
@@ -288,36 +289,36 @@ def merged(ours: Numbers, others: Numbers, side: Literal["left", "right"]) -> Nu
     return np.arange(len(ours)) + np.repeat(before, np.diff(np.append(starts, len(ours))))
 
 
-def partners(came: Side, gone: Side, by_gone: Numbers) -> Numbers:
-    """For each row that came the number of the one that went under its row id at its snapshot."""
+def partners(inserted: Side, deleted: Side, by_deleted: Numbers) -> Numbers:
+    """For each inserted row the number of the one that was deleted with its row id at its snapshot."""
     import numpy as np
 
-    partner = np.full(len(came), NONE, np.int64)
-    if not len(came) or not len(gone):
+    partner = np.full(len(inserted), NONE, np.int64)
+    if not len(inserted) or not len(deleted):
         return partner
-    snapshots, row_ids = gone.snapshots[by_gone], gone.row_ids[by_gone]
+    snapshots, row_ids = deleted.snapshots[by_deleted], deleted.row_ids[by_deleted]
     starts = _starts(snapshots)
     edges = dict(zip(snapshots[starts].tolist(), pairwise([*starts.tolist(), len(snapshots)]), strict=True))
     mixed = []
-    for part, start in zip(came.parts, came.starts, strict=False):
+    for part, start in zip(inserted.parts, inserted.starts, strict=False):
         if part.snapshot is None:
             mixed.append(np.arange(start, start + len(part.row_ids)))
         elif part.snapshot in edges:
             first, last = edges[part.snapshot]
             found = _places(part.row_ids, row_ids[first:last])
-            partner[start : start + len(found)] = np.where(found == NONE, NONE, by_gone[first + found])
+            partner[start : start + len(found)] = np.where(found == NONE, NONE, by_deleted[first + found])
     if mixed:
         rows = np.concatenate(mixed)
-        span = int(max(came.row_ids.max(), row_ids.max())) + 1
+        span = int(max(inserted.row_ids.max(), row_ids.max())) + 1
         since = int(snapshots[0])
-        ours = (came.snapshots[rows] - since) * span + came.row_ids[rows]
+        ours = (inserted.snapshots[rows] - since) * span + inserted.row_ids[rows]
         found = _places(ours, (snapshots - since) * span + row_ids)
-        partner[rows] = np.where(found == NONE, NONE, by_gone[found])
+        partner[rows] = np.where(found == NONE, NONE, by_deleted[found])
     return partner
 
 
 def _places(ours: Numbers, theirs: Numbers) -> Numbers:
-    """Where each of our numbers stands among others, of which none is there twice."""
+    """The place of each of `ours` among `theirs`, which are distinct."""
     import numpy as np
 
     order = None

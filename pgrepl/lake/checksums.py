@@ -1,9 +1,9 @@
 """Checksums of files and of the catalog's rows about them (CRC-32), kept in pgrepl_file.
 
-Parquet's pages have checksums of their own; nothing in Parquet protects a file's footer, or tells one file from another
-of the same size. So the catalog keeps two of each file that pgrepl writes: of the footer, compared whenever the file is
-read, and of the whole file, compared by `pgrepl verify` and before VACUUM writes rows anew. A third one is of what
-DuckLake's tables say of the file.
+Parquet's pages have checksums of their own, but not a file's footer, nor does anything tell a file from another one of
+the same size. So the catalog keeps two checksums of each file that pgrepl writes: of the footer, compared whenever the
+file is read, and of the whole file, compared by `pgrepl verify` and before VACUUM writes rows anew. A third one is of
+DuckLake's row about the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PORTION = 1 << 22
 
 
 class SummedOutput:
-    """A stream to a new file, as pyarrow writes to one; sums up what goes through."""
+    """A stream to a new file, for pyarrow to write to, with the checksum of its bytes."""
 
     def __init__(self, path: str) -> None:
         self._stream = storage.open_output(path)
@@ -53,7 +53,7 @@ def of_file(path: str) -> int:
 
 
 def compare(file: DataFile | DeleteFile) -> None:
-    """Raise an error if not every byte of a file is as it was written, as far as that is known."""
+    """Raise XX001 if the file has another checksum than the catalog; without one it is not compared."""
     if file.checksum is None:
         return
     found = of_file(file.path)

@@ -1,6 +1,6 @@
-"""The moment from which what statements have written is in the catalog.
+"""The commit of statements' writes into the catalog.
 
-Runs in the session's write transaction, at the statement's own snapshot; the transaction's COMMIT makes all of its
+It runs in the session's write transaction, at the statement's own snapshot; the transaction's COMMIT makes all of its
 snapshots visible at once.
 """
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class Stale(Exception):
-    """A table was changed by somebody else after the snapshot at which it was read: read again, stage again."""
+    """Another session has changed a table since the snapshot at which it was read: read and stage again."""
 
 
 class LockedByOthers(Stale, LockNeeded):
-    """A table, or rows of it, are locked by another transaction: wait for it, and stage again."""
+    """Another transaction has locked a table, or rows of it: wait for it, and stage again."""
 
 
 def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
-    """Raise Stale if somebody else has changed a table since `snapshot`: its rows, its definition, its constraints,
-    indexes or privileges; holding the write lock."""
+    """Raise Stale if another session has changed a table since `snapshot`: its rows, definition, constraints, indexes
+    or privileges. The caller holds the write lock."""
     link = session.link
     wanted = {str(table_id) for table_id in table_ids}
     for (changes,) in link.execute(sql.CHANGES_AFTER, (snapshot,)):
@@ -47,7 +47,7 @@ def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -
 
 
 def check_only_rows_changed(session: Session, table_id: int, snapshot: int) -> None:
-    """Raise Stale if somebody else has done more to the table since than to add, change or delete rows."""
+    """Raise Stale if another session has changed more than rows of the table since the snapshot."""
     for (changes,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
         for change in (changes or "").split(","):
             word, _, what = change.rpartition(":")
@@ -65,10 +65,11 @@ def _check_definitions(session: Session, table_ids: Sequence[int], snapshot: int
 
 
 def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | None = None) -> None:
-    """Record what the writes do at session.snapshot(), the running statement's; stages what is not staged.
+    """Record the writes at the running statement's snapshot, and stage what is not staged.
 
-    `extra` goes into commit_extra_info as JSON (origin, truncation …); without a word of it there, tables truncated
-    are noted as `truncate`. Raises Stale before anything is written if a Write's table has changed since its snapshot.
+    `extra` goes into commit_extra_info as JSON (origin, truncation …); without an entry `truncate` there, truncated
+    tables are noted under it. Raises Stale before anything is written if a Write's table has changed since its
+    snapshot.
 
     A transaction with pending changes (pending.py) records them when it commits.
     """
@@ -98,8 +99,8 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
 
 
 def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
-    """Raise LockedByOthers if another transaction has locked what is about to be written. Who writes without locks of
-    its own (workers, Spark) asks here, holding the catalog's lock."""
+    """Raise LockedByOthers if another transaction has locked what is about to be written. For writes without locks of
+    their own (workers, Spark), under the catalog's write lock."""
     transaction = session.transaction
     if transaction.is_alone or transaction.locks_rows or not transaction.locks.has_others():
         return
@@ -119,7 +120,7 @@ def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
 
 
 def _needs_catalog(write: Write) -> bool:
-    """What concerns more than rows: TRUNCATE, and files whose columns have to be found by name."""
+    """Does the write concern more than rows: TRUNCATE, and files whose columns are found by name?"""
     return write.truncates or write.snapshot is not None or any(file.mapping for file in write.files)
 
 
@@ -135,7 +136,7 @@ def _keep_pending(session: Session, writes: Sequence[Write], extra: Mapping[str,
 
 
 def _empty_at_commit(session: Session, oid: int) -> None:
-    """A temporary table made ON COMMIT DELETE ROWS keeps nothing."""
+    """Empty a temporary table ON COMMIT DELETE ROWS before the commit."""
 
     def empty() -> None:
         if relation_or_none(session, oid) is not None:

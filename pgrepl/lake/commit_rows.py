@@ -1,6 +1,6 @@
-"""The catalog's rows for what a statement has written to one table.
+"""The catalog's rows about a statement's write to one table.
 
-Runs in the session's write transaction, at the statement's own snapshot.
+They are written in the session's write transaction, at the statement's own snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
-    """Write one table's changes into the catalog; the first row id that was free, and the ids of the write's files."""
+    """Record one table's write in the catalog; returns the first new row id, and the ids of the write's files."""
     if write.is_final:
         write.stage()
     made = _Commit(session, write)
@@ -36,7 +36,7 @@ def record(session: Session, write: Write) -> tuple[int, Sequence[int]]:
 
 
 def _counted(write: Write) -> dict[str, int]:
-    """What pg_stat_all_tables says of it. A TRUNCATE is not counted, there as here."""
+    """The counts of pg_stat_all_tables, which do not include TRUNCATE."""
     updated = len(write.updates) + sum(file.record_count for file in write.files if file.has_row_ids)
     inserted = len(write.rows) + sum(file.record_count for file in write.files if not file.has_row_ids)
     gone = len(write.inlined_deletes) + sum(map(len, write.deletes.values()))
@@ -53,7 +53,7 @@ def _counted(write: Write) -> dict[str, int]:
 class _Commit:
     """One write's rows in the catalog."""
 
-    rearranges = False  # rows keep their ids, which stand in the file: DuckDB gives them new ones if a first is named
+    rearranges = False  # rows keep their ids, which are in the file: with a row_id_start DuckDB would give new ones
 
     def __init__(self, session: Session, write: Write) -> None:
         self.session = session
@@ -97,7 +97,7 @@ class _Commit:
     def note(self, what: str) -> None:
         self.numbering.note_change(f"{what}:{self.table_id}")
 
-    # --- rows go ---------------------------------------------------------------------------------------------------
+    # --- deletions -------------------------------------------------------------------------------------------------
 
     def truncate(self) -> None:
         ended = 0
@@ -110,7 +110,7 @@ class _Commit:
             self.note("inlined_delete")
 
     def is_outdated(self, staged: StagedDeletes) -> bool:
-        """Has the data file another delete file meanwhile, or this statement another snapshot than was thought?"""
+        """Has the data file another delete file now, or the statement another snapshot than when it was staged?"""
         if self.delete_files_of(staged.data_file_id) != staged.replaces:
             return True
         return staged.file is not None and staged.file.snapshot not in (None, self.snapshot)
@@ -152,7 +152,7 @@ class _Commit:
         self.remember(file_id, staged.data_file_id, begin, made, entry)
 
     def replace(self, delete_file_id: int) -> None:
-        """The new delete file says all that the old one said: no snapshot needs it."""
+        """Remove the row of an old delete file: the new one has all of its positions."""
         link = self.link
         path, relative = link.execute(sql.PATH_OF_DELETE_FILE, (delete_file_id,))[0]
         link.execute(sql.DELETE_DELETE_FILE, (delete_file_id,))
@@ -184,13 +184,13 @@ class _Commit:
     def remember(
         self, file_id: int, data_file_id: int | None, begin: int, file: NewFile | NewDeletes, entry: int
     ) -> None:
-        """The checksums of a new file, and of the row that names it."""
+        """Store the checksums of a new file, and of DuckLake's row about it."""
         self.link.execute(
             sql.INSERT_OWN_FILE,
             (file_id, self.table_id, data_file_id, begin, file.name, entry, file.footer_checksum, file.checksum),
         )
 
-    # --- rows come -------------------------------------------------------------------------------------------------
+    # --- insertions ------------------------------------------------------------------------------------------------
 
     def add_file(self, file: NewFile) -> None:
         link = self.link
@@ -220,7 +220,7 @@ class _Commit:
         )  # fmt: skip
         self.remember(file_id, None, self.snapshot, file, entry)
         crash_point("commit.file")
-        self.write.stand(file, file_id, self.next_row_id)
+        self.write.note_places_in_file(file, file_id, self.next_row_id)
         statistics.store_of_file(self.session, self.table_id, file_id, file.statistics)
         if not self.rearranges:
             self.next_row_id += file.record_count
@@ -259,13 +259,13 @@ class _Commit:
         assert target is not None, "stage() has asked whether rows can be inlined"
         rows = []
         for row_id, row in write.in_order():
-            write.stands(self.next_row_id if row_id is None else row_id, new=row_id is None)
+            write.note_inlined_place(self.next_row_id if row_id is None else row_id, new=row_id is None)
             if row_id is None:
                 row_id = self.next_row_id
                 self.next_row_id += 1
             rows.append((row_id, row))
         inlined.insert(self.session, target, self.table, rows)
-        self.numbering.next_file_id()  # by which DuckDB tells whether the statistics it remembers are still true
+        self.numbering.next_file_id()  # a new one has DuckDB read its statistics anew
         self.record_count += len(rows)
         self.count_in(statistics.of_rows(self.table, [row for _, row in rows]))
         self.note("inlined_insert")
@@ -288,7 +288,7 @@ class _Commit:
 
 
 class Compaction(_Commit):
-    """New files that hold what old ones and inlined rows held."""
+    """The commit of a compaction: new files with the rows of old ones and of inlined rows."""
 
     rearranges = True
 
@@ -311,7 +311,7 @@ class Compaction(_Commit):
         crash_point("compact.end")
 
     def fold(self, deletes: Sequence[StagedDeletes], upto: int) -> None:
-        """Delete files that hold what stands in the catalog up to a snapshot."""
+        """Commit delete files with the inlined deletes up to a snapshot."""
         crash_point("fold.begin")
         for staged in deletes:
             self.delete(staged)
@@ -320,12 +320,12 @@ class Compaction(_Commit):
         crash_point("fold.end")
 
     def delete_new(self, places: Sequence[tuple[int, int]]) -> None:
-        """Rows of the new files (file, position) that others have deleted while these were written."""
+        """Delete rows of the new files (file, position) that others have deleted while these were written."""
         if places:
             inlined.insert_deletes(self.session, self.table, places)
 
     def note(self, what: str) -> None:
-        """No row came or went."""
+        """A compaction inserts and deletes no rows."""
 
 
 def _now() -> str:

@@ -1,15 +1,14 @@
-"""Rearranging a table's files: small ones become one, deleted rows are left out, inlined rows move into files.
+"""Compaction of a table's files: small files are merged, deleted rows left out, inlined rows moved into files.
 
-Nothing changes for who reads a snapshot: the old files end at the snapshot of the compaction and serve the ones before
-it until those expire; the new file holds the same rows under the same row ids. DuckLake's words for such snapshots
-(`rewrite_delete`, `inline_flush`) tell whoever asks what changed that nothing did.
+Readers of a snapshot see no difference: the old files end at the snapshot of the compaction and serve older snapshots
+until those expire; the new files have the same rows with the same row ids. DuckLake's words for such snapshots
+(`rewrite_delete`, `inline_flush`) tell readers of changes that there are none.
 
-Others may write to the table while its new files are staged: what they have added stays where it is, and the rows that
-they have deleted meanwhile are deleted in the new files, too, at the snapshot of the compaction (compact_beside.py).
+Others may write to the table while its new files are staged: rows that they add stay where they are, and rows that they
+delete are deleted in the new files, too, at the snapshot of the compaction (compact_beside.py).
 
-VACUUM merges all small files. Autovacuum, which comes again and again, merges by tiers: a file takes part once those
-smaller than itself have together grown to its size, so that a row is written anew a few times only, however long small
-files keep coming.
+VACUUM merges all small files. Autovacuum, which runs again and again, merges by tiers: a file is merged when the
+smaller ones together have grown to its size, so that a row is rewritten only a few times however many small files come.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 SMALL_BYTES = 16 * 1024 * 1024  # a file below this is worth merging
-DEAD_SHARE = 0.005  # so many deleted rows make a file worth rewriting: leaving rows out doubles the time of a scan
-INLINED_ROWS = 100  # so many are worth a file
-TIER_FILES = 4  # so many files of a tier become one
-TIER_BYTES = 64 * 1024  # files below are of one tier
+DEAD_SHARE = 0.005  # share of deleted rows from which on a file is rewritten: leaving rows out doubles a scan's time
+INLINED_ROWS = 100  # rows that are worth a file
+TIER_FILES = 4  # files of a tier that are merged
+TIER_BYTES = 64 * 1024  # smaller files are of one tier
 ROWS_IN_FILE = 10_000_000
 _PORTION = 65_536
 
 
 @frozen
 class CompactionPlan:
-    """What is to be rearranged."""
+    """The files and inlined rows that are compacted."""
 
     files: tuple[DataFile, ...]
     inlined: tuple[inlined.InlinedRow, ...]
@@ -57,14 +56,14 @@ class StagedCompaction:
 
 
 def stage(session: Session, oid: int, *, full: bool) -> StagedCompaction | None:
-    """Write the new files; None: the table is well as it is."""
+    """Write the new files; None: nothing needs compaction."""
     table = lake_table(session, oid)
     at = last_snapshot(session)
     return _staged(session, table, _plan(session, table, at, full=full), at)
 
 
 def stage_tier(session: Session, oid: int, *, inlined_rows: int | None) -> StagedCompaction | None:
-    """The same of small files that make up a tier, and of the inlined rows if there are more than so many."""
+    """Write new files for the small files of a tier, and for the inlined rows if there are more than `inlined_rows`."""
     table = lake_table(session, oid)
     at = last_snapshot(session)
     rows = inlined.rows(session, table, table.columns, at)
@@ -79,7 +78,7 @@ def stage_tier(session: Session, oid: int, *, inlined_rows: int | None) -> Stage
 
 
 def tier(sizes: Sequence[int]) -> int:
-    """Of files with these sizes those up to which are worth merging; 0: none."""
+    """The size up to which files are merged, of files with these sizes; 0: none."""
     small = sorted(size for size in sizes if size < SMALL_BYTES)
     total = count = 0
     for size in small:
@@ -95,8 +94,8 @@ def _staged(session: Session, table: LakeTable, plan: CompactionPlan | None, at:
 
 
 def commit(session: Session, staged: StagedCompaction) -> None:
-    """Put the new files in the place of the old; holding the write lock. lake.commit.Stale: what came between cannot be
-    followed."""
+    """Replace the old files by the new ones, under the write lock. Stale: others have changed more than rows, or too
+    many."""
     table, plan = staged.table, staged.plan
     gone = compact_beside.gone_since(session, table, plan.files, plan.inlined, staged.snapshot)
     inlined.settle(session.link, table.table_id)
@@ -131,7 +130,7 @@ def _dead_share(session: Session, table: LakeTable, file: DataFile, at: int) -> 
 
 
 def _write(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -> Iterator[NewFile]:
-    """The living rows in the order in which a scan would meet them."""
+    """Write the rows that are not deleted, in the order of a scan."""
     writer: DataFileWriter | None = None
     written = 0
     try:
@@ -162,7 +161,7 @@ def _arrays(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -
         yield from _inlined_arrays(table, some)
         if file is None:
             continue
-        checksums.compare(file)  # what is damaged is not written anew: that would be for good
+        checksums.compare(file)  # damaged rows must not be written anew
         for delete_file in file.delete_files:
             checksums.compare(delete_file)
         deletes = inlined.deletes(session, table, at, file.data_file_id).get(file.data_file_id, [])

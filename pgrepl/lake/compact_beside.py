@@ -1,7 +1,7 @@
-"""What others have done to a table while its new files were staged (compact.py).
+"""Changes that others have made to a table while a compaction staged its new files (compact.py).
 
-Rows that came stand in files and inlined rows that no compaction has looked at. Rows that went, which an UPDATE does to
-the old versions, are deleted at their places in the new files. Whatever else was done to the table makes it Stale.
+Inserted rows are in other files, and inlined rows, than those of the compaction. Deleted rows, and old versions of
+updated ones, are deleted at their places in the new files. Any other change of the table makes the compaction Stale.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pgrepl.lake.inlined import InlinedRow
     from pgrepl.lake.table import LakeTable
 
-_MOST = 10_000  # rows that went: with more the work is done anew
+_MOST = 10_000  # deleted rows; with more the compaction is Stale
 
 
 @frozen
 class Gone:
-    """Of the rows that the new files hold."""
+    """The rows of the new files that others have deleted, and the inlined rows that are left."""
 
     rows: tuple[int, ...]  # by their numbers in all of the new files, ascending
     flushed: tuple[int, ...]  # the ids of the inlined rows that are still there
@@ -37,7 +37,8 @@ class Gone:
 def gone_since(
     session: Session, table: LakeTable, files: Sequence[DataFile], rows: Sequence[InlinedRow], snapshot: int
 ) -> Gone:
-    """Holding the write lock. The new files hold the rows that were alive in `files` and `rows` at the snapshot."""
+    """The rows that others have deleted since the snapshot of the new files, which have the rows of `files` and
+    `rows`. The caller holds the write lock."""
     if last_snapshot(session) == snapshot:
         return Gone((), tuple([row.row_id for row in rows]))
     check_only_rows_changed(session, table.table_id, snapshot)
@@ -79,7 +80,7 @@ def _gone_from(
 
 
 def places(rows: Sequence[int], files: Sequence[NewFile], file_ids: Sequence[int]) -> list[tuple[int, int]]:
-    """File and position of rows by their numbers in all of the files."""
+    """File id and position of rows, from their numbers over all files."""
     found = []
     at = first = 0
     for row in rows:

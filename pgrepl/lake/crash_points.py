@@ -1,7 +1,7 @@
-"""Crash points: named places in a write where tests kill the process, to see that a table is as before or as after.
+"""Crash points: named places in a write where tests kill the process, to check that a write is done as a whole or not.
 
 `PGREPL_KILL_AT=commit.statistics` kills when that point is reached first, `commit.statistics:3` when it is reached for
-the third time. Unset, a crash point costs a look into the environment.
+the third time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _reached: Counter[str] = Counter()
 
 
 def crash_point(name: str) -> None:
-    """The write has reached this point."""
+    """Kill the process if PGREPL_KILL_AT names this point."""
     wanted, _, count = os.environ.get("PGREPL_KILL_AT", "").partition(":")
     if name == wanted:
         _reached[name] += 1

@@ -1,4 +1,4 @@
-"""A data file and its deletes: as the catalog knows them, and as they have been written before it does."""
+"""Data files and delete files: rows of the catalog, and new files that it does not have yet."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @frozen
 class SourceNames:
-    """Of a file whose columns are found by name: the names by column id; of `partitions` the values stand in the
-    file's path, as `name=value`."""
+    """The names of a file's columns that are found by name, by column id. Values of `partitions` are in the file's
+    path, as `name=value`."""
 
     names: dict[int, str]
     partitions: dict[int, str]
 
     def partition_text(self, path: str, column_id: int) -> str | None:
-        """The value of such a column, percent signs resolved."""
+        """The value of a partition column in a path, with %-escapes decoded."""
         from urllib.parse import unquote
 
         for part in path.split("/")[:-1]:
@@ -39,7 +39,7 @@ class DeleteFile:
     path: str  # absolute, or a URI
     delete_count: int
     file_size_bytes: int
-    partial_max: int | None  # not NULL: the file says of each position at which snapshot it was deleted
+    partial_max: int | None  # not NULL: the file has the snapshot of each deletion
     footer_checksum: int | None = None  # of a file that pgrepl has written
     checksum: int | None = None  # of the whole file
 
@@ -52,7 +52,7 @@ class DeleteFile:
 
 @frozen
 class DataFile:
-    """A row of ducklake_data_file with the delete file that belongs to it at the snapshot asked for."""
+    """A row of ducklake_data_file with its delete file at a snapshot."""
 
     data_file_id: int
     begin_snapshot: int
@@ -62,7 +62,7 @@ class DataFile:
     file_size_bytes: int
     row_id_start: int | None
     mapping_id: int | None  # not NULL: columns are found by name, not by field id
-    partial_max: int | None  # not NULL: rows say at which snapshot they came
+    partial_max: int | None  # not NULL: the file has the snapshot of each insertion
     delete_files: tuple[DeleteFile, ...]  # one, unless DuckDB has flushed inlined deletes from before another
     names: SourceNames | None = None  # with mapping_id
     footer_checksum: int | None = None  # of a file that pgrepl has written
@@ -77,7 +77,7 @@ class DataFile:
 
 @frozen
 class NewFile:
-    """A data file that has been written into the table's folder and that nothing refers to yet."""
+    """A data file that has been written into the table's folder, and that the catalog does not have yet."""
 
     name: str  # in the table's folder
     record_count: int
@@ -87,12 +87,12 @@ class NewFile:
     has_row_ids: bool = False  # it has _ducklake_internal_row_id: its rows replace others
     mapping: tuple[NameMapping, ...] = ()  # columns without field ids are found by name (map_by_name)
     footer_checksum: int | None = None
-    checksum: int | None = None  # of the whole file; None: it is too far away to be read for that
+    checksum: int | None = None  # of the whole file; None: not known, as the file is in an object store
 
 
 @frozen
 class NameMapping:
-    """The name in a file of a column, or of what is nested in it."""
+    """The name in a file of a column, or of a field nested in it."""
 
     source_name: str
     column_id: int
@@ -101,11 +101,11 @@ class NameMapping:
 
 @frozen
 class NewDeletes:
-    """A delete file that has been written: all positions of a data file that its deletes have, old and new."""
+    """A delete file that has been written, with all deleted positions of a data file, old and new."""
 
     name: str
-    begin_snapshot: int | None  # of the delete file whose positions are in this one, too
-    snapshot: int | None  # what it says of the new positions, if it has snapshots
+    begin_snapshot: int | None  # of the delete file that it replaces
+    snapshot: int | None  # of the new positions, if the file has snapshots
     delete_count: int
     file_size_bytes: int
     footer_size: int

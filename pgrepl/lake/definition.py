@@ -1,8 +1,8 @@
 """Bringing DuckLake's definitions in line with the system tables: schemas, tables, columns, views.
 
-Commands know nothing of it. What they change in pg_class and its like is remembered (catalog/lake.py), and when the
-statement is done `define` compares what DuckLake says with what it should say, and writes the difference at the
-statement's snapshot. A command that goes on to write rows of a table it has just defined asks for it sooner.
+Statements do not call it. Their changes of pg_class and the like are noted (catalog/definition_changes.py), and when a
+statement ends `define` compares DuckLake's rows with them, and writes the difference at the statement's snapshot. A
+statement that writes rows of a table which it has just defined calls it earlier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Constant = Callable[[Any], Any]  # a stored default expression → its value if 
 
 
 def define(session: Session, constant: Constant) -> None:
-    """All that the running statement has changes."""
+    """Bring DuckLake's rows in line with all definitions that the running statement has changed."""
     changes = session.transaction.numbering.definition_changes
     try:
         renamed = define_schemas(session, changes.databases, changes.schemas)
@@ -65,20 +65,20 @@ def define(session: Session, constant: Constant) -> None:
 
 
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
-    """The partitioned tables that may have leaves in schemas which changed their names."""
+    """The partitioned tables that may have leaves in renamed schemas."""
     databases = {database for database, _schema in schemas}
     found = store.rows(session, tables.pg_class, datid=databases, relkind="p") if databases else []
     return dict.fromkeys(row.oid for row in found)
 
 
 def define_everything(session: Session, constant: Constant) -> None:
-    """A catalog from before there was a lake: DuckLake learns of all that is defined."""
+    """Write DuckLake's rows for all definitions of a catalog that was made without a lake."""
     see_everything(session)
     define(session, constant)
 
 
 def see_everything(session: Session) -> None:
-    """As if the running statement had defined all that there is."""
+    """Note all definitions as changed by the running statement."""
     changes = session.transaction.numbering.definition_changes
     for database in store.rows(session, tables.pg_database, datistemplate=False):
         changes.databases.add(database.oid)
@@ -123,7 +123,7 @@ def define_table(session: Session, row: tables.pg_class, constant: Constant) -> 
 
 
 def _folder(schema: ducklake_schema, name: str, identifier: str) -> str:
-    """A table's files: beside those of others in a folder named after it, where the name is fit for one."""
+    """The folder of a table's files, with its name if that is plain, else with an id."""
     folder = f"{name if _is_plain(name) else identifier}/"
     if schema.path:
         return folder
@@ -136,7 +136,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _place_table(session: Session, row: tables.pg_class, schema: ducklake_schema) -> bool:
-    """Its name and schema, which may have changed. The files stay where they are."""
+    """Change the table's name and schema in DuckLake, if they differ. The files stay where they are."""
     now = store.one(session, ducklake_table, table_id=row.table_id, end_snapshot=None)
     if now is None:
         return False
@@ -164,7 +164,7 @@ def _place_table(session: Session, row: tables.pg_class, schema: ducklake_schema
 
 
 def moved_path(session: Session, path: str, before: ducklake_schema, after: ducklake_schema) -> tuple[str, bool]:
-    """A folder relative to one schema, seen from another."""
+    """The path of a folder, relative to one schema, for another schema; and whether it is relative."""
     if (before.path, before.path_is_relative) == (after.path, after.path_is_relative):
         return path, True
     whole = before.path + path
@@ -176,7 +176,7 @@ def moved_path(session: Session, path: str, before: ducklake_schema, after: duck
 
 
 def _is_free(session: Session, now: ducklake_table, name: str) -> bool:
-    """Could a table that had to take another name have its own by now?"""
+    """Is a table's own name free now, when it has another because that was taken?"""
     return bool(now.table_name != name and lower(name) not in taken_names(session, now.schema_id, name, now.table_id))
 
 
@@ -185,7 +185,7 @@ def free_name(session: Session, schema_id: int, name: str, itself: int = -1) -> 
 
 
 def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set[str]:
-    """The names of tables and views that begin as this one does, in lower case."""
+    """The names of tables and views that begin with this name, in lower case."""
     link = session.link
     found: set[str] = set()
     for table, id_, column in (("ducklake_table", "table_id", "table_name"), ("ducklake_view", "view_id", "view_name")):
@@ -196,7 +196,7 @@ def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set
 
 
 def forget(session: Session, table_id: int) -> None:
-    """A table or view is gone, and with it what was known of its rows."""
+    """End a dropped table or view, and all rows about it."""
     numbering = session.transaction.numbering
     kind = "table" if store.rows(session, ducklake_table, table_id=table_id, end_snapshot=None) else "view"
     if kind == "table":

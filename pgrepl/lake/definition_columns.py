@@ -1,9 +1,9 @@
-"""DuckLake's columns of a table: made, changed and ended as pg_attribute says.
+"""DuckLake's columns of a table, which follow pg_attribute.
 
-A column keeps its id for life, so that files need not be written anew when it is renamed or its type gets wider. A type
-that existing files cannot be read as makes it another column: `replace_column` asks for that before the rows are
-converted, by making `column_id` negative in pg_attribute. The columns behind it get new ids, too, as all files are
-written anew: DuckDB takes the order of ids for the order of columns whenever it alters one.
+A column keeps its id for life, so that files are not rewritten when it is renamed or its type gets wider. A type that
+existing files cannot be read as makes it a new column: `replace_column` asks for one before the rows are converted, by
+making `column_id` negative in pg_attribute. The columns behind it get new ids, too, as all files are rewritten: DuckDB
+takes the order of ids for the order of columns whenever it alters one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
 
-NO_COLUMNS = "no_columns"  # stands in a table that has none, which DuckLake does not know
+NO_COLUMNS = "no_columns"  # the one column of a table without columns, which DuckLake does not allow
 NO_DEFAULT = "NULL"
 
 
@@ -43,7 +43,7 @@ class _Column:
 
 
 def define_columns(session: Session, oid: int, table_id: int, constant: Callable[[Any], Any]) -> bool:
-    """Bring the columns in line; whether there was anything to do."""
+    """Bring the columns in line with pg_attribute; whether anything changed."""
     rows = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
     now = {row.column_id: row for row in rows if row.parent_column is None}
     wanted = _wanted(session, oid, now, constant)
@@ -70,7 +70,7 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Callable
 
 
 def replace_column(session: Session, oid: int, attnum: int) -> None:
-    """What the column holds is about to be converted, and files that have it as it was will not do."""
+    """Give the column a new id at the statement's end: its values are about to be converted."""
     row = store.one(session, tables.pg_attribute, attrelid=oid, attnum=attnum)
     if row is not None and row.column_id is not None and row.column_id > 0:
         where = {"attrelid": oid, "attnum": attnum}
@@ -99,12 +99,12 @@ def _wanted(
 
 
 def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, str]) -> dict[int, str]:
-    """What each column is called in DuckLake, by its number."""
+    """Each column's name in DuckLake, by its number."""
     taken: set[str] = set()
     found: dict[int, str] = {}
     for attribute in sorted(attributes, key=lambda a: a.attnum):
         name = attribute.attname
-        # others may call theirs what we keep for inlined rows
+        # another writer's column keeps a reserved name
         if attribute.column_id is None or now.get(attribute.column_id) != name:
             name = names.free(name, taken | names.RESERVED_COLUMNS)
         name = names.free(name, taken)
@@ -135,7 +135,7 @@ def _column(
 
 
 def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Callable[[Any], Any]) -> str:
-    """A default that every reader understands: a constant."""
+    """The column's default as DuckLake has it: a constant, or NO_DEFAULT."""
     if not attribute.atthasdef or attribute.attgenerated:
         return NO_DEFAULT
     row = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
@@ -145,7 +145,7 @@ def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, co
 
 
 def _is_theirs(session: Session, attribute: tables.pg_attribute, row: ducklake_column) -> bool:
-    """Is the default in another's SQL still the column's?"""
+    """Is the default that another writer has set as SQL still the column's?"""
     ours = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
 
@@ -171,7 +171,7 @@ def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
 
 
 def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklake_column]) -> None:
-    """A column goes with all that is nested in it."""
+    """End a column and the fields nested in it."""
     versions.end(session, ducklake_column, table_id=table_id, column_id=column_id)
     versions.end(session, ducklake_column_tag, table_id=table_id, column_id=column_id)
     for row in rows:
@@ -197,7 +197,7 @@ def _add(session: Session, oid: int, table_id: int, column: _Column) -> None:
 def _collect(
     made: list[dict[str, Any]], table_id: int, column_id: int, parent: int | None, name: str, kind: ColumnType
 ) -> int:
-    """The column and what is nested in it; ids go on in depth. The next free id."""
+    """Collect the rows of a column and of its nested fields, with ids in depth; returns the next free id."""
     made.append(
         {
             "column_id": column_id,
@@ -220,7 +220,7 @@ def _collect(
 
 
 def _next_id(session: Session, table_id: int) -> int:
-    """One that the table never had."""
+    """A column id that the table has never had."""
     link = session.link
     found = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
     return int(found[0][0] or 0) + 1

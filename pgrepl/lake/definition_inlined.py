@@ -1,8 +1,8 @@
-"""Where rows of a table stand in the catalog itself: `ducklake_inlined_data_<table>_<schema version>`.
+"""The tables of rows that are inlined in the catalog: `ducklake_inlined_data_<table>_<schema version>`.
 
-There is one for each layout the table has had since rows were first inlined. DuckDB writes to the newest without
-looking at its columns, so that a new layout gets a new one at once; and it looks for new ones only when the schema
-version changes. A catalog in PostgreSQL inlines nothing: DuckDB would keep each type there in another way.
+There is one for each layout that the table has had since rows were first inlined. DuckDB writes to the newest without
+checking its columns, so that a new layout gets a new one at once; and it reads their list anew only when the schema
+version changes. A catalog in PostgreSQL inlines nothing: DuckDB has other types for each column there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boole
 
 
 def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
-    """The one that new rows go to, made if need be; None: rows of this table must be in files."""
+    """The table for new inlined rows, made if need be; None: rows of this table must be in files."""
     if not session.catalog.is_sqlite:
         return None
     columns = _columns(session, table_id)
@@ -38,12 +38,12 @@ def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
 
 
 def can_inline(session: Session, table: LakeTable) -> bool:
-    """Would `inlined_table` give one?"""
+    """Can rows of the table be inlined, so that `inlined_table` is not None?"""
     return session.catalog.is_sqlite and not any(lower(column.name) in RESERVED_COLUMNS for column in table.columns)
 
 
 def keep_inlining(session: Session, table_id: int) -> None:
-    """The table's columns have changed: if rows are inlined in it, they go on with the new ones."""
+    """Make an inlined table for the changed columns of a table that has inlined rows."""
     if inlined_tables(session, table_id):
         inlined_table(session, table_id)
 

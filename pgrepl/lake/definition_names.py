@@ -1,6 +1,6 @@
-"""What things are called in DuckLake, whose readers compare names without regard to case.
+"""Names in DuckLake, whose readers compare them without regard to case.
 
-The schema `public` of database `shop` is DuckLake's schema `shop`, another schema `sales` is `shop.sales`. Where two
+The schema `public` of database `shop` is DuckLake's schema `shop`, another schema `sales` is `shop.sales`. If two
 names differ in case only, the later gets a number: `t`, `T_1`.
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import count
 
-# what rows inlined in the catalog have beside the table's columns, and files of changed rows
+# the columns of inlined rows, and of files with changed rows, beside the table's own
 RESERVED_COLUMNS = frozenset(
     {"row_id", "begin_snapshot", "end_snapshot", "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id"}
 )
 MAIN = "main"  # the schema every DuckLake has
 PUBLIC = "public"
-HOME = "postgres"  # the database that takes in schemas named after no database
+HOME = "postgres"  # the database of DuckLake schemas that are named after no database
 
 
 def schema_name(database: str, schema: str) -> str:
-    """A DuckLake schema's name, unless it is taken."""
+    """The name of a schema in DuckLake, if it is free."""
     if schema == PUBLIC:
         return f'"{database}"' if database.lower() == MAIN else _part(database)
     return f"{_part(database)}.{_part(schema)}"
@@ -30,7 +30,7 @@ def _part(name: str) -> str:
 
 
 def place_of(name: str, databases: Collection[str]) -> tuple[str, str]:
-    """The database and schema that a DuckLake schema of that name belongs to."""
+    """The database and the schema that a DuckLake schema of that name stands for."""
     if name != MAIN:
         parts = _parts(name)
         if parts is not None and parts[0] in databases:
@@ -39,7 +39,7 @@ def place_of(name: str, databases: Collection[str]) -> tuple[str, str]:
 
 
 def _parts(name: str) -> list[str] | None:
-    """What schema_name put together; None: it never did."""
+    """The parts from which `schema_name` made the name; None: it did not make it."""
     parts = []
     at = 0
     while True:
@@ -66,20 +66,20 @@ def _next(name: str, at: int) -> tuple[str, int]:
 
 
 def free(name: str, taken: Collection[str]) -> str:
-    """The name, with a number if it is among `taken`, which are in lower case."""
+    """The name, with a number if it is in `taken`, whose names are in lower case."""
     if lower(name) not in taken:
         return name
     return next(n for n in (f"{name}_{i}" for i in count(1)) if lower(n) not in taken)
 
 
 def is_variant(given: str, name: str) -> bool:
-    """Was `given` made of the name because the name was taken?"""
+    """Is `given` the name, or the name with a number of `free`?"""
     rest = given[len(name) :]
     return given.startswith(name) and (not rest or (rest[0] == "_" and rest[1:].isdecimal()))
 
 
 def lower(name: str) -> str:
-    """As DuckDB compares names: only ASCII letters have two forms."""
+    """The name as DuckDB compares it: with ASCII letters in lower case."""
     return "".join(c.lower() if c.isascii() else c for c in name)
 
 

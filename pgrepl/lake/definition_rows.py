@@ -1,4 +1,4 @@
-"""DuckLake's own versioned rows: begin one, end one, at the running statement's snapshot."""
+"""Versions of DuckLake's own rows, begun and ended at the running statement's snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Version(Protocol):
-    """A row that lives from one snapshot to another."""
+    """A row that is valid from `begin_snapshot` on."""
 
     begin_snapshot: int
 
@@ -32,14 +32,14 @@ def begin_many(session: Session, table: type[SystemRow], values: list[dict[str, 
 
 
 def end(session: Session, table: type[SystemRow], **eq: Any) -> None:
-    """What began at this very snapshot was never there."""
+    """End current versions; those that began at this snapshot are deleted."""
     snapshot = session.snapshot()
     store.delete(session, table, begin_snapshot=snapshot, end_snapshot=None, **eq)
     store.update(session, table, {"end_snapshot": None, **eq}, end_snapshot=snapshot)
 
 
 def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str, Any], **values: Any) -> None:
-    """The next version of a row that `eq` finds among the living."""
+    """Begin another version of a current row, which `eq` finds."""
     if row.begin_snapshot == session.snapshot():
         store.update(session, table, {"end_snapshot": None, **eq}, **values)
         return
@@ -48,7 +48,7 @@ def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str,
 
 
 def uuid7() -> str:
-    """A UUID that sorts by time, as DuckLake gives them out."""
+    """A UUID of version 7, which sorts by time, as DuckLake has them."""
     stamp = time.time_ns() // 1_000_000
     noise = int.from_bytes(os.urandom(10), "big")
     value = stamp << 80 | noise & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62

@@ -1,4 +1,4 @@
-"""DuckLake's schemas: one for each schema of each database, called after both."""
+"""DuckLake's schemas: one for each schema of each database, named after both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTERNAL = frozenset({CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE})
 def define_schemas(
     session: Session, databases: Iterable[int], schemas: Mapping[tuple[int, int], int | None]
 ) -> list[tuple[int, int]]:
-    """Make, rename and drop; which ones have another name now."""
+    """Make, rename and drop DuckLake's schemas; returns the renamed ones."""
     renamed: list[tuple[int, int]] = []
     changed = dict(schemas)
     for database in databases:
@@ -44,7 +44,7 @@ def define_schemas(
 
 
 def require_schema(session: Session, database: int, oid: int) -> ducklake_schema:
-    """The DuckLake schema of a schema, made if there is none yet: those of templates and of temporary relations."""
+    """The DuckLake schema of a schema. Those of templates and of temporary relations are made when they are needed."""
     row = store.one(session, tables.pg_namespace, datid=database, oid=oid)
     assert row is not None
     if row.schema_id is None:
@@ -86,7 +86,7 @@ def _taken(session: Session) -> set[str]:
 
 
 def _rename(session: Session, row: tables.pg_namespace) -> bool:
-    """A schema's id is its name's for good: under another name it is another schema with the same tables."""
+    """Rename a schema: DuckLake makes another schema, with another id, for the same tables. Whether it was renamed."""
     now = store.one(session, ducklake_schema, schema_id=row.schema_id)
     assert now is not None
     databases = {d.datname: d.oid for d in store.rows(session, tables.pg_database)}

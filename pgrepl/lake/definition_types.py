@@ -1,4 +1,4 @@
-"""Columns as DuckLake defines them: the type with what is nested in it, defaults, what a new type does to files."""
+"""Types and defaults of columns in DuckLake, and type changes that keep existing files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pgrepl.types.names import numeric_precision_scale
 
 @frozen
 class ColumnType:
-    """A DuckLake type: `list` has its element inside, `struct` its fields, `map` its key and value."""
+    """A DuckLake type; `fields` are the element of a `list`, the fields of a `struct`, key and value of a `map`."""
 
     name: str
     fields: tuple[tuple[str, ColumnType], ...] = ()
 
     @property
     def duckdb(self) -> str:
-        """As DuckDB spells it in a CAST."""
+        """The type as DuckDB spells it in a CAST."""
         inner = [f"{kind.duckdb}" for _name, kind in self.fields]
         if self.name == "list":
             return f"{inner[0]}[]"
@@ -46,16 +46,16 @@ def _of_form(found: Form) -> ColumnType:
 
 
 def fits(lake: str, typoid: int, typmod: int) -> bool:
-    """Can a column of a DuckLake type stand for one of the PostgreSQL type: is it what we make of it, or what we take
-    it for where somebody else has made it? What is nested does not change its type."""
+    """Does the DuckLake type go with the PostgreSQL type: is it the one that pgrepl makes, or one of another writer
+    that pgrepl reads as this type? Changes of nested fields do not count."""
     if column_type(typoid, typmod).name == lake or lake in ("list", "struct", "map"):
         return True
     return foreign_type(lake, ()) == (typoid, typmod)
 
 
 def foreign_type(lake: str, fields: tuple[Any, ...]) -> tuple[int, int]:
-    """The PostgreSQL type (OID, typmod) that a column of a DuckLake type is taken for. One that nobody can read is text
-    until somebody tries."""
+    """The PostgreSQL type (OID, typmod) for a column of another writer's DuckLake type. One that pgrepl cannot read is
+    text; reading it is an error."""
     from pgrepl.types.lake_read import read_form
 
     try:
@@ -66,7 +66,7 @@ def foreign_type(lake: str, fields: tuple[Any, ...]) -> tuple[int, int]:
 
 
 def default_text(value: Any, typoid: int, typmod: int) -> str | None:
-    """A value as DuckDB's text for `default_value` and `initial_default`; None: DuckLake cannot say it there."""
+    """A value as DuckDB's text for `default_value` and `initial_default`; None: DuckLake has no text for it."""
     if is_row_type(typoid):
         return None
     kind = form(typoid, typmod)
@@ -86,7 +86,7 @@ _TIMES = (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME)
 
 
 def keeps_files(old: tuple[int, int], new: tuple[int, int]) -> bool:
-    """Can readers take the values in existing files as values of the new type (OID, typmod) as they are?"""
+    """Do readers get values of the new type (OID, typmod) from existing files?"""
     if old == new:
         return True
     (old_type, old_mod), (new_type, new_mod) = old, new
@@ -100,7 +100,7 @@ def keeps_files(old: tuple[int, int], new: tuple[int, int]) -> bool:
 
 
 def _wider_numeric(old: int, new: int) -> bool:
-    """More digits in front of the same scale, both kept as decimals or both as text."""
+    """Has the new numeric more digits and the same scale, and are both decimals or both text in files?"""
     if form(oids.NUMERIC, old).lake.startswith("decimal") != form(oids.NUMERIC, new).lake.startswith("decimal"):
         return False
     if new < 0:

@@ -1,4 +1,4 @@
-"""Partitioned tables as DuckLake's readers see them: views over their leaves."""
+"""DuckLake's views for partitioned tables: unions of their leaves."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def define_view(session: Session, row: tables.pg_class, free_name: Callable[[int, int], str]) -> None:
-    """Bring the view of a partitioned table in line. `free_name`: what it can be called in a DuckLake schema, given its
-    own id."""
+    """Bring the view of a partitioned table in line. `free_name` gives a free name in a DuckLake schema, for the view
+    with an id."""
     numbering = session.transaction.numbering
     schema = require_schema(session, row.datid, row.relnamespace)
     sql = _query(session, row)
@@ -55,7 +55,7 @@ def define_view(session: Session, row: tables.pg_class, free_name: Callable[[int
 
 
 def _query(session: Session, row: tables.pg_class) -> str | None:
-    """All leaves' rows with the columns of the parent, in its order. None: it has no columns."""
+    """The query over all leaves with the parent's columns, in its order; None: it has no columns."""
     columns = _columns(session, row.oid)
     if not columns:
         return None
@@ -71,7 +71,7 @@ def _query(session: Session, row: tables.pg_class) -> str | None:
 
 
 def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
-    """Each column: its name, the name it has in DuckLake, and its type as DuckDB spells it."""
+    """Each column's name, its name in DuckLake, and its type as DuckDB spells it."""
     attributes = [a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if not a.attisdropped]
     attributes.sort(key=lambda a: a.attnum)
     taken: set[str] = set()

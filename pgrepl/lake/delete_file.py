@@ -1,6 +1,6 @@
-"""A delete file: the positions of a data file's rows that are deleted, as DuckLake and Iceberg write them.
+"""Delete files: the positions of a data file's deleted rows, as DuckLake and Iceberg write them.
 
-A partial file says for each position the snapshot at which its row was deleted, too.
+A partial file has the snapshot of each deletion, too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def write_deletes(
     *,
     folder: str | None = None,
 ) -> NewDeletes:
-    """`positions` ascending, none twice; with `snapshots` a partial file, which says when each was deleted. `folder`:
-    one in the table's, that is there."""
+    """Write a delete file with distinct positions, ascending; with `snapshots` a partial one. `folder`: an existing one
+    in the table's."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -54,7 +54,7 @@ def write_deletes(
         name = f"{folder}/{name}"
     path = table.location + name
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
-    arrays = [same, pa.array(positions)]  # written as it is: the path stands in the file once
+    arrays = [same, pa.array(positions)]  # the dictionary has the path once
     fields = [
         pa.field("file_path", same.type, metadata=field_id(footers.FILE_PATH)),
         pa.field("pos", pa.int64(), metadata=field_id(footers.POSITION)),
@@ -95,7 +95,7 @@ def write_deletes(
 
 
 def read_positions(path: str) -> npt.NDArray[np.int64]:
-    """Of a file that nothing refers to yet."""
+    """The positions of a delete file that is not in the catalog yet."""
     import numpy as np
 
     footer = footers.footer(path)
@@ -106,7 +106,7 @@ def read_positions(path: str) -> npt.NDArray[np.int64]:
 
 
 def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """All of its positions, and the snapshot at which each was deleted. The files read last are remembered."""
+    """The positions of a delete file, and the snapshot of each deletion. The last files are remembered."""
     import numpy as np
 
     with _lock:

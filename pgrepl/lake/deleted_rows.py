@@ -1,4 +1,4 @@
-"""Which rows of a data file are deleted: by its delete file, and by deletes inlined in the catalog."""
+"""The deleted rows of a data file: those of its delete file, and deletes inlined in the catalog."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def deleted_positions(
 def deletions(
     session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The same with the snapshot at which each was deleted; in no order."""
+    """The deleted positions with the snapshot of each deletion; in no order."""
     at = last_snapshot(session) if snapshot is None else snapshot
     own = inlined.deletes(session, table, at, file.data_file_id).get(file.data_file_id, [])
     return joined(file.delete_files, own, at)
@@ -38,7 +38,7 @@ def deletions(
 def joined(
     delete_files: Sequence[DeleteFile], own: list[tuple[int, int]], snapshot: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """What a delete file and inlined deletes (position, snapshot) say together."""
+    """The deletions of delete files and inlined deletes (position, snapshot) together."""
     import numpy as np
 
     positions, snapshots = np.array(own, np.int64).reshape(-1, 2).T

@@ -1,4 +1,4 @@
-"""DuckLake's options, as `ducklake_metadata` has them: of a table, of its schema, or of the whole lake."""
+"""DuckLake's options in `ducklake_metadata`: of a table, of its schema, or of the whole lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_INLINING_LIMIT = 100  # rows; beyond it a file is written about as fast,
 
 
 def option(session: Session, table: LakeTable, name: str) -> str | None:
-    """The value nearest to the table."""
+    """The table's value, else its schema's, else the lake's."""
     key = ("option", name, table.table_id)
     if key in session.derived:
         known: str | None = session.derived[key]
@@ -29,6 +29,6 @@ def option(session: Session, table: LakeTable, name: str) -> str | None:
 
 
 def inlining_limit(session: Session, table: LakeTable) -> int:
-    """How many rows, or deletes, of a statement are kept in the catalog instead of in a file."""
+    """The number of rows, or deletes, of a statement up to which they are inlined in the catalog."""
     value = option(session, table, "data_inlining_row_limit")
     return int(value) if value is not None and value.isdigit() else DEFAULT_INLINING_LIMIT

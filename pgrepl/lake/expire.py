@@ -1,8 +1,8 @@
-"""Expiring snapshots that nobody needs, and removing the files that only they needed.
+"""Expiry of snapshots, and removal of the files that only they needed.
 
-A snapshot is needed while a slot may still ask what changed behind it, while a reader stands at it, and for as long as
-snapshots are kept at all. What ended before the oldest snapshot that is left goes from the catalog. Its files are
-scheduled for deletion, and go from the disk a while later: somebody may be in the middle of reading them.
+A snapshot stays while a slot may read the changes behind it, while a reader has pinned it, and for the time that
+snapshots are kept. Rows that ended before the oldest snapshot are deleted from the catalog. Their files are scheduled
+for deletion, and removed from the disk a while later, as a reader may be reading them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
     from pgrepl.catalog.session import Session
 
-_ENDING = (  # DuckLake's tables whose rows live from one snapshot to another
+_ENDING = (  # DuckLake's tables whose rows have an end_snapshot
     "ducklake_schema", "ducklake_table", "ducklake_view", "ducklake_tag", "ducklake_column_tag",
     "ducklake_partition_info", "ducklake_sort_info", "ducklake_macro",
 )  # fmt: skip
 
-# what is known of a table as long as it is there: its files may be as old as columns that are long gone, whose ids must
-# not come back
+# rows that stay as long as their table: its files may have columns that were dropped long ago, whose ids must not be
+# used again
 _OF_TABLES = (
     "pgrepl_file",
     "ducklake_column",
@@ -49,7 +49,7 @@ class Expired:
 
 
 def horizon(session: Session, keep: timedelta) -> int:
-    """The oldest snapshot that must stay."""
+    """The oldest snapshot that is needed."""
     last = session.transaction.numbering.last_snapshot()
     needed = [last]
     for slot in rows(session, tables.pg_replication_slot):
@@ -68,7 +68,7 @@ def horizon(session: Session, keep: timedelta) -> int:
 
 
 def expire(session: Session, keep: timedelta, most: int | None = None) -> Expired:
-    """Forget the snapshots before the horizon, of many the oldest; holding the write lock."""
+    """Expire the snapshots before the horizon, at most `most` of them. The caller holds the write lock."""
     link = session.link
     oldest = horizon(session, keep)
     if most is not None:
@@ -102,7 +102,7 @@ def expire(session: Session, keep: timedelta, most: int | None = None) -> Expire
 
 
 def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
-    """Files that no snapshot left can see are scheduled for deletion."""
+    """Schedule the files that no remaining snapshot needs for deletion."""
     link = session.link
     data = link.execute(sql.ENDED_DATA_FILES, (oldest,))
     deletes = link.execute(sql.ENDED_DELETE_FILES, (oldest,))
@@ -164,7 +164,7 @@ def _remove_rows(link: CatalogConnection, table: str, condition: str, value: int
 
 
 def remove_files(session: Session, grace: timedelta) -> int:
-    """Remove files that are scheduled for it, and files that nothing refers to, once they have been so for a while."""
+    """Remove files that were scheduled for deletion before `grace`, and unused files that are older."""
     removed = remove_scheduled(session, grace)
     forget_removed(session)
     for path, age in unused_files(session):
@@ -175,7 +175,7 @@ def remove_files(session: Session, grace: timedelta) -> int:
 
 
 def remove_scheduled(session: Session, grace: timedelta, most: int | None = None) -> int:
-    """The first of these; of many some."""
+    """Remove files that were scheduled for deletion before `grace`, at most `most` of them."""
     claim(session.catalog.folder)
     due = (datetime.now(timezone.utc) - grace).isoformat(sep=" ")
     data_path = session.catalog.data_path
@@ -187,7 +187,7 @@ def remove_scheduled(session: Session, grace: timedelta, most: int | None = None
     )
     for file_id, path, relative in scheduled[:most]:
         if not relative and not path.startswith(data_path):
-            continue  # whoever put it elsewhere has to remove it
+            continue  # another program has put it elsewhere, and has to remove it
         storage.remove(data_path + path if relative else path)
         for delete in sql.DELETE_REMOVED_FILE:
             link.execute(delete, (file_id,))
@@ -196,7 +196,7 @@ def remove_scheduled(session: Session, grace: timedelta, most: int | None = None
 
 
 def forget_removed(session: Session) -> None:
-    """What is known of files that pgrepl has written, and that another program has removed or is going to."""
+    """Forget the checksums of files that another program has removed, or has scheduled for deletion."""
     link = session.link
     unnamed = link.execute(sql.UNNAMED_OWN_FILES)
     for file_id, table_id, path, scheduled in unnamed:
@@ -205,8 +205,8 @@ def forget_removed(session: Session) -> None:
 
 
 def unused_files(session: Session) -> list[tuple[str, timedelta]]:
-    """Files that nothing refers to, with their age. One that pgrepl has written is never among them, even if the
-    catalog has lost the row of its table."""
+    """Files that the catalog does not refer to, with their age; without those of pgrepl whose row in the catalog is
+    lost."""
     named = named_files(session)
     written = {os.path.basename(path) for (path,) in session.link.execute(sql.OWN_PATHS)}
     return [
@@ -217,13 +217,13 @@ def unused_files(session: Session) -> list[tuple[str, timedelta]]:
 
 
 def known_files(session: Session) -> set[str]:
-    """Every file the catalog refers to; also one that pgrepl has written and whose row is lost."""
+    """All files that the catalog refers to, and those of pgrepl whose row is lost."""
     written = session.link.execute(sql.OWN_FILES)
     return named_files(session) | set(_in_folders(session, written))
 
 
 def named_files(session: Session) -> set[str]:
-    """Every file the catalog refers to, with its whole path."""
+    """The absolute paths of all files that the catalog refers to."""
     link = session.link
     named: set[str] = set()
     for paths in sql.PATHS_OF_FILES:
@@ -239,7 +239,7 @@ def named_files(session: Session) -> set[str]:
 
 
 def _in_folders(session: Session, files: Iterable[tuple[int, str]]) -> Iterator[str]:
-    """The whole paths of files that stand in the folders of tables."""
+    """The absolute paths of files in tables' folders."""
     folders: dict[int, str] = {}
     for table_id, path in files:
         if table_id not in folders:

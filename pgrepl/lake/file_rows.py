@@ -1,4 +1,4 @@
-"""All rows of a data file, deleted ones too, or those at some positions: what came and went is read with this."""
+"""All rows of a data file, deleted ones included, or those at some positions, for reading changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def file_rows(
     file: DataFile, columns: Sequence[LakeColumn], only: npt.NDArray[np.int64] | None = None
 ) -> Iterator[Portion]:
-    """The rows of a file with their row ids, a row group at a time; `only` are the positions wanted, ascending."""
+    """The rows of a file with their row ids, a row group at a time, or only those at positions, which ascend."""
     import numpy as np
     import pyarrow as pa
 

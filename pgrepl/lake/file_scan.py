@@ -1,4 +1,4 @@
-"""The living rows of one data file, as Arrow columns: row groups skipped by their statistics, deleted rows left out,
+"""The scan of one data file as Arrow columns: row groups are skipped by their statistics, deleted rows left out, and
 bounds applied to whole columns before the others are read."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 _BATCH = 65536  # rows read at a time
-_BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are looked at together
+_BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are read together
 
 
 class Portion:
-    """Some rows of a file, in order. A column that the file does not have is None in `arrays`: all rows hold its
+    """Some rows of a file, in order. A column that the file does not have is None in `arrays`: all rows have its
     value in `constants`."""
 
     __slots__ = ("arrays", "constants", "count", "positions", "row_ids")
@@ -46,7 +46,7 @@ class Portion:
         self.row_ids = row_ids
 
     def whole(self, columns: Sequence[LakeColumn]) -> list[Any]:
-        """All columns as arrays, each in the type that the table keeps it in."""
+        """All columns as arrays of the table's Arrow types."""
         import pyarrow as pa
 
         found = []
@@ -73,8 +73,8 @@ def portions(
     size: int = _BATCH,
     skips_only: bool = False,
 ) -> Iterator[Portion]:
-    """`deletes` are the file's inlined deletes: position and snapshot. Of all row groups, or of these `groups`.
-    `skips_only`: bounds leave out row groups, no rows of others."""
+    """The rows within the bounds, of all row groups or of `groups`. `deletes` are the file's inlined deletes: position
+    and snapshot. `skips_only`: bounds skip row groups, but leave out no rows of others."""
     footer = footers.of(file)
     found = locate(file, footer)
     limited = limits(table, bounds)
@@ -101,7 +101,7 @@ def locate(file: DataFile, footer: Footer) -> dict[int, FileColumn]:
 
 
 def constant(column: LakeColumn, file: DataFile) -> Any:
-    """What all rows hold in a column that the file does not have."""
+    """The value of all rows in a column that the file does not have."""
     names = file.names
     if names is None or column.column_id not in names.partitions:
         return column.missing
@@ -162,7 +162,7 @@ class _Scan:
 
     @property
     def wanted(self) -> list[FileColumn]:
-        """What is read for the rows that are kept."""
+        """The columns that are read for the rows that are kept."""
         found = [c for c in self.columns if c is not None]
         if self.row_id_column is not None:
             found.append(self.row_id_column)
@@ -182,7 +182,7 @@ class _Scan:
             yield self.portion(_taken(arrays[len(first) :], here, kept), kept)
 
     def within(self, reader: footers.DataFileReader, groups: Sequence[int]) -> Iterator[Portion]:
-        """Bounded columns first; of the others only row groups in which something is left."""
+        """Read bounded columns first, and the others only of row groups in which rows are left."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -217,7 +217,8 @@ class _Scan:
         rest: Sequence[FileColumn],
         wanted: Sequence[FileColumn],
     ) -> Iterator[Portion]:
-        """`inside` are rows of the lot; `shift` makes them positions in the file."""
+        """The rows of one row group. `inside` are row numbers in the lot; with `shift` they are positions in the
+        file."""
         start = self.footer.starts[group]
         born = []
         if self.snapshot_column is not None:
@@ -233,7 +234,7 @@ class _Scan:
         yield self.portion(taken, kept)
 
     def lots(self, groups: Sequence[int]) -> Iterator[list[int]]:
-        """Row groups that are read together, cut at the same places whichever are wanted."""
+        """Lots of row groups that are read together; their limits do not depend on the wanted ones."""
         wanted = set(groups)
         lot: list[int] = []
         count = 0
@@ -254,7 +255,7 @@ class _Scan:
         return np.arange(self.footer.starts[group], self.footer.starts[group + 1], dtype=np.int64)
 
     def alive(self, positions: Any, snapshots: Sequence[Any]) -> Any:
-        """The positions, ascending, without those that are deleted or came later."""
+        """The positions, ascending, without those deleted at the snapshot or inserted later."""
         import numpy as np
 
         if not len(positions):
@@ -281,7 +282,7 @@ class _Scan:
 
 
 class _Positions:
-    """The positions of rows that are read in portions, whatever row groups those reach into."""
+    """The positions of rows that are read in portions across row groups."""
 
     def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
         self._spans = iter(spans)

@@ -1,4 +1,4 @@
-"""Data files, written by pyarrow: new names, field ids, small row groups; on the disk before anything names them."""
+"""Writing data files with pyarrow: new names, field ids, small row groups, synced before the catalog names them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeField, LakeTable
     from pgrepl.types.lake_arrays import Form
 
-ROWS_IN_GROUP = 122_880  # as DuckDB has it: a look-up reads a row group
-_SAMPLE = 20_000  # rows that are looked at
+ROWS_IN_GROUP = 122_880  # as in DuckDB: a look-up reads a row group
+_SAMPLE = 20_000  # first rows by which `repeating` judges
 
 
 def field_id(number: int) -> dict[bytes, bytes]:
@@ -40,7 +40,7 @@ def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
 
 
 def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
-    """A nested type whose inner fields have their ids, too."""
+    """A nested type whose inner fields have ids, too."""
     import pyarrow as pa
 
     def inner(field: Any, of: LakeField) -> Any:
@@ -56,7 +56,7 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
 
 
 def repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
-    """The columns whose first values are often the same: those of which a dictionary is made."""
+    """The columns whose first values are often the same, for which a dictionary pays."""
     import pyarrow as pa
 
     found = []
@@ -72,7 +72,7 @@ def repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
 
 
 class DataFileWriter:
-    """Takes rows in portions."""
+    """Writes a data file from rows in portions."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class DataFileWriter:
         folder: str | None = None,
         bounds_by_footer: bool = False,
     ) -> None:
-        """`repeating`: the columns whose values repeat, if that is known; a dictionary of others is made in vain.
-        `folder`: one in the table's, that is there. `bounds_by_footer`: where Parquet finds them itself, they are not
-        looked for twice; texts of some kilobytes then have none."""
+        """`repeating`: the columns with dictionaries, if they are known; for others a dictionary is a waste. `folder`:
+        an existing one in the table's. `bounds_by_footer`: take bounds from Parquet's statistics where they suffice;
+        texts of some kilobytes then have none."""
         import pyarrow.parquet as pq
 
         self.table = table
@@ -116,7 +116,7 @@ class DataFileWriter:
             self._writer.add_key_value_metadata({IDENTITY: self.name})
 
     def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
-        """Values in the order of the table's columns; with `row_ids` new versions of rows."""
+        """Write rows with values in the order of the table's columns; with `row_ids` new versions of rows."""
         import pyarrow as pa
 
         if not rows:
@@ -128,7 +128,7 @@ class DataFileWriter:
         self.write_arrays(arrays, ids, len(rows))
 
     def write_arrays(self, arrays: Sequence[Any], row_ids: Any, count: int) -> None:
-        """The same by columns."""
+        """Write rows that are given as columns."""
         import pyarrow as pa
 
         from pgrepl.types.lake_arrays import plain_array
@@ -155,7 +155,7 @@ class DataFileWriter:
             self._statistics[leaf.column_id] = found if known is None else together(leaf.form, known, found)
 
     def close(self) -> NewFile:
-        """The file is whole and on the disk."""
+        """Finish the file and sync it to the disk."""
         with self._or_nothing(), storage.writing(self.path):
             self._writer.close()
             self._sink.close()
@@ -192,7 +192,7 @@ class DataFileWriter:
             raise
 
     def _numbered_leaves(self) -> list[tuple[int, Any]]:
-        """Each leaf with its number in the file; every column that can be written has one."""
+        """Each leaf column with its number in the file."""
         number = {column.column_id: i for i, column in enumerate(self.table.columns)}
         return [(number[column.column_id], leaf) for column, leaf in self._leaves]
 
@@ -208,13 +208,13 @@ class DataFileWriter:
 
 
 def _finds_bounds(form: Form) -> bool:
-    """Whether Parquet's own bounds are those of the lake."""
+    """Are Parquet's statistics of this form right for DuckLake's?"""
     return form.element is None and not form.lake.startswith("float") and (form.ordered == "full" or is_text(form))
 
 
 def _with_statistics(table: LakeTable) -> list[str]:
-    """The leaves of which row groups have bounds. Not floats: Parquet says nothing of NaN, and a reader to whom NaN is
-    the greatest of all would not find it."""
+    """The leaf columns with statistics in row groups. Not floats: Parquet's statistics leave out NaN, and a reader to
+    whom NaN is the greatest value would not find it."""
     found = [footers.ROW_ID_NAME]
     for column in table.columns:
         form = column.form

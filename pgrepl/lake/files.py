@@ -1,4 +1,4 @@
-"""The files of a table at a snapshot, and which of them a condition can concern."""
+"""The files of a table at a snapshot, without those that statistics exclude."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _few_left(session: Session, table: LakeTable, snapshot: int, missed: set[int
 
 
 def last_snapshot(session: Session) -> int:
-    """What the running transaction sees: with what its statements have done, the running one included."""
+    """The last snapshot that the running transaction sees, with those of its own statements."""
     return session.transaction.numbering.last_snapshot()
 
 
@@ -144,7 +144,7 @@ def _made_delete_files(
     return (DeleteFile(delete_id, file_id, begin, whole, count, size, partial, footer, checksum),)
 
 
-# --- what the catalog says of its files -------------------------------------------------------------------------------
+# --- the catalog's rows about files ---------------------------------------------------------------------------------
 
 
 def data_file_entry(
@@ -158,14 +158,14 @@ def data_file_entry(
     mapping: int | None,
     partial: int | None,
 ) -> int:
-    """The checksum of what never changes of a row of ducklake_data_file."""
+    """The checksum of those columns of a ducklake_data_file row that never change."""
     return of_row((file_id, table_id, begin, path, rows, size, row_id_start, mapping, partial))
 
 
 def delete_file_entry(
     file_id: int, table_id: int, begin: int, data_file_id: int, path: str, rows: int, size: int, partial: int | None
 ) -> int:
-    """The same of ducklake_delete_file."""
+    """The checksum of those columns of a ducklake_delete_file row that never change."""
     return of_row((file_id, table_id, begin, data_file_id, path, rows, size, partial))
 
 
@@ -179,18 +179,18 @@ def _damaged(session: Session, what: str) -> PgError:
 
 
 def check_entries(session: Session, table_id: int) -> None:
-    """Raise an error if rows are lost that name files which pgrepl has written for the table."""
+    """Raise XX001 if the catalog has lost rows about files that pgrepl has written for the table."""
     if ("files_checked", table_id) not in session.derived:
         _check(session, table_id, session.link.execute(sql.FORGOTTEN_OWN_FILES, (table_id,)))
 
 
 def _checked(
-    session: Session, table_id: int, question: str, checking: str, values: tuple[Any, ...]
+    session: Session, table_id: int, query: str, checking: str, values: tuple[Any, ...]
 ) -> list[tuple[Any, ...]]:
-    """Rows of a table's data files; `checking` asks what `check_entries` asks, too."""
+    """The rows of a table's data files by `query`; the first time by `checking`, which does `check_entries`, too."""
     link = session.link
     if ("files_checked", table_id) in session.derived:
-        return link.execute(question, values)
+        return link.execute(query, values)
     found = link.execute(checking, (table_id, *values))
     _check(session, table_id, [row for row in found if not row[0]])
     return [row[1:] for row in found if row[0]]
@@ -246,7 +246,7 @@ def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequen
 
 
 def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[int]:
-    """The files, of whatever snapshot, that have no row within the bounds."""
+    """The files, of any snapshot, that have no row within the bounds."""
     from pgrepl.lake.bounds import limits
 
     missed: set[int] = set()
@@ -268,7 +268,7 @@ def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -
     try:
         lowest, highest = limit.form.from_stat(low), limit.form.from_stat(high)
     except (ValueError, InvalidOperation):
-        return False  # in somebody else's words
+        return False  # a text of another writer
     floating = limit.column.typoid in (oids.FLOAT4, oids.FLOAT8)
     if limit.column.typoid == oids.FLOAT8:
         # a file from when the column was narrower has singles' shortest text, which is not quite their value
@@ -278,7 +278,7 @@ def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -
 
 @frozen
 class Extent:
-    """How much there is to look at, once files are skipped."""
+    """The rows and bytes of the files that are not skipped."""
 
     rows: int = 0
     bytes: int = 0
@@ -288,31 +288,30 @@ class Extent:
 
 
 def estimate(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> int:
-    """How many rows a scan within the bounds has to look at, at most, inlined ones included; reads no file."""
+    """The rows that a scan within the bounds reads, at most, inlined ones included. Reads no file."""
     return extent(session, table, bounds, snapshot).rows
 
 
 def extent(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), snapshot: int | None = None) -> Extent:
-    """The same with the size of the files."""
+    """The rows and the bytes that a scan within the bounds reads, at most. Reads no file."""
     at = last_snapshot(session) if snapshot is None else snapshot
     files = data_files(session, table, at, bounds)
     rows = sum(file.record_count for file in files) + count_rows(session, table, at)
     return Extent(rows, sum(file.file_size_bytes for file in files))
 
 
-# --- what there was between snapshots -----------------------------------------------------------------------------
+# --- files between snapshots --------------------------------------------------------------------------------------
 
 
 def files_between(session: Session, table: LakeTable, after: int, upto: int) -> list[DataFile]:
-    """The files that were there at some time behind `after` up to `upto`, in the order of their rows; without their
-    delete files."""
+    """The data files of any snapshot behind `after` up to `upto`, in the order of their rows, without delete files."""
     asked = (table.table_id, upto, after)
     rows = _checked(session, table.table_id, sql.FILES_BETWEEN, sql.CHECKED_FILES_BETWEEN, asked)
     return [_made(session, table, (*row, None, 0, "", 0, None, 0, 0, *(None,) * 5)) for row in rows]
 
 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
-    """All delete files of the table up to a snapshot, those that others have taken the place of included."""
+    """All delete files of the table up to a snapshot, replaced ones included."""
     check_entries(session, table.table_id)
     link = session.link
     rows = link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))

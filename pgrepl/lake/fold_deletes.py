@@ -1,7 +1,7 @@
-"""Deleted positions that stand in the catalog move into delete files, once there are many of a data file.
+"""Moves inlined deletes into delete files, when there are many of a data file.
 
-Each of them keeps the snapshot at which its row was deleted, so nothing changes for who reads a snapshot, or asks what
-changed. What comes meanwhile stays in the catalog.
+The delete files have the snapshot of each deletion, so that readers of a snapshot, and of changes, see no difference.
+Deletes that others add meanwhile stay in the catalog.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from pgrepl.lake.table import LakeTable, lake_table
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-POSITIONS = 1000  # of a data file: more are worth a delete file
+POSITIONS = 1000  # inlined deletes of a data file from which on they get a delete file
 
 
 @frozen
 class StagedFolding:
-    """The delete files, which nothing refers to yet."""
+    """The new delete files, which the catalog does not have yet."""
 
     table: LakeTable
-    snapshot: int  # up to which they say what is deleted
+    snapshot: int  # up to which they have deletes
     deletes: tuple[StagedDeletes, ...]
 
 
 def stage(session: Session, oid: int) -> StagedFolding | None:
-    """Write the delete files; None: no data file has so many positions in the catalog."""
+    """Write the delete files; None: no data file has many inlined deletes."""
     table = lake_table(session, oid)
     name = inlined.deletes_table(table.table_id)
     if not inlined.exists(session.link, name):
@@ -56,12 +56,12 @@ def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedD
     if file is None:
         return None
     positions, snapshots = deletions(session, table, file)
-    order = np.lexsort((snapshots, positions))  # what is deleted twice went the first time
+    order = np.lexsort((snapshots, positions))  # of two deletions of a row the first counts
     positions, snapshots = positions[order], snapshots[order]
     first = np.concatenate([[True], positions[1:] != positions[:-1]])
     positions, snapshots = positions[first], snapshots[first]
     if len(positions) >= file.record_count:
-        return None  # a file without rows is not kept
+        return None  # a file without rows gets no delete file
     begin = min(int(snapshots.min()), *(each.begin_snapshot for each in file.delete_files), at)
     made = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
     path = table.location + made.name
@@ -71,8 +71,8 @@ def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedD
 
 
 def commit(session: Session, staged: StagedFolding) -> int:
-    """Put the delete files in the place of the rows; holding the write lock. How many of them could be used: a data
-    file may have gone meanwhile, or have got another delete file."""
+    """Replace inlined deletes by the delete files, under the write lock. Returns the number of delete files that were
+    used: a data file may have ended meanwhile, or have another delete file."""
     compaction = Compaction(session, staged.table)
     usable: Sequence[StagedDeletes] = [
         each

@@ -1,10 +1,9 @@
-"""What a data file says of itself: its row groups, and which of its columns are which of the table's.
+"""Footers of data files and delete files: row groups, and columns by the table's column ids.
 
-Columns are found by field id; in files that DuckLake has a name mapping for, by name. Files never change, so footers
-are remembered.
+Columns are found by field id; in files with a name mapping, by name. Files never change, so footers are remembered.
 
-What is not the file that the catalog speaks of is not read: its size, its rows and, of a file that pgrepl has written,
-the checksum of its footer are compared, and pages are read with their checksums.
+A file that is not the one the catalog means is not read: its size and its number of rows are compared, and of a file
+that pgrepl has written the checksum of its footer; pages are read with their checksums.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class FileColumn:
     first_leaf: int
     leaves: int
     name: str
-    type: Any  # the Arrow type of what is read
+    type: Any  # the Arrow type in which it is read
 
 
 @frozen
@@ -58,7 +57,7 @@ class Footer:
     metadata: pq.FileMetaData
     by_id: dict[int, FileColumn]
     by_name: dict[str, FileColumn]
-    starts: tuple[int, ...]  # the position of each row group's first row, and behind the last
+    starts: tuple[int, ...]  # the positions of the row groups' first rows, and the one behind the last row
 
     @property
     def row_groups(self) -> range:
@@ -66,11 +65,11 @@ class Footer:
 
 
 _known: OrderedDict[str, Footer] = OrderedDict()
-_lock = Lock()  # of what is remembered: files are read by several threads
+_lock = Lock()  # for the caches: files are read by several threads
 
 
 def of(file: DataFile | DeleteFile) -> Footer:
-    """The footer of a file that the catalog knows."""
+    """The footer of a file in the catalog; XX001 if it is not the file that the catalog means."""
     found = footer(file.path)
     _compare(file, found.size, found.checksum)
     if found.metadata.num_rows != file.rows:
@@ -82,11 +81,11 @@ def of(file: DataFile | DeleteFile) -> Footer:
     return found
 
 
-_compared: OrderedDict[tuple[str, int, int | None], None] = OrderedDict()  # as the catalog has it
+_compared: OrderedDict[tuple[str, int, int | None], None] = OrderedDict()  # path, size and checksum in the catalog
 
 
 def compare(files: Iterable[DataFile]) -> None:
-    """Raise an error if a file is not the one that the catalog knows; for who reads it elsewhere."""
+    """Raise XX001 if a file is not the one that the catalog means, for files that Spark reads."""
     from concurrent.futures import ThreadPoolExecutor
 
     new = [file for file in files if not _was_compared(file)]
@@ -127,7 +126,7 @@ def damaged(path: str, detail: str) -> NoReturn:
 
 
 def footer(path: str) -> Footer:
-    """The footer of a file that nothing refers to yet."""
+    """The footer of a file that the catalog does not have yet."""
     with _lock:
         found = _known.get(path)
         if found is not None:
@@ -142,7 +141,7 @@ def footer(path: str) -> Footer:
 
 
 _MOST_BYTES = 256 * 1024 * 1024
-_columns: OrderedDict[tuple[str, tuple[int, ...], int], Any] = OrderedDict()  # of files, never changing
+_columns: OrderedDict[tuple[str, tuple[int, ...], int], Any] = OrderedDict()  # by path, row groups and column
 _bytes = 0
 
 
@@ -170,7 +169,7 @@ _ranges: OrderedDict[str, dict[int, _Ranges | None]] = OrderedDict()  # by path,
 
 
 def whole_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
-    """The least and the greatest of the whole numbers in each row group; None: one does not say."""
+    """The least and the greatest value of an integer column in each row group; None: a row group has no statistics."""
     with _lock:
         of_file = _ranges.setdefault(footer.path, {})
         _ranges.move_to_end(footer.path)
@@ -226,7 +225,7 @@ def _leaves(kind: pa.DataType) -> int:
 
 
 class DataFileReader:
-    """An open data file. Columns come in the order they are asked for."""
+    """An open data file, which reads columns in the wanted order."""
 
     def __init__(self, footer: Footer) -> None:
         import pyarrow.parquet as pq
@@ -260,7 +259,7 @@ class DataFileReader:
         return [table.column(i) for i in order]
 
     def remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
-        """The same, each column in one piece; the next look-up need not read the file."""
+        """Whole columns of some row groups, each in one piece, from the cache if they are there."""
         found = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
         missing = [c for c, array in zip(columns, found, strict=True) if array is None]
         if missing:
@@ -271,7 +270,7 @@ class DataFileReader:
         return found
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:
-        """The same in portions of rows."""
+        """Columns of some row groups in portions of rows."""
         order, leaves = _order(columns)
         source = self._file.reader.iter_batches(size, row_groups=list(groups), column_indices=leaves, use_threads=False)
         count = 0
@@ -291,7 +290,7 @@ class DataFileReader:
 
 
 def _order(columns: Sequence[FileColumn]) -> tuple[list[int], list[int]]:
-    """Parquet reads columns in the file's order, each once."""
+    """The places of the columns among those that Parquet reads, in the file's order and each once; and their leaves."""
     distinct = sorted({c.position: c for c in columns}.values(), key=lambda c: c.position)
     place = {c.position: i for i, c in enumerate(distinct)}
     leaves = [leaf for c in distinct for leaf in range(c.first_leaf, c.first_leaf + c.leaves)]

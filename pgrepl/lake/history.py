@@ -1,8 +1,8 @@
-"""The snapshots of an instance one by one: which tables each changed, and what else is known of it.
+"""The history of snapshots: the tables that each changed, and pgrepl's notes about it.
 
-DuckLake's `changes_made` names the tables whose rows changed; `commit_extra_info` has what only pgrepl writes: which
-tables a TRUNCATE emptied, where replicated changes came from, in which order changes were made, which snapshots are one
-transaction, which logical messages were emitted. A snapshot of another writer is a transaction by itself.
+DuckLake's `changes_made` names the tables whose rows changed; `commit_extra_info` has pgrepl's notes: the tables of a
+TRUNCATE, the replication origin, the order of changes, the snapshots of one transaction, logical messages. A snapshot
+of another writer is a transaction by itself.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ROW_CHANGES = ("inserted_into_table", "deleted_from_table", "inlined_insert", "i
 _COMPACTION = ("merge_adjacent", "rewrite_delete", "compacted_table", "inline_flush", "flushed_inlined")
 _MESSAGES = "messages"
 _TWO_PHASE = "two_phase"
-PREPARE, COMMIT, ROLLBACK = "prepare", "commit", "rollback"  # what happens to a prepared transaction
+PREPARE, COMMIT, ROLLBACK = "prepare", "commit", "rollback"  # of a prepared transaction
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
 @frozen
 class LogicalMessage:
-    """What pg_logical_emit_message() wrote. One that is not transactional stands for itself, whatever becomes of the
-    transaction it was written in."""
+    """A message of pg_logical_emit_message(). One that is not transactional does not depend on the end of its
+    transaction."""
 
     transactional: bool
     prefix: str
@@ -39,7 +39,7 @@ class LogicalMessage:
 
 @frozen
 class TwoPhase:
-    """What happened to a prepared transaction (lake/prepared.py)."""
+    """PREPARE, COMMIT or ROLLBACK of a prepared transaction (prepared.py)."""
 
     kind: str  # prepare, commit, rollback
     gid: str
@@ -52,7 +52,7 @@ class TwoPhase:
 @frozen
 class Snapshot:
     id: int
-    time: int  # of the commit, where it was made first: microseconds since 2000-01-01 UTC
+    time: int  # of the commit at its origin: microseconds since 2000-01-01 UTC
     tables: tuple[int, ...]  # OIDs of the tables whose rows changed, in the order of the changes
     stretch: int  # the first snapshot since which no definition has changed
     first: int  # of its transaction
@@ -61,20 +61,20 @@ class Snapshot:
     cascade: bool = False
     restart_identity: bool = False
     origin: str | None = None  # of changes that were replicated
-    origin_lsn: int = 0  # where its transaction ends there
-    order: tuple[tuple[int, ...], ...] = ()  # (table, row id, …), … where that is not the order of finding them
+    origin_lsn: int = 0  # the end of its transaction at the origin
+    order: tuple[tuple[int, ...], ...] = ()  # (table, row id, …), …, if that is not the order of `changes`
     emitted: tuple[LogicalMessage, ...] = ()
     two_phase: TwoPhase | None = None
     compacted: tuple[int, ...] = ()  # DuckLake tables whose files were only rearranged
-    is_rewrite: bool = False  # rows were written anew for a new definition
+    is_rewrite: bool = False  # rows were rewritten for a new definition
 
     def rearranges(self, table_id: int) -> bool:
-        """Whether rows of the table only moved."""
+        """Did rows of the table only move?"""
         return self.is_rewrite or table_id in self.compacted
 
 
 def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
-    """Those behind `after` up to `upto` that changed rows or end a transaction, in order."""
+    """The snapshots behind `after` up to `upto` that changed rows or end a transaction, in order."""
     session.transaction.require_read()
     link = session.link
     rows = link.execute(
@@ -137,7 +137,7 @@ def compactions(session: Session, table_id: int, after: int, upto: int) -> froze
 
 
 def _words(made: str | None) -> list[tuple[str, int]]:
-    """What was done, and to which DuckLake table where a number says so."""
+    """The words of `changes_made`, each with its DuckLake table, or 0."""
     words = []
     for part in (made or "").split(","):
         word, _, about = part.strip().partition(":")
@@ -147,7 +147,7 @@ def _words(made: str | None) -> list[tuple[str, int]]:
 
 
 def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
-    """The relations behind DuckLake's tables, dropped ones included."""
+    """The relations of DuckLake's tables, dropped ones included."""
     link = session.link
     found: dict[int, int] = {}
     for table_id in table_ids:
@@ -169,7 +169,7 @@ def _microseconds(when: Any) -> int:
 
 
 def _normal(text: str) -> str:
-    """DuckDB writes a short zone (+00) and any number of fraction digits, which Python 3.10 does not read."""
+    """The time in a form that Python 3.10 reads: DuckDB writes a short zone (+00) and any number of fraction digits."""
     day, _, rest = text.strip().partition(" ")
     cut = max(rest.find("+"), rest.find("-"))
     clock, zone = (rest[:cut], rest[cut:]) if cut > 0 else (rest, "+00:00")

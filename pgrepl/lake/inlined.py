@@ -1,4 +1,4 @@
-"""Rows and deletes that stand in the catalog itself instead of in files.
+"""Rows and deletes that are inlined in the catalog instead of in files.
 
 DuckLake makes a table of inlined rows for each version of a table's definition (`ducklake_inlined_data_<table>_<schema
 version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) and one of deleted positions in data files
@@ -37,7 +37,7 @@ class InlinedRow(NamedTuple):
 def rows(
     session: Session, table: LakeTable, columns: Sequence[LakeColumn], snapshot: int, bounds: Sequence[Bound] = ()
 ) -> list[InlinedRow]:
-    """The inlined rows alive at the snapshot, in the order they were written; values as Python forms. Rows outside the
+    """The inlined rows at the snapshot, in the order in which they were written, with Python values. Rows outside the
     bounds may be among them."""
     alive = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
     found = _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
@@ -52,7 +52,7 @@ def _laid_over(
     columns: Sequence[LakeColumn],
     bounds: Sequence[Bound],
 ) -> list[InlinedRow]:
-    """The catalog's rows with what the transaction has made of them."""
+    """The catalog's rows with the transaction's pending changes."""
     if own.dead_rows:
         found = [row for row in found if row.row_id not in own.dead_rows]
     places = {column.column_id: place for place, column in enumerate(table.columns)}
@@ -100,7 +100,7 @@ _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamp
 
 
 def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
-    """A bound as a condition on what is stored, where that tells as much."""
+    """Add a bound as a condition on stored values, if their order or equality is the type's."""
     column = limit.column
     stored = next((name for column_id, name, kind in inlined.columns if column_id == column.column_id), None)
     if stored is None:
@@ -122,7 +122,8 @@ def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit:
 def _layout(
     inlined: InlinedTable, columns: Sequence[LakeColumn], is_sqlite: bool
 ) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
-    """The names to select, and for each column wanted how it comes out of a row (after row_id and begin_snapshot)."""
+    """The names to select, and for each wanted column the function that reads it from a row (after row_id and
+    begin_snapshot)."""
     there = {column_id: (name, kind) for column_id, name, kind in inlined.columns}
     picked: list[str] = []
     readers: list[Callable[[tuple[Any, ...]], Any]] = []
@@ -143,7 +144,7 @@ def _constant(value: Any) -> Callable[[tuple[Any, ...]], Any]:
 
 def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]], Any]:
     read = column.form.from_inlined
-    single = kind == "float32" and column.typoid == oids.FLOAT8  # what was written when the column was narrower
+    single = kind == "float32" and column.typoid == oids.FLOAT8  # stored when the column was narrower
 
     def get(row: tuple[Any, ...]) -> Any:
         value = row[at]
@@ -166,8 +167,8 @@ def _reader(at: int, column: LakeColumn, kind: str) -> Callable[[tuple[Any, ...]
 def rows_changed(
     session: Session, table: LakeTable, columns: Sequence[LakeColumn], after: int, upto: int
 ) -> tuple[list[InlinedRow], list[tuple[InlinedRow, int]]]:
-    """The inlined rows that came behind snapshot `after` up to `upto`, in order; and those that went, with the snapshot
-    at which they did, in the order of it."""
+    """The inlined rows that were inserted behind snapshot `after` up to `upto`, in order; and those that were deleted,
+    with the snapshot, in its order."""
     within = "({0} > ? AND {0} <= ?)"
     condition = f"({within.format('begin_snapshot')} OR {within.format('end_snapshot')})"
     found = _read(session, table, columns, condition, (after, upto, after, upto))
@@ -180,7 +181,7 @@ def rows_changed(
 def among_files(
     files: Sequence[DataFile], rows: Sequence[InlinedRow]
 ) -> Iterator[tuple[Sequence[InlinedRow], DataFile | None]]:
-    """Rows in the order of the snapshots they were written at: inlined ones, then the file that follows them."""
+    """Inlined rows and files in the order of their snapshots: some rows, and the file that follows them."""
     done = 0
     for file in files:
         upto = done
@@ -192,7 +193,7 @@ def among_files(
 
 
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
-    """How many inlined rows are alive at the snapshot."""
+    """The number of inlined rows at the snapshot."""
     if session.transaction.numbering.is_settled(snapshot):
         key, now = ("counted", table.table_id), (session.link.transactions, snapshot)
         known: tuple[object, int] | None = session.derived.get(key)
@@ -228,7 +229,7 @@ def exists(link: CatalogConnection, name: str) -> bool:
 def deletes(
     session: Session, table: LakeTable, snapshot: int, file_id: int | None = None
 ) -> dict[int, list[tuple[int, int]]]:
-    """Positions and snapshots of the inlined deletes up to the snapshot, by file; or those of one file."""
+    """The inlined deletes up to the snapshot, of all files or of one: positions and snapshots by file."""
     own = overlay(session, table, snapshot)
     found: dict[int, list[tuple[int, int]]] = {}
     link = session.link
@@ -248,8 +249,8 @@ def deletes(
 
 
 def check(session: Session, table_id: int) -> None:
-    """Raise an error if what is inlined is not as it was written: before it is written anew, which would be for good.
-    Reads go without it."""
+    """Raise XX001 if inlined rows or deletes do not agree with their checksums, before they are rewritten. Scans do not
+    check."""
     for what in damage(session, table_id):
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
 
@@ -268,7 +269,8 @@ def damage(session: Session, table_id: int) -> Iterator[str]:
 
 
 def settle(link: CatalogConnection, table_id: int) -> None:
-    """See inlined_checksums.settle; holding the write lock."""
+    """Forget checksums of inlined rows that another program has moved (inlined_checksums.settle), under the write
+    lock."""
     if not link.is_sqlite:
         return
     names = link.execute(sql.NAMES_OF_INLINED_TABLES, (table_id,))
@@ -283,7 +285,8 @@ def settle(link: CatalogConnection, table_id: int) -> None:
 def insert(
     session: Session, inlined: InlinedTable, table: LakeTable, rows: Sequence[tuple[int, Sequence[Any]]]
 ) -> None:
-    """Rows, each with its row id, at the running statement's snapshot. Values in the order of the table's columns."""
+    """Insert rows with their row ids at the running statement's snapshot. Values are in the order of the table's
+    columns."""
     link = session.link
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
@@ -305,7 +308,7 @@ def insert(
 
 
 def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None:
-    """The rows are gone from the running statement's snapshot on; what began at it was never there."""
+    """End inlined rows at the running statement's snapshot; those that began at it are deleted."""
     link = session.link
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
@@ -319,7 +322,7 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
 def _remove_new(
     session: Session, table: LakeTable, inlined: InlinedTable, snapshot: int, row_ids: Sequence[int] | None
 ) -> int:
-    """Rows that began at this very snapshot, those with these ids or all of them; how many there were."""
+    """Delete inlined rows that began at this snapshot, all or those with these ids; returns their number."""
     link = session.link
     if not link.is_sqlite or f"inlined_insert:{table.table_id}" not in session.transaction.numbering.changes:
         return 0
@@ -332,7 +335,7 @@ def _remove_new(
 
 
 def end_all_rows(session: Session, table: LakeTable) -> bool:
-    """TRUNCATE: every inlined row goes. Was there any?"""
+    """End all inlined rows (TRUNCATE); whether there were any."""
     link = session.link
     snapshot = session.snapshot()
     ended = 0
@@ -344,7 +347,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
 
 
 def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple[int, int]]) -> None:
-    """Positions (file, position) in data files are deleted at the running statement's snapshot."""
+    """Delete positions (file, position) of data files at the running statement's snapshot."""
     link = session.link
     name = deletes_table(table.table_id)
     if not exists(link, name):
@@ -359,7 +362,7 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
 
 
 def remove_deletes(session: Session, table: LakeTable, file_id: int, upto: int) -> None:
-    """A delete file says now what was deleted of a data file up to a snapshot."""
+    """Remove the inlined deletes of a data file up to a snapshot, which are in a delete file now."""
     name = deletes_table(table.table_id)
     condition, values = "file_id = ? AND begin_snapshot <= ?", (file_id, upto)
     if session.link.is_sqlite:

@@ -1,8 +1,8 @@
-"""Checksums of what stands in the catalog itself instead of in files: inlined rows and inlined deletes.
+"""Checksums of inlined rows and inlined deletes.
 
-A sum over the rows of each snapshot (pgrepl_inlined), so that rows can come and go. What a sum does not say is when
-rows ended. A catalog in PostgreSQL inlines nothing. Rows that another program has inlined have no sum; where it has
-moved rows into a file, none of a snapshot is left, and that is no damage.
+There is a sum over the rows of each snapshot (pgrepl_inlined), to which rows are added and from which they are
+subtracted. It does not include the end of rows. A catalog in PostgreSQL inlines nothing. Rows that another program has
+inlined have no sum; if it has moved rows into a file, none of a snapshot is left, which is no damage.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _END = "end_snapshot"
 
 
 def add(link: CatalogConnection, table: str, rows: int) -> None:
-    """So many rows have just been written."""
+    """Add the last `rows` rows that were written."""
     _change(link, table, _sums(link, table, sql.newest_inlined_rows(table), (rows,)))
 
 
 def delete(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> int:
-    """Delete rows for good, and take them from the sums; how many there were."""
+    """Delete rows, and subtract them from the sums; returns their number."""
     gone = _sums(link, table, condition, values)
     if gone:
         link.execute(sql.delete_inlined_rows(table, condition), tuple(values))
@@ -35,19 +35,19 @@ def delete(link: CatalogConnection, table: str, condition: str, values: Sequence
 
 
 def forget(link: CatalogConnection, table: str) -> None:
-    """The table is dropped."""
+    """Forget the sums of a dropped table."""
     link.execute(sql.DELETE_INLINED_SUMS, (table,))
 
 
 def settle(link: CatalogConnection, table: str, table_id: int) -> None:
-    """Forget the sums of what another program has moved into a file, while it can still be seen that it did."""
+    """Forget the sums of rows that another program has moved into a file, while its file is still there."""
     if link.execute(sql.has_moved_inlined_sums(table), (table,)):
         if not damaged(link, table, table_id):
             link.execute(sql.delete_moved_inlined_sums(table), (table,))
 
 
 def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
-    """The snapshots whose rows are not as they were written."""
+    """The snapshots whose rows do not agree with their sums."""
     known = link.execute(sql.INLINED_SUMS, (table,))
     if not known:
         return []

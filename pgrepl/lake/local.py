@@ -1,4 +1,4 @@
-"""Rows of a table in Python, without a JVM: for what is small, and for looking up keys."""
+"""Scans of a table and look-ups of keys in this process, without a JVM."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def rows(
     counted: bool = True,
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of the table at the snapshot (None: as the running transaction sees it, its own writes included), in
-    stable order: a tuple of the columns asked for, in that order, and last the Place if `places`.
+    stable order: a tuple of the wanted columns, in that order, and last the RowPlace if `places`.
 
-    Rows outside the bounds may be among them: bounds only save work. Rows are read as they are taken, but the list of
-    files is made at once: what the statement writes meanwhile is not seen. A look-up is not `counted` as a scan.
+    Rows outside the bounds may be among them: bounds only save work. Rows are read one by one, but the list of files is
+    made at once, so that the statement's own writes meanwhile are not seen. A look-up is not `counted` as a scan.
     """
     at = last_snapshot(session) if snapshot is None else snapshot
     pin_for_block(session, at)
@@ -50,7 +50,7 @@ def rows(
 def columns(
     session: Session, table: LakeTable, attnums: Sequence[int], bounds: Sequence[Bound] = ()
 ) -> Iterator[tuple[int, list[Any]]]:
-    """The same rows as the running transaction sees them, in portions: how many, and their columns as Arrow arrays."""
+    """The rows as the running transaction sees them, in portions: their number, and their columns as Arrow arrays."""
     from pgrepl.types.lake_arrays import plain_array
 
     at = last_snapshot(session)
@@ -77,7 +77,7 @@ def columns(
 
 
 def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Iterator[int]:
-    """How many rows within the bounds the running transaction sees, portion by portion; no scan is counted."""
+    """The number of rows within the bounds that the running transaction sees, in portions. It counts as no scan."""
     at = last_snapshot(session)
     files = data_files(session, table, at, bounds)
     deletes = inlined.deletes(session, table, at) if files else {}
@@ -90,8 +90,8 @@ def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Itera
 
 
 def count(session: Session, table: LakeTable) -> int:
-    """How many rows the running transaction sees, by what the catalog says of each file; a file is read only where
-    that is not enough."""
+    """The number of rows that the running transaction sees, from the catalog's rows about files; a file is read only if
+    those do not suffice."""
     at = last_snapshot(session)
     files = data_files(session, table, at)
     deletes = inlined.deletes(session, table, at) if files else {}
@@ -179,10 +179,10 @@ def lookup(
     want: Sequence[int] = (),
     snapshot: int | None = None,
 ) -> list[tuple[int, tuple[Any, ...]]]:
-    """The rows whose columns `attnums` equal one of `keys`: the key's number, the `want` columns and last the Place.
+    """The rows whose columns `attnums` equal one of `keys`: the key's number, the `want` columns and last the RowPlace.
 
-    Keys are compared as the types' default equality does (numeric 1.0 = 1, bpchar without trailing blanks). A key
-    with NULL matches nothing; a key given twice is answered twice.
+    Keys are compared by the types' default equality (numeric 1.0 = 1, bpchar without trailing blanks). A key with NULL
+    matches no row; a key that is given twice is found twice.
     """
     forms = [hash_form(table.column(attnum).typoid) for attnum in attnums]
     wanted: dict[tuple[Any, ...], list[int]] = {}

@@ -1,8 +1,8 @@
-"""The object-store cache: files of a store that Spark has no file system for. Spark reads copies on this machine, and
-what it writes here is uploaded.
+"""The object-store cache, for stores that Spark has no file system for: Spark reads copies on this machine, and files
+that it writes here are uploaded.
 
-Spark reaches S3 through Hadoop's S3A, which pyspark does not bring. Whoever gives Spark jars of its own (`--conf
-spark.jars.packages=org.apache.hadoop:hadoop-aws:…`), or lets it run elsewhere, has it read and write there itself.
+Spark reads S3 by Hadoop's S3A, which is not part of pyspark. With jars of its own (`--conf
+spark.jars.packages=org.apache.hadoop:hadoop-aws:…`), or on a cluster, Spark reads and writes the store itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _folder: str | None = None
 
 
 def readable(paths: Sequence[str]) -> list[str]:
-    """The files under the names by which Spark finds them, each name's last part as it was."""
+    """The paths by which Spark finds the files; the last part of each is unchanged."""
     if not any(_is_out_of_reach(path) for path in paths):
         return list(paths)
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
@@ -39,7 +39,7 @@ def readable(paths: Sequence[str]) -> list[str]:
 
 @contextmanager
 def writable(folder: str) -> Iterator[str]:
-    """The folder that Spark is to write into; at the end the files are in the folder that was asked for."""
+    """A folder for Spark to write into; at the end its files are in the wanted folder."""
     if not _is_out_of_reach(folder):
         yield folder
         return
@@ -65,7 +65,7 @@ def _has_no_jars() -> bool:
 
 
 def _copy(path: str) -> str:
-    """A data file never changes; a user's may, and then has another size or time."""
+    """The copy of a file. It is made once for a path, size and time: a user's file may change."""
     with storage.reading(path):
         system, inside = storage.file_system(path)
         info = system.get_file_info(inside)
@@ -79,7 +79,7 @@ def _copy(path: str) -> str:
 
 
 def _copies_folder() -> str:
-    """For as long as the process lives."""
+    """The folder of the copies, which is removed at the end of the process."""
     global _folder
     with _lock:
         if _folder is None:

@@ -16,15 +16,15 @@ PROVISIONAL = 1 << 60
 
 @dataclass
 class TableOverlay:
-    """What the statements so far have made of one table."""
+    """The pending changes of one table."""
 
-    rows: dict[int, Sequence[Any]] = field(default_factory=dict)  # new ones and new versions, by row id
-    snapshots: dict[int, int] = field(default_factory=dict)  # at which each of them was written
+    rows: dict[int, Sequence[Any]] = field(default_factory=dict)  # new rows and new versions, by row id
+    snapshots: dict[int, int] = field(default_factory=dict)  # the snapshot of each of them
     dead_rows: set[int] = field(default_factory=set)  # of those inlined in the catalog
     dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
     files: list[DataFile] = field(default_factory=list)
-    row_ids: set[int] = field(default_factory=set)  # of the catalog's rows, that have been changed or deleted
-    _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids; columns once asked for
+    row_ids: set[int] = field(default_factory=set)  # of the catalog's rows that have been changed or deleted
+    _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids by column and value
 
     def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
         self.remove(row_id)
@@ -42,7 +42,7 @@ class TableOverlay:
         return True
 
     def with_values(self, place: int, values: Iterable[Any]) -> Iterator[tuple[int, Sequence[Any]]]:
-        """The rows that have one of the values at this place. A transaction of many small statements asks often."""
+        """The rows that have one of the values at this place; an index serves transactions of many small statements."""
         known = self._with_value.get(place)
         if known is None:
             known = self._with_value[place] = {}
@@ -54,11 +54,11 @@ class TableOverlay:
 
 
 class Overlays:
-    """A transaction's, by table."""
+    """A transaction's overlays, by table."""
 
     def __init__(self, first_snapshot: int) -> None:
         self.first_snapshot = first_snapshot  # the catalog's last one when the first change was made
-        self.replayed = False  # the transaction has taken the catalog's lock since, and all is written there
+        self.replayed = False  # the transaction has taken the write lock since, and has written all into the catalog
         self._tables: dict[int, TableOverlay] = {}
 
     def overlay(self, table_id: int) -> TableOverlay | None:
@@ -76,7 +76,7 @@ def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay |
 
 
 def own_rows(session: Session, table_id: int) -> set[int]:
-    """Row ids that the transaction has changed."""
+    """The ids of rows that the transaction has changed or deleted."""
     pending = session.transaction.pending
     found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
     return found.row_ids if found is not None else set()

@@ -1,4 +1,4 @@
-"""The mark that says whose a folder of files is (catalog/data_folder.py), before anything is written or removed."""
+"""The owner's mark in a data folder (catalog/data_folder.py), which is made before files are written or removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _claimed: set[DataFolder] = set()  # by this process, in object stores
 
 
 def claim(folder: DataFolder) -> None:
-    """From here on the folder belongs to its catalog, unless it is another's."""
+    """Mark the folder as its catalog's; an error if it belongs to another catalog."""
     if folder in _claimed:
         return None
     path = folder.path + MARK
@@ -37,14 +37,14 @@ def claim(folder: DataFolder) -> None:
             )
         _write(folder, path, replaces=bool(mark))
         if not mark:
-            return claim(folder)  # who was there first
+            return claim(folder)  # another process was faster
     if storage.local_path(path) is None:
         _claimed.add(folder)
     return None
 
 
 def make_folder(table: LakeTable) -> None:
-    """That of a table, to write files there."""
+    """Make a table's folder, in a data folder that belongs to its catalog."""
     claim(table.lake)
     storage.make_folder(table.location)
 
@@ -60,7 +60,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(folder: DataFolder, path: str, *, replaces: bool) -> None:
-    """Whole at once, and on the disk before the first file."""
+    """Write the mark as a whole, and sync it before the first file is written."""
     storage.make_folder(folder.path)
     local = storage.local_path(path)
     if local is None:

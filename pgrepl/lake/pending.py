@@ -1,12 +1,12 @@
 """Row changes that a transaction keeps pending until it commits, so that others can write meanwhile.
 
-    statement    what one statement has written, as `Write`s: nothing of it is in the catalog
-    commit       `replay` writes all of it into the catalog, each statement at a snapshot of its own
+    statement    its changes are kept as `Write`s: nothing of them is in the catalog
+    commit       `replay` writes them into the catalog, each statement at a snapshot of its own
 
-Until then the transaction itself sees its changes laid over the catalog's rows (overlay.py). New rows have row ids and
-new files have ids from PROVISIONAL on; the catalog gives the final ones at the commit, and what later statements of
-the transaction say of such rows is translated then. Row locks (catalog/locks.py) see to it that nobody else has
-changed the same rows; VACUUM may have moved them, so places are looked at again.
+Until then the transaction sees its changes as an overlay over the catalog's rows (overlay.py). New rows and new files
+have ids from PROVISIONAL on; the catalog gives final ones at the commit, and the references of later statements to such
+rows are translated then. Row locks (catalog/locks.py) keep others from changing the same rows; VACUUM may have moved
+the rows, so their places are looked up again.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class PendingStatement:
-    """What one statement has written, and what is said of it in commit_extra_info."""
+    """The writes of one statement, and its commit_extra_info."""
 
-    snapshot: int  # by the transaction's own counting
+    snapshot: int  # in the transaction's own numbers
     writes: list[Write]
     extra: dict[str, Any]
-    first_ids: list[tuple[int, int]]  # of each write: the first row id and the first file id it was given
+    first_ids: list[tuple[int, int]]  # of each write the first row id and the first file id
 
 
 class RowChanges(Overlays):
-    """A transaction's. `transaction.pending` holds it from its first row change on."""
+    """The pending row changes of a transaction, in `transaction.pending` from its first one on."""
 
     def __init__(self, session: Session, first_snapshot: int) -> None:
         super().__init__(first_snapshot)
@@ -58,7 +58,7 @@ class RowChanges(Overlays):
         return self.statements[-1].snapshot if self.statements else 0
 
     def add(self, write: Write, snapshot: int) -> None:
-        """The running statement writes to one table."""
+        """Add a write of the running statement to one table."""
         write.stage_pending()
         self._writes.append(write)
         self._first_ids.append((self._next_row, self._next_file))
@@ -73,7 +73,7 @@ class RowChanges(Overlays):
         return len(self.statements)
 
     def back_to(self, mark: int) -> None:
-        """A savepoint is rolled back, or a statement has failed: what came behind it goes."""
+        """Undo the statements behind a mark, when a savepoint is rolled back or a statement has failed."""
         self.replayed = False
         if len(self.statements) == mark and not self._writes:
             return
@@ -95,7 +95,7 @@ class RowChanges(Overlays):
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:
             table.files.append(_pending_file(write.table, file, self._next_file, self._next_row, snapshot))
-            write.stand(file, self._next_file, self._next_row)
+            write.note_places_in_file(file, self._next_file, self._next_row)
             self._next_file += 1
             self._next_row += file.record_count
         for known, row in write.in_order():
@@ -103,9 +103,9 @@ class RowChanges(Overlays):
             if known is None:
                 self._next_row += 1
             table.put(row_id, row, snapshot)
-            write.stands(row_id, new=known is None)
+            write.note_inlined_place(row_id, new=known is None)
 
-    # --- what the transaction sees ----------------------------------------------------------------------------------
+    # --- tables -----------------------------------------------------------------------------------------------------
 
     @property
     def tables(self) -> list[int]:
@@ -114,7 +114,7 @@ class RowChanges(Overlays):
     # --- the commit -------------------------------------------------------------------------------------------------
 
     def replay(self) -> None:
-        """Write everything into the catalog; the session has just taken the catalog's lock."""
+        """Write all changes into the catalog; the session has just taken the write lock."""
         session = self._session
         numbering = session.transaction.numbering
         self.replayed = True
@@ -132,13 +132,13 @@ class RowChanges(Overlays):
 
 
 def _ordered(order: Sequence[Sequence[int]], writes: Sequence[Write], ids: dict[int, _Ids]) -> list[list[int]]:
-    """The order of changes (catalog/numbering.py) with the row ids that the catalog has given."""
+    """The order of changes (catalog/numbering.py) with the final row ids."""
     known = {write.table.oid: ids[write.table.table_id] for write in writes}
     return [[oid, *(known[oid].row(row_id) for row_id in row_ids)] for oid, *row_ids in order]
 
 
 class _Ids:
-    """From the provisional ids of a table's rows and files to those they have in the catalog."""
+    """The final ids of a table's rows and files by their provisional ones."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int]] = []  # first, behind the last, what to add
@@ -161,7 +161,7 @@ class _Ids:
 
 
 def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
-    """The write as the catalog takes it: with the ids it has given, at the places where rows stand now."""
+    """The write with the catalog's ids, and the present places of rows."""
     final = copy(write)
     final.updates = {ids.row(row_id): row for row_id, row in write.updates.items()}
     final.order = {ids.row(row_id): place for row_id, place in write.order.items()}
@@ -177,7 +177,7 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
 
 
 def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
-    """Has anybody done more to the table since than to add rows?"""
+    """Has another session done more to the table since than insert rows?"""
     link = session.link
     for (changes,) in link.execute(sql.CHANGES_AFTER, (since,)):
         for change in (changes or "").split(","):
@@ -188,7 +188,7 @@ def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
 
 
 def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
-    """VACUUM may have moved the rows that are deleted."""
+    """Look up the deleted rows anew, which VACUUM may have moved."""
     from pgrepl.lake.versions import standing
 
     places = [RowPlace(None, None, row_id) for row_id in write.inlined_deletes]
@@ -218,7 +218,7 @@ def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, sn
 
 
 def changes_of(session: Session) -> RowChanges:
-    """Where the running statement's row changes go."""
+    """The pending changes of the session's transaction, begun if need be."""
     transaction = session.transaction
     if transaction.pending is None:
         transaction.pending = RowChanges(session, transaction.numbering.committed_snapshot())

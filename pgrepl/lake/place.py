@@ -1,6 +1,6 @@
-"""Where a row version stands: what UPDATE and DELETE carry from the rows they found to the rows they end.
+"""Places of row versions (PostgreSQL's ctid), by which UPDATE and DELETE end the rows that they have found.
 
-A place is good as long as the snapshot it was read at is the one that the statement changes.
+A place is valid while the snapshot at which it was read is the one that the statement changes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class RowPlace(NamedTuple):
-    """`file` is None for a row inlined in the catalog, whose row id alone finds it; `pos` is the row's number in its
-    file, counted from 0."""
+    """The place of a row: its file (None: it is inlined, and its row id finds it), its position in the file, counted
+    from 0, and its row id."""
 
     file: int | None
     pos: int | None
@@ -22,7 +22,7 @@ class RowPlace(NamedTuple):
 
 
 def once(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Each number once, ascending. np.unique hashes them, which takes many times as long."""
+    """The distinct numbers, ascending. np.unique hashes them, which takes many times as long."""
     import numpy as np
 
     steps = np.diff(numbers)
@@ -36,8 +36,7 @@ def once(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def row_ids(first: int | None, positions: npt.NDArray[np.int64], own: Any = None) -> npt.NDArray[np.int64]:
-    """The ids of rows of a file: their own, an Arrow array; those without one have the file's first id and their
-    position."""
+    """The ids of rows of a file: their `own` ids, an Arrow array, else the file's first id and their position."""
     import numpy as np
 
     by_position = (first or 0) + positions

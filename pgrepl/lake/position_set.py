@@ -1,7 +1,7 @@
-"""The positions of rows of one data file that a write deletes, in as little memory as they need.
+"""Sets of the positions that a write deletes from a data file, in little memory.
 
-They come in portions, in any order, perhaps twice. Few are kept as they are, four bytes each; many as a bit for each
-row up to the last of them.
+Positions are added in portions, in any order, also twice. Few take four bytes each; many a bit for each row up to the
+last one.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     Positions = npt.NDArray[np.int64]
 
-_BITS = 32  # that a position takes which is kept as it is
+_BITS = 32  # of a position in the list
 
 
 class PositionSet:
-    """Takes positions, and gives each back once."""
+    """A set of positions."""
 
     def __init__(self) -> None:
         self._listed: list[Any] = []
-        self._count = 0  # of those listed
+        self._count = 0  # of positions in the list
         self._top = 0  # behind the last position
         self._bits: Any = None  # eight rows in a byte
 
@@ -65,7 +65,7 @@ class PositionSet:
 
     @property
     def positions(self) -> Positions:
-        """Ascending, none twice."""
+        """The distinct positions, ascending."""
         import numpy as np
 
         if self._bits is not None:

@@ -1,12 +1,12 @@
-"""Prepared transactions: what PREPARE TRANSACTION writes down, and what becomes of it.
+"""Prepared transactions: PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED (PostgreSQL's twophase.c).
 
-    PREPARE               a row of pgrepl_prepared has the row changes (lake/pending.py) and the locks; a snapshot that
-                          changes nothing gives the transaction its number and decoding its place
-    COMMIT PREPARED       the changes are replayed, each statement at a snapshot of its own; one more snapshot ends them
-    ROLLBACK PREPARED     a snapshot that changes nothing
+    PREPARE              a row of pgrepl_prepared has the row changes (lake/pending.py) and the locks; an empty snapshot
+                         gives the transaction its number, and its LSN for decoding
+    COMMIT PREPARED      the changes are replayed, each statement at a snapshot of its own; an empty snapshot ends them
+    ROLLBACK PREPARED    an empty snapshot
 
-Those snapshots say so in commit_extra_info: `"two_phase": [what, gid, xid, database, prepared at, statements]`. Rows
-stand in the catalog's JSON as the lake's inlined rows do; columns are known by their ids.
+These snapshots have `"two_phase": [kind, gid, xid, database, prepared at, statements]` in commit_extra_info. Rows are
+JSON with the values of inlined rows; columns are known by their ids.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 @frozen
 class Prepared:
-    """One that waits for its end."""
+    """A prepared transaction (pg_prepared_xacts)."""
 
     xid: int  # the snapshot of its PREPARE
     gid: str
     owner: int
     database: int
     prepared_at: int  # microseconds since 2000-01-01 UTC
-    first_snapshot: int  # see RowChanges
+    first_snapshot: int  # of RowChanges
     holder: int  # of its locks
     statements: str
-    origin_lsn: int  # where its PREPARE ends at the publisher, if it came from one
+    origin_lsn: int  # the end of its PREPARE at the publisher, if it was replicated
     origin_at: int
 
 
@@ -73,7 +73,7 @@ def _made(row: tables.pgrepl_prepared) -> Prepared:
 
 
 def prepare(session: Session, gid: str) -> None:
-    """Write the running transaction down; it goes on without the session."""
+    """Prepare the running transaction; the session is free of it."""
     transaction = session.transaction
 
     def written(changes: Any) -> str:
@@ -84,8 +84,7 @@ def prepare(session: Session, gid: str) -> None:
 
 
 def record(session: Session, gid: str, changes: RowChanges, origin_lsn: int, origin_at: int) -> None:
-    """Another transaction is prepared as a part of the running one: with these changes, and the locks that are held
-    now."""
+    """Prepare another transaction as a part of the running one, with these changes, and the locks that are held now."""
     transaction = session.transaction
     transaction.waits_for_disk = True
     holder = transaction.locks.entered
@@ -95,7 +94,7 @@ def record(session: Session, gid: str, changes: RowChanges, origin_lsn: int, ori
 def _record(
     session: Session, gid: str, changes: RowChanges | None, holder: int, origin_lsn: int = 0, origin_at: int = 0
 ) -> str:
-    """The name of its locks."""
+    """Store the prepared transaction; returns the name under which its locks stay."""
     check_free(session, gid)
     crash_point("prepare.begin")
     numbering = session.transaction.numbering
@@ -125,7 +124,7 @@ def _record(
 
 
 def check_enabled(session: Session) -> None:
-    """As MarkAsPreparing."""
+    """An error if max_prepared_transactions is 0 (MarkAsPreparing)."""
     if not int(session.settings.value("max_prepared_transactions")):
         raise PgError(
             "55000",
@@ -135,7 +134,7 @@ def check_enabled(session: Session) -> None:
 
 
 def check_free(session: Session, gid: str) -> None:
-    """Holding the catalog's lock (MarkAsPreparing)."""
+    """An error if the identifier is used, or there are too many (MarkAsPreparing). The caller holds the write lock."""
     if found(session, gid) is not None:
         raise PgError("42710", f'transaction identifier "{gid}" is already in use')
     most = int(session.settings.value("max_prepared_transactions"))
@@ -185,21 +184,21 @@ def _remove(paths: Iterable[str]) -> None:
 
 
 def paths_of(changes: RowChanges) -> Iterator[str]:
-    """The files with new rows that it has written."""
+    """The files with the transaction's new rows."""
     for statement in changes.statements:
         for write in statement.writes:
             yield from (write.table.location + file.name for file in write.files)
 
 
 def tables_of_serializable(session: Session) -> set[int]:
-    """OIDs of tables that those of SERIALIZABLE transactions are going to change."""
+    """OIDs of tables that prepared SERIALIZABLE transactions change."""
     found = store.rows(session, tables.pgrepl_prepared, serializable=True)
     statements = [statement for row in found for statement in json.loads(row.statements)]
     return {int(write["table"]) for statement in statements for write in statement["writes"]}
 
 
 def files(session: Session) -> Iterator[tuple[int, str]]:
-    """OIDs of tables, and the files in their folders that prepared transactions have written."""
+    """The files that prepared transactions have written: the table's OID, and the name in its folder."""
     for row in store.rows(session, tables.pgrepl_prepared):
         for statement in json.loads(row.statements):
             for write in statement["writes"]:
@@ -274,7 +273,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read(table: LakeTable, columns: Sequence[int], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-    """Rows of the columns that the table had then."""
+    """The stored rows, with the table's present columns."""
     at = {column: place for place, column in enumerate(columns)}
     made: list[Sequence[Any]] = []
     for row in rows:

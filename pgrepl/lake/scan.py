@@ -1,11 +1,11 @@
-"""A table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places.
+"""Scans of a table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places.
 
-Files are read together, with one schema whose columns are found by field id; only those that need it are apart: files
-with deleted rows (a bitmap of the deleted positions is joined to them by the file's size), files whose columns are
-found by name, files some rows of which are younger than the snapshot. A table without any of this is a plain scan.
+Files are read together, with one schema whose columns are found by field id. Read apart are files with deleted rows (a
+bitmap of the deleted positions is joined to them by the file's size), files whose columns are found by name, and files
+with rows newer than the snapshot. A table without any of these is a plain scan.
 
-Spark pushes filters down to a file by the *name* of a column even where it reads by field id. So a column is read
-under its own name only if no other column of the table ever had it; else under one that no file has.
+Spark pushes filters down to a file by the *name* of a column even if it reads by field id. So a column is read under
+its own name only if no other column of the table ever had it; else under a name that no file has.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 PLACE = "place"
 PLACE_TYPE = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
 
-# names inside a scan; those of the answer begin with c
+# columns inside a scan; those of the result begin with c
 _POSITION = "__pos"
 _ROW_ID = "__row"
 _SNAPSHOT = "__snapshot"
@@ -51,14 +51,14 @@ _FILE = "__file"
 _START = "__start"
 _DEAD = "__dead"
 
-_FEW = 64  # files that are told apart without a join
+_FEW = 64  # files that are told apart by CASE, without a join
 
 
 @frozen
 class _Group:
-    """Files that are read together. `names`: the columns' names in the files by column id, where they have no ids;
-    `until`: rows of a later snapshot are left out; `absent`: ids of columns that are not in the files; `deleted`: the
-    deleted positions by file id."""
+    """Files that are read together. `names`: the columns' names by column id, in files without field ids; `until`:
+    rows of later snapshots are left out; `absent`: ids of columns that are not in the files; `deleted`: the deleted
+    positions by file id."""
 
     files: tuple[DataFile, ...]
     names: dict[int, str] | None
@@ -75,9 +75,9 @@ def frame(
     bounds: Sequence[Bound] = (),
     places: bool = False,
 ) -> DataFrame:
-    """The columns as c{attnum} in the types' Spark form, of the rows at the snapshot (None: as the running transaction
-    sees the table); with `places` also `place`: struct<file:bigint,pos:bigint,row:bigint>, `file` and `pos` NULL for
-    inlined rows. Rows outside the bounds may be among them: bounds only save work."""
+    """The rows at the snapshot (None: as the running transaction sees the table), with columns c{attnum} in the types'
+    Spark form. `places` adds `place`: struct<file:bigint,pos:bigint,row:bigint>, with `file` and `pos` NULL for inlined
+    rows. Rows outside the bounds may be among them: bounds only save work."""
     spark.session()  # the functions of pyspark want one
     at = last_snapshot(session) if snapshot is None else snapshot
     pin(session, at)
@@ -94,7 +94,7 @@ def frame(
 
 
 class FileReader:
-    """Reads whole files of a table, deleted rows too; asks the catalog once, at its making."""
+    """Reads whole files of a table with Spark, deleted rows included. The catalog is read once, when it is made."""
 
     def __init__(self, session: Session, table: LakeTable, files: Sequence[DataFile]) -> None:
         mappings = {file.mapping_id for file in files if file.mapping_id is not None}
@@ -117,7 +117,7 @@ class FileReader:
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
 
-# --- which files together --------------------------------------------------------------------------------------------
+# --- groups of files -------------------------------------------------------------------------------------------------
 
 
 def _groups(
@@ -141,7 +141,7 @@ def _groups(
 
 
 def _absent(file: DataFile, columns: Sequence[LakeColumn]) -> frozenset[int]:
-    """The columns that the file is older than and Spark's reader has no way to fill: those of bytes."""
+    """The columns that were added after the file, and that Spark's reader cannot fill: those of bytes."""
     filled = [c.column_id for c in columns if "BINARY" in c.form.spark and older_value(c) is not None]
     if not filled or file.mapping_id is not None:
         return frozenset()
@@ -151,7 +151,7 @@ def _absent(file: DataFile, columns: Sequence[LakeColumn]) -> frozenset[int]:
 def _deleted(
     session: Session, table: LakeTable, files: Sequence[DataFile], at: int
 ) -> dict[int, npt.NDArray[np.int64]]:
-    """The deleted positions of those files that have any."""
+    """The deleted positions of files that have any."""
     own = inlined.deletes(session, table, at)
     found = {}
     for file in files:
@@ -166,8 +166,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def _distinguishable(files: Sequence[DataFile]) -> list[Sequence[DataFile]]:
-    """Files as they can be told apart inside one scan: by size, else by name (_metadata has names percent-encoded, so
-    they must be plain), else each by its size in as many scans as one size occurs."""
+    """The files in scans in which they can be told apart: by size, else by name (_metadata has names percent-encoded,
+    so they must be plain), else by size in as many scans as there are files of one size."""
     if _differ(file.file_size_bytes for file in files) or _by_name(files):
         return [files]
     scans: list[list[DataFile]] = []
@@ -195,7 +195,7 @@ def _file_name(file: DataFile) -> str:
 
 
 def source_names(session: Session, mapping_id: int) -> dict[int, str]:
-    """The names in a file of the columns by their ids, as a mapping says them."""
+    """The columns' names in files with this name mapping, by column id."""
     rows = session.link.execute(
         sql.NAMES_OF_MAPPING,
         (mapping_id,),
@@ -204,7 +204,7 @@ def source_names(session: Session, mapping_id: int) -> dict[int, str]:
 
 
 def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
-    """Under which name a column is read that is found by its id."""
+    """The name under which a column is read that is found by its field id."""
     rows = session.link.execute(sql.COLUMN_NAMES, (table.table_id,))
     owners: dict[str, set[int]] = {"_metadata": {0, 1}, ROW_ID_NAME: {0, 1}, SNAPSHOT_ID_NAME: {0, 1}}
     for owned, column_id in rows:
@@ -256,7 +256,7 @@ def _file_rows(
 
 
 def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
-    """What is known of a row's file, where the files are few: cheaper than a join, and nothing if nobody asks."""
+    """The id, or the first row id, of a row's file, if the files are few: cheaper than a join."""
     from pyspark.sql import functions as F
 
     of = {_key(file, by_size): file.data_file_id if what == _FILE else file.row_id_start for file in files}
@@ -281,7 +281,7 @@ def _kind(by_size: bool) -> str:
 def _schema(
     group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
 ) -> tuple[StructType, list[Column]]:
-    """What to read of the files, and what the names in them are here."""
+    """The schema to read files with, and the columns of the scan made of it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -309,7 +309,7 @@ def _schema(
 
 
 def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFrame:
-    """Each row with what is known of its file, without the deleted rows."""
+    """Each row with its file's id and first row id, without deleted rows."""
     import pyarrow as pa
     from pyspark.sql import functions as F
 
@@ -355,14 +355,14 @@ def _inlined_rows(rows: Sequence[inlined.InlinedRow], columns: Sequence[LakeColu
 
 
 def storage_array(array: Any) -> Any:
-    """Spark knows none of Arrow's extension types (uuid)."""
+    """The array without an extension type of Arrow (uuid), which Spark does not know."""
     import pyarrow as pa
 
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 
 def arrow_frame(rows: pa.Table, types: Sequence[str] | None = None) -> DataFrame:
-    """Rows of this process as a DataFrame; `types` in Spark's words where Arrow's type is not telling enough."""
+    """Rows of this process as a DataFrame; `types` are Spark's, if they do not follow from Arrow's."""
     from pyspark.sql.types import StructField, StructType
 
     if types is None:
@@ -371,11 +371,11 @@ def arrow_frame(rows: pa.Table, types: Sequence[str] | None = None) -> DataFrame
     return spark.session().createDataFrame(rows, StructType(fields))
 
 
-# --- names for Spark -------------------------------------------------------------------------------------------------
+# --- paths for Spark -------------------------------------------------------------------------------------------------
 
 
 def spark_path(path: str) -> str:
-    """A path as Spark's readers and writers take it: a URI, in which letters that would match names are escaped."""
+    """A path for Spark's readers and writers: a URI with the characters of glob patterns escaped."""
     local = local_path(path)
     if local is not None:
         return "file:" + re.sub(r"([\[\]{}*?\\])", r"\\\1", local)

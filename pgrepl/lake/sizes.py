@@ -1,5 +1,5 @@
-"""What the rows of tables take: how many there are, files by their sizes, rows in the catalog by the pages they would
-fill. All of it stands in the catalog: no file is opened."""
+"""Numbers of rows and sizes of tables, from the catalog alone: files by their sizes, inlined rows by the pages that
+they would fill in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 PAGE = 8192
-_ROW = 28  # bytes of a row's header in a page, and of its pointer
+_ROW = 28  # bytes of a row's header and its line pointer in a page
 
 
 @frozen
 class Volume:
-    """Of the files of a table as it is now: their bytes, those of delete files included, and the rows alive in them."""
+    """The bytes of a table's present files, delete files included, and their rows that are not deleted."""
 
     size: int
     rows: int
@@ -27,16 +27,16 @@ class Volume:
 
 @frozen
 class RowCounts:
-    """The rows of a table."""
+    """The numbers of a table's rows."""
 
     live: int = 0
     dead: int = 0  # deleted, and still in files
-    inlined: int = 0  # of the living ones those that stand in the catalog
-    positions: int = 0  # of the dead ones those whose positions stand in the catalog
+    inlined: int = 0  # live rows that are inlined
+    positions: int = 0  # dead rows whose deletes are inlined
 
 
 def row_counts(session: Session) -> dict[int, RowCounts]:
-    """By the numbers that DuckLake has for tables; those without rows are not among them."""
+    """The numbers of rows by DuckLake table id; tables without rows are left out."""
     session.transaction.require_read()
     link = session.link
 
@@ -59,7 +59,7 @@ def row_counts(session: Session) -> dict[int, RowCounts]:
 
 
 def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
-    """Of each table's data files that are smaller than so many bytes."""
+    """The sizes of each table's data files that are smaller than `below` bytes."""
     found: dict[int, list[int]] = {}
     for number, size in session.link.execute(sql.SMALL_FILES, (below,)):
         found.setdefault(int(number), []).append(int(size))
@@ -67,7 +67,7 @@ def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
 
 
 def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
-    """By the numbers that DuckLake has for tables; those without files are not among them."""
+    """The volumes by DuckLake table id; tables without files are left out."""
     link = session.link
     of_one = table_id is not None
 
@@ -83,13 +83,13 @@ def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
 
 
 def table_bytes(session: Session, table_id: int) -> int:
-    """What the rows of a table take together."""
+    """The bytes of a table's rows, in files and inlined."""
     volume = volumes(session, table_id).get(table_id)
     return _in_catalog(session, table_id) + (volume.size if volume is not None else 0)
 
 
 def _in_catalog(session: Session, table_id: int) -> int:
-    """Of rows inlined, in whole pages."""
+    """The bytes of inlined rows, in whole pages."""
     size = 0
     for inlined in inlined_tables(session, table_id):
         query = sql.size_of_inlined_rows(inlined.name, _ROW, [column for _, column, _ in inlined.columns])

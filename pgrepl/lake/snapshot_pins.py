@@ -1,7 +1,7 @@
-"""Snapshot pins: whoever reads files at a snapshot for longer than a moment pins it, and VACUUM leaves it its files.
+"""Snapshot pins, by which a reader keeps VACUUM from removing the files of its snapshot.
 
-A pin is a small file in the lake's folder that holds the snapshot's number; its name says machine and process. A pin
-whose process is gone counts no longer; one of another machine counts for a day.
+A pin is a small file in the data folder with the snapshot's number; its name has the machine and the process. The pin
+of a process that has ended does not count; one of another machine counts for a day.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _pins: WeakKeyDictionary[Session, dict[int, str]] = WeakKeyDictionary()
 
 
 def pin(session: Session, snapshot: int) -> None:
-    """The files of the snapshot stay until the transaction ends."""
+    """Keep the files of the snapshot until the transaction ends."""
     held = _pins.setdefault(session, {})
     if snapshot in held:
         return
@@ -51,13 +51,13 @@ def pin(session: Session, snapshot: int) -> None:
 
 
 def pin_for_block(session: Session, snapshot: int) -> None:
-    """The same where a transaction keeps its first snapshot: others may VACUUM between its statements."""
+    """Pin the snapshot in a transaction that keeps it: others may VACUUM between its statements."""
     if session.in_block and session.settings.get("transaction_isolation") in ("repeatable read", "serializable"):
         pin(session, snapshot)
 
 
 def oldest_pin(session: Session) -> int | None:
-    """The oldest snapshot that somebody reads."""
+    """The oldest pinned snapshot."""
     found = []
     for path, age in storage.listed(session.catalog.data_path + FOLDER):
         if _is_gone(path.rpartition("/")[2], age):

@@ -1,7 +1,7 @@
-"""The one SparkSession of the process: its start, its end, and how a person interrupts it.
+"""The one SparkSession of the process: its start, its end, its jobs, and their cancellation.
 
-Nothing here imports pyspark until a session is wanted. The session is always made in a thread of its own: so it can
-start while a person types, whoever waits for it can be interrupted, and pyspark leaves the handler of SIGINT alone.
+Nothing here imports pyspark until a session is needed. The session is always made in a thread of its own: so it can
+start while a person types, waiting for it can be interrupted, and pyspark does not change the handler of SIGINT.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _options: SparkOptions | None = None
 _lock = threading.Lock()
 _start: _Start | None = None
-_here = threading.local()  # tag, description: of this thread's jobs; tagged, described: what the session knows of it
+_here = threading.local()  # tag, description: of this thread's jobs; tagged, described: what the session has of them
 
 
 def configure(options: SparkOptions) -> None:
-    """What the next session is asked for; without this the environment says it."""
+    """Set the options of the next session, instead of those of the environment."""
     global _options
     _options = options
 
@@ -48,7 +48,7 @@ def is_elsewhere() -> bool:
 
 
 class _Start:
-    """A session that is being made, has been made, or could not be made."""
+    """The start of a session, and the session or the failure."""
 
     def __init__(self, wanted: SparkOptions) -> None:
         self.wanted = wanted
@@ -72,7 +72,7 @@ class _Start:
                 from pgrepl.lake.spark_start_plain import start_plain
 
                 self.driver, self.session = start_plain(self.wanted)
-        except BaseException as problem:  # whoever asks for the session gets it
+        except BaseException as problem:  # `wait` raises it
             self.failure = problem
 
     def wait(self) -> SparkSession:
@@ -85,7 +85,7 @@ class _Start:
 
     @property
     def lost(self) -> bool:
-        """It could not be made, or its process has ended since."""
+        """Has the start failed, or the JVM ended since?"""
         if self._thread.is_alive():
             return False
         return self.failure is not None or (self.driver is not None and self.driver.ended)
@@ -95,11 +95,11 @@ class _Start:
         return self.session is None and not self.lost
 
     def running_tasks(self) -> tuple[int, int] | None:
-        """A Spark Connect server does not tell."""
+        """The finished and all tasks of active stages; None: none, or not known, as of a Spark Connect server."""
         if self.session is None or self.driver is None:
             return None
         done = tasks = 0
-        with suppress(Exception):  # it may end at any moment
+        with suppress(Exception):  # the JVM may end at any moment
             tracker = self.session.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
@@ -112,7 +112,7 @@ class _Start:
         error, driver = from_spark(problem), self.driver
         if driver is None:
             return error
-        if error is None and isinstance(problem, ConnectionError):  # nobody listens any more
+        if error is None and isinstance(problem, ConnectionError):  # the JVM does not answer
             driver.kill()
             return ended(out_of_memory=driver.out_of_memory())
         if error is not None and error.sqlstate in ("58000", "XX000") and driver.ends_soon(1):
@@ -129,7 +129,7 @@ class _Start:
 
 
 def _begin() -> _Start:
-    """Whoever calls holds the lock."""
+    """Begin to make a session; the caller holds the lock."""
     global _start
     _start = _Start(options())
     jobs.announce(_start)
@@ -137,10 +137,10 @@ def _begin() -> _Start:
 
 
 def start_in_background() -> None:
-    """Begin to make the session; returns at once and says nothing, whatever becomes of it."""
+    """Begin to make the session; returns at once, and leaves errors to `session`."""
     with _lock:
         if _start is None:
-            with suppress(PgError):  # session() will say it
+            with suppress(PgError):  # session() raises it
                 _begin()
 
 
@@ -168,7 +168,7 @@ def stop() -> None:
         jobs.announce(None)
     if start is None:
         return
-    with suppress(Exception):  # it is to end, whatever state it is in
+    with suppress(Exception):  # it ends in any state
         start.wait().stop()
     if start.driver is not None:
         start.driver.end()
@@ -178,13 +178,13 @@ def stop() -> None:
 
 
 def pg_error(problem: BaseException) -> PgError | None:
-    """The PgError that this exception means, None if it does not come from Spark."""
+    """The PgError for an exception of Spark; None: it is not Spark's."""
     return from_spark(problem) if _start is None else _start.pg_error(problem)
 
 
 @contextmanager
 def pg_errors() -> Iterator[None]:
-    """What Spark complains of in here is raised as PostgreSQL's error; anything else as it is."""
+    """Raise Spark's errors in here as PgErrors, and others unchanged."""
     try:
         yield
     except PgError:
@@ -197,21 +197,21 @@ def pg_errors() -> Iterator[None]:
 
 
 def _interrupt_remote(session: SparkSession) -> None:
-    with suppress(Exception):  # the server may be gone: then nothing runs
+    with suppress(Exception):  # the server may have ended: then nothing runs
         session.interruptAll()
 
 
-# --- whose jobs ------------------------------------------------------------------------------------------------------
+# --- tags and descriptions of jobs -----------------------------------------------------------------------------------
 
 
 def tag() -> str | None:
-    """What the jobs of this thread are known by, if it does not work for all."""
+    """The tag of this thread's jobs, if it has one."""
     found: str | None = getattr(_here, "tag", None)
     return found
 
 
 def tag_jobs(name: str | None) -> None:
-    """From now on the jobs of this thread are known by a name, and can be cancelled alone."""
+    """Tag the jobs of this thread, so that they can be cancelled alone."""
     _here.tag = name
     start = _start
     if name is not None and start is not None and start.session is not None:
@@ -223,15 +223,15 @@ def _tag_jobs(made: SparkSession) -> None:
     if name is not None and getattr(_here, "tagged", None) is not made:
         if is_remote():
             made.addTag(name)
-        else:  # the session's own tags can be cancelled by the thread alone that has them
+        else:  # a tag of the session itself can be cancelled only by the thread that has it
             made.sparkContext.addJobTag(name)
         _here.tagged = made
 
 
 @contextmanager
 def described(text: str) -> Iterator[None]:
-    """What the jobs that this thread begins in here are called in Spark's UI, behind what is said around; those that
-    are cancelled end at once."""
+    """Describe the jobs that this thread begins in here in Spark's UI, behind the description around; cancelled ones
+    end at once."""
     before = getattr(_here, "description", None)
     _here.description = text if before is None else f"{before}: {text}"
     try:
@@ -241,27 +241,27 @@ def described(text: str) -> Iterator[None]:
 
 
 def _describe_jobs(made: SparkSession) -> None:
-    """A Spark Connect server names its jobs itself."""
+    """Tell the session this thread's description; a Spark Connect server describes jobs itself."""
     text = getattr(_here, "description", None)
     if getattr(_here, "described", (None, None)) != (made, text) and not is_remote():
-        with suppress(Exception):  # the JVM has died: whoever uses it will say so
+        with suppress(Exception):  # the JVM has ended: its next call raises that
             made.sparkContext.setLocalProperty("spark.job.description", text or "")
             made.sparkContext.setInterruptOnCancel(True)
         _here.described = made, text
 
 
 def threads(count: int) -> ThreadPoolExecutor:
-    """Threads whose jobs are this thread's."""
+    """Threads whose jobs have this thread's tag."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(count, "pgrepl-spark", tag_jobs, (tag(),))
 
 
 def cancel_tagged(name: str) -> None:
-    """End the running jobs of the threads with a tag; of what they are about to begin nothing is known yet."""
+    """Cancel the running jobs with a tag; jobs that begin later are not cancelled."""
     start = _start
     if start is not None and start.session is not None:
-        with suppress(Exception):  # the JVM or the server may be gone: then nothing runs
+        with suppress(Exception):  # the JVM or the server may have ended: then nothing runs
             if is_remote():
                 start.session.interruptTag(name)
             else:
@@ -269,7 +269,7 @@ def cancel_tagged(name: str) -> None:
 
 
 def is_remote() -> bool:
-    """Whether the session is behind a Spark Connect server."""
+    """Is the session behind a Spark Connect server?"""
     return _start is not None and _start.driver is None
 
 

@@ -1,5 +1,5 @@
-"""A session behind a Spark Connect server: `--remote sc://host`. No JVM is started here; files are read and written by
-the server, so that the data folder must be one that both can reach."""
+"""A session behind a Spark Connect server: `--remote sc://host`. No JVM is started here. The server reads and writes
+files, so that the data folder must be one that both can reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def connect(wanted: SparkOptions) -> SparkSession:
-    """A session of our own at the server; PgError if the server cannot be reached."""
+    """A new session at the server; PgError if the server cannot be reached."""
     try:
         import grpc  # noqa: F401
         import pandas  # noqa: F401

@@ -1,4 +1,4 @@
-"""The JVM of a local session: how it ends, and how what it does is cancelled."""
+"""The JVM of a local session: its end, and the cancellation of its jobs."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Driver(Protocol):
     def ended(self) -> bool: ...
 
     def ends_soon(self, seconds: float) -> bool:
-        """Whether it has ended or ends within a moment: a call fails before its process is gone."""
+        """Has the JVM ended, or does it within these seconds? A call fails before its process has ended."""
 
     def kill(self) -> None:
-        """It does not answer: let it end, or make it."""
+        """End a JVM that does not answer."""
 
     def out_of_memory(self) -> bool:
-        """Whether the JVM has ended because its heap was full."""
+        """Has the JVM ended because its heap was full?"""
 
     def end(self) -> None:
-        """It is not wanted any more. Returns at once."""
+        """Have the JVM end by itself. Returns at once."""
 
     def forget(self) -> None:
         """Let pyspark make another session after this JVM."""
 
     def cancel(self) -> bool:
-        """End the running jobs; for a signal's handler. Whether the main thread is in a call to the JVM."""
+        """Cancel the running jobs, in a signal's handler. Whether the main thread is in a call to the JVM."""
 
 
 class OwnDriver:
-    """A JVM that was started here, and the way to it."""
+    """A JVM that spark_start.py has started, and the gateway to it."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes] | None) -> None:
         self.process = process
@@ -52,20 +52,18 @@ class OwnDriver:
         return self.process.poll() is not None
 
     def ends_soon(self, seconds: float) -> bool:
-        """Whether it has ended or ends within a moment: a call fails before its process is gone."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.ended
 
     def kill(self) -> None:
-        """It does not answer: let it end, or make it."""
         if not self.ends_soon(5):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     def last_words(self) -> str:
-        """The end of what the JVM has written, if that was kept."""
+        """The end of the JVM's log, if that was kept."""
         if self.log is None:
             return ""
         size = self.log.seek(0, os.SEEK_END)
@@ -73,7 +71,6 @@ class OwnDriver:
         return self.log.read().decode("utf-8", "replace")
 
     def out_of_memory(self) -> bool:
-        """Whether the JVM has ended because its heap was full."""
         return self.ended and (
             self.process.returncode == _OUT_OF_MEMORY_EXIT or "java.lang.OutOfMemoryError" in self.last_words()
         )

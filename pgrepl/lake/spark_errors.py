@@ -1,8 +1,8 @@
-"""What Spark complains of, as PostgreSQL's errors.
+"""Spark's errors as PgErrors.
 
-An exception that comes out of Spark is long and says the same thing several times; the first line that matters names
-the cause. What a statement itself has found wrong travels as a mark (errors.marked); the rest is told by its text,
-the same over py4j and over Spark Connect.
+An exception of Spark is long and repeats itself; the first line that matters names the cause. An error of the statement
+itself crosses Spark as a mark in the text (errors.marked); others are known by their text, which is the same over py4j
+and over Spark Connect.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _DENIED = re.compile(r"AccessControlException|Permission denied|AccessDeniedExce
 
 
 def from_spark(problem: BaseException) -> PgError | None:
-    """The PgError that this exception means; an unknown cause is XX000 with the first line of what it says. None is
-    only for exceptions that are not Spark's."""
+    """The PgError for an exception of Spark; an unknown cause is XX000 with the first line of the text. None: the
+    exception is not Spark's."""
     if isinstance(problem, PgError):
         return problem
     texts = list(_texts(problem))
@@ -63,7 +63,7 @@ def from_spark(problem: BaseException) -> PgError | None:
 
 
 def _texts(problem: BaseException) -> list[str]:
-    """What it says and what its causes say, if any of them is Spark's."""
+    """The texts of an exception and its causes, if any of them is Spark's."""
     said: list[str] = []
     seen: set[int] = set()
     foreign = False
@@ -79,16 +79,16 @@ def _texts(problem: BaseException) -> list[str]:
 
 
 def _text(problem: BaseException) -> str:
-    """The message, and what pyspark keeps beside it."""
+    """The message, and the stack traces that pyspark keeps beside it."""
     try:
         parts = [str(problem)]
-    except ConnectionError:  # it asks the JVM, which is gone
+    except ConnectionError:  # it asks the JVM, which has ended
         parts = ["JVM is not running"]
     return "\n".join(parts + stack_traces(problem))
 
 
-# Arithmetic is Spark's own wherever it can be; it names the type it was done in, and here that is the result's type.
-# Spark 4.3 does not, but for casts; only bigint is computed without a cast (expr/spark/arithmetic.py).
+# Spark's own arithmetic names the type of the overflow, which is that of the result. Spark 4.3 names it for casts only;
+# without a cast only bigint is computed (expr/spark/arithmetic.py).
 _OVERFLOW = re.compile(
     r"\[ARITHMETIC_OVERFLOW\] (?P<one>(?:(?:integer|long|short) )?)overflow"
     r"|\[ARITHMETIC_OVERFLOW\] Overflow in (?P<two>integral) divide|\[BINARY_ARITHMETIC_OVERFLOW\] -?\d+(?P<three>S) "
@@ -176,7 +176,7 @@ def _version(text: str) -> str:
 
 
 def ended(*, out_of_memory: bool) -> PgError:
-    """Spark, or the part of it that did the work, is no more."""
+    """The error of a JVM or an executor that has ended."""
     if out_of_memory:
         return PgError(
             "53200",
@@ -192,7 +192,7 @@ def ended(*, out_of_memory: bool) -> PgError:
 
 
 def _local(path: str) -> str:
-    """A path as a person writes it: file:/a%20b is /a b."""
+    """A path without scheme and %-escapes: file:/a%20b is /a b."""
     path = path.rstrip(".")
     if path.startswith("file:"):
         return unquote("/" + path.removeprefix("file:").lstrip("/"))
@@ -200,7 +200,7 @@ def _local(path: str) -> str:
 
 
 def _reason(text: str) -> str | None:
-    """The innermost cause, without the class that says it."""
+    """The innermost cause, without the exception's class."""
     causes = re.findall(r"^Caused by: ([^\n]+)", text, re.MULTILINE)
     if not causes:
         return None

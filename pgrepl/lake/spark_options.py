@@ -1,4 +1,4 @@
-"""What the Spark session is asked for: by the command line and by the environment."""
+"""Options of the Spark session, from the command line and the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_MASTER = "local[*]"
 
 @frozen
 class SparkOptions:
-    """Where Spark runs: in this machine, on a cluster (`master`), or behind a Spark Connect server (`remote`)."""
+    """The place where Spark runs: this machine or a cluster (`master`), or a Spark Connect server (`remote`)."""
 
     master: str | None = None
     remote: str | None = None
@@ -28,8 +28,8 @@ def read_options(
     remote: str | None = None,
     conf: tuple[str, ...] = (),
 ) -> SparkOptions:
-    """What the command line says, and where it is silent PGREPL_MASTER, PGREPL_REMOTE and PGREPL_CONF; settings of the
-    command line come on top of those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""
+    """The options of the command line, else of PGREPL_MASTER and PGREPL_REMOTE; settings of the command line override
+    those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""
     if master is None and remote is None:
         master, remote = environment.get("PGREPL_MASTER") or None, environment.get("PGREPL_REMOTE") or None
     if master is not None and remote is not None:
@@ -47,7 +47,7 @@ def read_options(
     return SparkOptions(master, remote, tuple(settings.items()))
 
 
-# What makes Spark's files and values mean what DuckLake's mean; a user's --conf does not change these.
+# settings by which Spark's files and values mean what DuckLake's mean; --conf does not change these
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -68,14 +68,14 @@ SESSION_SETTINGS = {
 
 
 def defaults(master: str) -> dict[str, str]:
-    """Settings a user may change with --conf."""
+    """The settings of a session, most of which --conf changes."""
     defaults = {
         **SESSION_SETTINGS,
         "spark.app.name": "pgrepl",
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # a long session remembers few of the statements it has run
+        # a long session remembers few of its statements
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
@@ -88,7 +88,7 @@ def defaults(master: str) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(4 * _tasks(master)),
-            # listing some hundred files of one table is quicker than a job that lists them
+            # listing some hundred files here is quicker than by a job
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
             "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "pgrepl-warehouse"),
         }
@@ -96,7 +96,7 @@ def defaults(master: str) -> dict[str, str]:
 
 
 def _tasks(master: str) -> int:
-    """How many tasks a local master runs at a time: local, local[4], local[*], local[2,3]."""
+    """The number of tasks that a local master runs at a time: local, local[4], local[*], local[2,3]."""
     inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()
     if inside == "*":
         return os.cpu_count() or 1

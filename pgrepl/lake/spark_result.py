@@ -1,8 +1,8 @@
-"""Large results of Spark: Spark writes them to files, which are read here a few rows at a time.
+"""Large results of Spark: Spark writes them to files, which this process reads batch by batch.
 
-So neither the driver nor this process ever holds more than a batch, all tasks work at once, and the rows keep the
-frame's order. The files are in this machine's temporary folder when Spark runs here; otherwise in the data folder,
-which all machines reach. They go as they are read.
+So neither the driver nor this process has more than a batch in memory, all tasks work at once, and the rows keep the
+frame's order. The files are in this machine's temporary folder if Spark runs here; otherwise in the data folder, which
+all machines reach. Each is removed when it has been read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def fetched(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def result_folder(data_path: str) -> Iterator[str]:
-    """A folder that Spark and this process can both use, for as long as this lasts."""
+    """A folder that Spark and this process can both use, which is removed at the end."""
     folder = _folder(data_path)
     try:
         yield folder
@@ -47,7 +47,7 @@ def result_folder(data_path: str) -> Iterator[str]:
 def _write(frame: DataFrame, folder: str) -> None:
     from pgrepl.lake.scan import spark_path
 
-    # what a write into the lake asks of Spark's writer is of no use here
+    # not the options of a write into the lake
     frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20)).parquet(
         spark_path(folder.rstrip("/") + "/rows")
     )

@@ -1,11 +1,12 @@
-"""Starting Spark in this process's own JVM, as fast as it can be.
+"""The fast start of Spark in a JVM of this process.
 
 Spark's scripts take a second to find out what is known here: for a local master java is started directly, with the
-class path of pip's pyspark and an archive of classes (spark_start_archive.py). Settings that only Spark's own scripts
-understand (packages to fetch, a cluster, an installation of Spark with its own configuration) go through them.
+class path of pip's pyspark and an archive of classes (spark_start_archive.py). With settings that only Spark's own
+scripts understand (packages to fetch, a cluster, an installation of Spark with its own configuration) the scripts start
+it.
 
-The JVM belongs to this process: it reads a pipe whose other end is held here, and ends when that end closes, however
-this process ends. It has a process group of its own, so that Ctrl-C does not reach it.
+The JVM reads a pipe whose other end is open in this process, and ends when that closes, however this process ends. It
+has a process group of its own, so that Ctrl-C does not reach it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
     from pgrepl.lake.spark_options import SparkOptions
 
-# What the packages of Spark need of a Java with modules (JavaModuleOptions), but for the incubating vector module,
-# which only Spark's machine learning uses.
+# Java's packages that Spark needs (JavaModuleOptions), without the incubating vector module, which only Spark's machine
+# learning uses
 _OPENED = (
     "java.lang java.lang.invoke java.lang.reflect java.io java.net java.nio java.util java.util.concurrent "
     "java.util.concurrent.atomic jdk.internal.ref sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
@@ -52,7 +53,7 @@ _JAVA_OPTIONS = (
 )
 _UNUSED_JARS = ("spark-mllib_",)
 
-# Environment variables and settings that mean: only Spark's own scripts know how to start this.
+# environment variables and settings with which Spark's own scripts start it
 _OWN_SPARK = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
 _SCRIPT_SETTINGS = ("spark.jars", "spark.submit.", "spark.files", "spark.archives", "spark.driver.extraLibraryPath")
 
@@ -82,14 +83,14 @@ def start(wanted: SparkOptions) -> tuple[OwnDriver, SparkSession]:
 
 
 def _meeting_place() -> Path:
-    """Where the JVM writes down its port and secret. The folder stays: a JVM whose parent has ended meanwhile still
-    writes, and would not end if it could not. What such a one has left is taken away by a later start."""
+    """The folder in which the JVM writes its port and secret. The folder stays: a JVM whose parent has ended still
+    writes, and would not end if it could not. A later start removes such files."""
     folder = Path(tempfile.gettempdir(), f"pgrepl-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        return Path(tempfile.mkdtemp(prefix="pgrepl-"))  # somebody else's
+        return Path(tempfile.mkdtemp(prefix="pgrepl-"))  # it is another user's
     for left in folder.iterdir():
         with suppress(OSError):
             if left.stat().st_mtime < time.time() - 3600:
@@ -98,7 +99,7 @@ def _meeting_place() -> Path:
 
 
 def _load() -> None:
-    """What will be wanted at once, while the JVM takes its time."""
+    """Import modules that are needed next, while the JVM starts."""
     import pyarrow  # noqa: F401
     from pyspark.sql import SparkSession  # noqa: F401
 
@@ -117,7 +118,7 @@ def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: b
     if _goes_direct(master, conf, os.environ):
         command, keep = _direct_command(java, conf)
         environment |= internals.direct_environment()
-        folder = connection.parent  # nothing in the user's folder is found by chance; Spark 4.0 makes a folder there
+        folder = connection.parent  # not the user's, where Spark could find files, and Spark 4.0 makes a folder
     else:
         command, folder = _script_command(conf), None
     log = None if shows_log else tempfile.TemporaryFile()  # noqa: SIM115  read when the JVM has died
@@ -176,7 +177,7 @@ def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tupl
 
 
 def _java_size(size: str) -> str:
-    """Spark's sizes as java's: 2g, 2gb, 512m; a bare number is MiB, as for spark.driver.memory."""
+    """Spark's sizes as java's: 2g, 2gb, 512m; a number without unit is MiB, as in spark.driver.memory."""
     size = size.strip().lower().removesuffix("b")
     return size + "m" if size.isdigit() else size
 
@@ -189,7 +190,7 @@ def _script_command(conf: Mapping[str, str]) -> list[str]:
 
 
 def _import_path() -> list[str]:
-    """Where Python workers find this package and what it was started with."""
+    """The path by which Python workers find this package and those of PYTHONPATH."""
     own = str(Path(__file__).resolve().parents[2])
     given = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return [own, *(p for p in given if p != own)]

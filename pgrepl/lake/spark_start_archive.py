@@ -1,8 +1,8 @@
 """An archive of Spark's classes (CDS), which saves the JVM loading and verifying them: half the time of a start.
 
 The first JVM that finds no archive for its class path makes one when it ends, after the session, in the background.
-A lock that the JVM inherits keeps others from making the same one; the archive gets its name only when it is whole.
-Whatever goes wrong here only means a slower start.
+A lock that the JVM inherits keeps others from making the same one; the archive gets its name when it is complete.
+An error here only means a slower start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgrepl.frozen import frozen
 
-# Runs the JVM and gives what it leaves its name, if it ends well. $0: archive in the making, $1: its name.
+# runs the JVM, and renames the archive after success; $0: the unfinished archive, $1: its name
 _MAKE = (
     'made=$0 name=$1; shift; "$@"; code=$?; '
     'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name"; else rm -f "$made"; fi; exit $code'
@@ -23,7 +23,7 @@ _MAKE = (
 
 @frozen
 class Archive:
-    """`options` for java; where the archive is to be made, its names, and the lock to be inherited."""
+    """`options` for java; `making`: the names of an archive that the JVM makes; `descriptors`: the lock it inherits."""
 
     options: tuple[str, ...] = ()
     making: tuple[str, str] | None = None
@@ -34,7 +34,7 @@ class Archive:
 
 
 def archive(java: str, class_path: Sequence[str], options: Sequence[str]) -> Archive:
-    """The archive for this Java and these classes: there already, to be made by this JVM, or none."""
+    """The archive for this Java and these classes: an existing one, one that this JVM makes, or none."""
     try:
         import fcntl
     except ImportError:  # not on this system
@@ -49,7 +49,7 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str]) -> Arc
         return Archive()
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody is making it
+    except OSError:  # another process makes it
         os.close(lock)
         return Archive()
     made = str(name.with_suffix(".new"))
@@ -62,7 +62,7 @@ def _folder() -> Path:
 
 
 def _key(java: str, class_path: Sequence[str], options: Sequence[str]) -> str:
-    """An archive fits one build of Java and one class path, jar by jar."""
+    """The key of an archive: it is valid for one build of Java and one class path, jar by jar."""
     found = hashlib.sha256()
     for path in (os.path.realpath(java), *class_path):
         try:

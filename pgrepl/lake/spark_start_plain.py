@@ -1,4 +1,4 @@
-"""Starting Spark in the way that it documents, for a version of pyspark whose inside nobody has looked at."""
+"""The start of Spark by SparkSession.builder, for versions of pyspark not in `TRIED` (internals/pyspark.py)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from pgrepl.lake.spark_options import SparkOptions
 
-_PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
-_IDLE = 3  # such pauses without a call
+_PAUSE = 0.1  # seconds between two attempts to cancel: a call may be about to start a job
+_IDLE = 3  # pauses without a call, after which the attempts end
 
 
 def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
@@ -36,13 +36,13 @@ def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
         session = builder.getOrCreate()
     except Exception as problem:
         raise PgError("58000", f"could not start Spark: {problem}") from problem
-    with suppress(Exception):  # what it would print, only
+    with suppress(Exception):  # it only concerns what Spark prints
         internals.be_quiet()
     return PlainDriver(session, artifacts if made else None), session
 
 
 class PlainDriver:
-    """A JVM that pyspark has started: what can be known of it is what it answers."""
+    """A JVM that pyspark has started; its state is known by its answers only."""
 
     def __init__(self, session: SparkSession, artifacts: Path | None) -> None:
         self._session = session
@@ -61,21 +61,21 @@ class PlainDriver:
         return self.ended
 
     def kill(self) -> None:
-        """It ends with this process."""
+        """Do nothing: the JVM ends with this process."""
 
     def out_of_memory(self) -> bool:
         return False
 
     def end(self) -> None:
-        """Its session has been stopped. Spark 4.0 has made a folder of empty folders where the user is."""
+        """Remove the empty folders that Spark 4.0 has made in the user's folder; the session has been stopped."""
         if self._artifacts is not None:
-            with suppress(OSError):  # there is none, or it holds something
+            with suppress(OSError):  # it does not exist, or is not empty
                 for each in self._artifacts.iterdir():
                     each.rmdir()
                 self._artifacts.rmdir()
 
     def forget(self) -> None:
-        with suppress(Exception):  # as far as this version has what others have
+        with suppress(Exception):  # this version may differ
             internals.forget_jvm()
 
     def cancel(self) -> bool:
@@ -84,11 +84,11 @@ class PlainDriver:
         return call is not None
 
     def _cancel_jobs(self, call: FrameType | None) -> None:
-        """A call may be about to start a job, or the one after it: until a job has been cancelled and the main thread's
-        call has come back, or that thread has called nobody for a while."""
+        """Cancel jobs until one has been cancelled and the main thread's call has returned, or that thread has made no
+        call for a while: a call may be about to start a job, and so may the next one."""
         cancelled, idle = False, 0
         while idle < _IDLE:
-            with suppress(Exception):  # the JVM has died: then no job runs
+            with suppress(Exception):  # the JVM has ended: then no job runs
                 context = self._session.sparkContext
                 if context.statusTracker().getActiveJobsIds():
                     context.cancelAllJobs()

@@ -1,6 +1,6 @@
-"""Spark's types of a table's columns, as objects of pyspark: what a reader's schema is made of.
+"""Spark's types of a table's columns as pyspark's objects, for the schema of a reader.
 
-A field carries the column's id in the files, and the value that rows have which are older than the column.
+A field has the column's field id, and the value of rows that are older than the column.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def spark_type(ddl: str) -> DataType:
-    """What `types.lake_forms` writes as DDL."""
+    """pyspark's type for the DDL of `types.lake_forms`."""
     from pyspark.sql import types
 
     text = ddl.strip()
@@ -56,7 +56,7 @@ def _name(written: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are not inside brackets or backquotes."""
+    """The parts between commas that are not inside brackets or backquotes."""
     parts, depth, start, quoted = [], 0, 0, False
     for at, letter in enumerate(text):
         if letter == "`":
@@ -74,7 +74,7 @@ def _split(text: str) -> list[str]:
 
 
 def read_field(column: LakeColumn, name: str, *, by_id: bool = True) -> StructField:
-    """The column as a field of the schema that files are read with."""
+    """The column as a field of the schema by which files are read."""
     from pyspark.sql.types import StructField
 
     metadata: dict[str, Any] = {"parquet.field.id": column.column_id} if by_id else {}
@@ -85,7 +85,7 @@ def read_field(column: LakeColumn, name: str, *, by_id: bool = True) -> StructFi
 
 
 def older_value(column: LakeColumn) -> str | None:
-    """Spark SQL of what rows hold that are older than the column, None for NULL."""
+    """The Spark SQL for the value of rows that are older than the column; None: NULL."""
     form = column.form
     if column.missing is not None:
         return _literal(form.to_arrow(column.missing), form)
@@ -95,7 +95,7 @@ def older_value(column: LakeColumn) -> str | None:
 
 
 def _literal(plain: Any, form: Form) -> str:
-    """What `Form.to_arrow` gives, as an expression that Spark can fold."""
+    """A value of `Form.to_arrow` as a constant expression of Spark SQL."""
     if plain is None:
         return f"CAST(NULL AS {form.spark})"
     if form.element is not None:

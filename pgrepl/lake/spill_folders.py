@@ -1,8 +1,6 @@
-"""Spill folders: folders of the machine's temporary folder for rows between Spark and this process, or a server and
-Spark.
+"""Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark.
 
-The process that makes one removes it, unless it is killed. Its name says which process that is, so that the next one
-removes what a killed one has left.
+The process that makes one removes it. The name has the process, so that a later one removes those of killed processes.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ def make(kind: str) -> str:
 
 @cache
 def clean() -> None:
-    """Remove what killed processes of this user have left; a process does it once."""
+    """Remove the folders of this user's killed processes; a process does it once."""
     name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:

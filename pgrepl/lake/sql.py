@@ -1,8 +1,8 @@
-"""Statements of the lake's own SQL, by name: what is asked and written in DuckLake's tables beyond rows found by
-equality of columns (catalog/store.py).
+"""The lake's SQL statements, by name: those on DuckLake's tables that are more than rows found by equality of columns
+(catalog/store.py).
 
-`?` is a parameter, on a server too. NOW: rows that are there; THEN: rows that were there at a snapshot, which is given
-twice. Tables of inlined rows have names of their own, so that their statements are functions of the name.
+`?` is a parameter, on a server too. NOW: current rows; THEN: rows at a snapshot, which is given twice. Tables of
+inlined rows have names of their own, so that statements on them are functions of the name.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def _insert(table: str, *columns: str) -> str:
 
 
 def delete(table: str, column: str) -> str:
-    """What has a value in a column."""
+    """DELETE of rows with a value in a column."""
     return f"DELETE FROM {table} WHERE {column} = ?"
 
 
 def delete_ended(table: str) -> str:
-    """What ended by a snapshot."""
+    """DELETE of rows that ended by a snapshot."""
     return f"DELETE FROM {table} WHERE end_snapshot <= ?"
 
 
@@ -43,7 +43,7 @@ CHANGES_BETWEEN = (
 SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= ?"
 FIRST_SNAPSHOT = "SELECT coalesce(min(snapshot_id), 0) FROM ducklake_snapshot"
 COUNT_SNAPSHOTS_BEFORE = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < ?"
-# What the lake's other readers need not know of stands in the system tables alone.
+# changes of definitions that are in the system tables only
 REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND (
     c.begin_snapshot > ? AND c.begin_snapshot < ?
     OR EXISTS (SELECT 1 FROM pg_index i
@@ -113,12 +113,12 @@ COLUMNS_THEN = f"{_COLUMNS_OF_TABLE} AND {THEN} ORDER BY column_order"
 
 
 def ended(table: str, *key: str) -> str:
-    """When what has these values ended last."""
+    """The last end of rows with these values."""
     return f"SELECT max(end_snapshot) FROM {table} WHERE {' AND '.join(f'{column} = ?' for column in key)}"
 
 
 def names_like(table: str, number: str, column: str) -> str:
-    """The names between two, in lower case, of tables or views of a schema, but for one of them."""
+    """The names, in lower case and within a range, of a schema's tables or views, except one."""
     return (
         f"SELECT lower({column}) FROM {table} WHERE schema_id = ? AND {NOW} AND {number} <> ?"
         f" AND lower({column}) >= ? AND lower({column}) < ?"
@@ -250,7 +250,7 @@ SMALL_FILES = f"SELECT table_id, file_size_bytes FROM ducklake_data_file WHERE {
 
 
 def volumes(table: str, count: str, *, of_one: bool) -> str:
-    """Bytes and rows of the files of each table, or of one."""
+    """The bytes and rows of the files of each table, or of one."""
     only = " AND table_id = ?" if of_one else ""
     return f"SELECT table_id, sum(file_size_bytes), sum({count}) FROM {table} WHERE {NOW}{only} GROUP BY table_id"
 
@@ -286,7 +286,7 @@ DUE_FOR_DELETION = (
     "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion WHERE schedule_start <= ?"
 )
 SCHEDULED_FOR_DELETION = "SELECT path, path_is_relative FROM ducklake_files_scheduled_for_deletion"
-# 0 comes before the rows of files, whose columns these have: the file, whose it is now, its path.
+# 0, with which they come before the rows of files; then as columns of those: the file, its owner now, its path
 _FORGOTTEN = """SELECT 0, o.data_file_id, CASE WHEN o.data_file_id IS NULL THEN f.table_id ELSE d.table_id END,
     NULL, o.path{0}
 FROM pgrepl_file o LEFT JOIN ducklake_data_file f ON f.data_file_id = o.file_id
@@ -301,7 +301,7 @@ FORGOTTEN_OWN_FILES = _FORGOTTEN.format("")
 
 
 def _with_forgotten(files: str, columns: str) -> str:
-    """The rows of FORGOTTEN_OWN_FILES, then 1 and those of files."""
+    """The rows of FORGOTTEN_OWN_FILES, then those of `files`, with 1 before them."""
     nothing = ", NULL" * (columns.count(",") - 3)
     ordered = files.removesuffix(_IN_ORDER).replace("SELECT ", "SELECT 1, ", 1)
     return f"{_FORGOTTEN.format(nothing)} UNION ALL {ordered} ORDER BY 1, 3, 2"
@@ -317,13 +317,13 @@ DELETE_REMOVED_FILE = (
 
 
 def is_file_of_others(table: str, key: str) -> str:
-    """Has a table a file that another program has written?"""
+    """A query: has a table a file that another program has written?"""
     return f"SELECT 1 FROM {table} WHERE table_id = ? AND {key} NOT IN (SELECT file_id FROM pgrepl_file) LIMIT 1"
 
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
-TABLE_STATISTICS = (  # with those of its columns
+TABLE_STATISTICS = (  # and those of the columns
     "SELECT t.record_count, t.next_row_id, t.file_size_bytes, c.column_id, c.contains_null, c.contains_nan,"
     " c.min_value, c.max_value FROM ducklake_table_stats t"
     " LEFT JOIN ducklake_table_column_stats c ON c.table_id = t.table_id WHERE t.table_id = ?"
@@ -412,24 +412,24 @@ def count_living_inlined_rows(name: str) -> str:
 
 
 def count_inlined_deletes(name: str) -> str:
-    """Of files that are there."""
+    """The number of inlined deletes of current files."""
     return f"SELECT count(*) FROM {name} WHERE file_id IN (SELECT data_file_id FROM ducklake_data_file WHERE {NOW})"
 
 
 def files_with_inlined_deletes(name: str) -> str:
-    """More than so many."""
+    """The files with more inlined deletes than the parameter."""
     living = f"SELECT data_file_id FROM ducklake_data_file WHERE {NOW}"
     return f"SELECT file_id FROM {name} WHERE file_id IN ({living}) GROUP BY file_id HAVING count(*) > ?"
 
 
 def size_of_inlined_rows(name: str, each: int, columns: list[str]) -> str:
-    """The bytes of the columns' text, and so many more of each row."""
+    """The bytes of the columns as text, and `each` more for each row."""
     lengths = [f"coalesce(length(CAST({quoted(column)} AS text)), 0)" for column in columns]
     return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {NOW}"
 
 
 def living_inlined_rows(name: str, count: int) -> str:
-    """Which of so many rows are alive."""
+    """The current ones of `count` row ids."""
     return f"SELECT row_id FROM {quoted(name)} WHERE {NOW} AND row_id IN ({', '.join('?' * count)})"
 
 
@@ -467,7 +467,7 @@ def inlined_deletes(name: str, *, of_one_file: bool) -> str:
 
 
 def newest_inlined_rows(name: str) -> str:
-    """The condition of so many rows as were written last."""
+    """The condition for the rows that were written last, whose number is the parameter."""
     return f"rowid > (SELECT max(rowid) FROM {quoted(name)}) - ?"
 
 
@@ -484,7 +484,7 @@ def drop_inlined_table(name: str) -> str:
 
 
 def _of_moved(name: str) -> str:
-    """Sums of snapshots that have no rows in the table."""
+    """The sums of snapshots that have no rows in the table."""
     gone = f"begin_snapshot NOT IN (SELECT begin_snapshot FROM {quoted(name)})"
     return f"FROM pgrepl_inlined WHERE table_name = ? AND {gone}"
 

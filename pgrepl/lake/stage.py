@@ -1,8 +1,8 @@
-"""Rows that Spark writes become data files in the table's folder: nothing refers to them until they are committed.
+"""Staging of rows that Spark writes: data files in the table's folder, which are not in the catalog until the commit.
 
-Spark writes into a folder of its own inside the table's. On a local disk the files are then moved up and named as
-DuckLake names them; elsewhere, where a move would be a copy, they stay where they are. Each file's footer is read once,
-which proves that every column has its field id and gives the statistics.
+Spark writes into a folder of its own inside the table's. On a local disk the files are then moved to the table's folder
+and renamed; in an object store, where a move would be a copy, they stay where they are. Each file's footer is read
+once, to check that every column has its field id, and for the statistics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
 from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
-from pgrepl.lake.stage_progress import told
+from pgrepl.lake.stage_progress import watch_folder
 from pgrepl.lake.stage_statistics import of_footer
 
 if TYPE_CHECKING:
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.table import LakeColumn, LakeTable
 
-ROW_GROUP_BYTES = 16 * 1024 * 1024  # small ones are as fast to scan, and much faster to look something up in
+ROW_GROUP_BYTES = 16 * 1024 * 1024  # small row groups are as fast to scan, and much faster for look-ups
 ROW_GROUP_ROWS = 491_520
-SMALL_BYTES = 8 * 1024 * 1024  # less than this in all goes into one file
+SMALL_BYTES = 8 * 1024 * 1024  # up to this size together rows go into one file
 _AT_A_TIME = 8  # files finished together
 
 
 def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str | None = None) -> list[NewFile]:
-    """Write the rows; `df` has a column c{attnum} for each column of the table, in any order (others are left out).
-    `row_ids` names the column with the row ids that updated rows keep. Files without rows are not kept; if anything
-    fails no file is left."""
+    """Write the rows. `df` has a column c{attnum} for each column of the table, in any order (others are left out).
+    `row_ids` names the column with the row ids of updated rows. Files without rows are removed; after an error no file
+    is left."""
     identity = storage.uuid7()
     columns = [_with_id(f"c{c.attnum}", c.form.spark, c.name, c.column_id, identity) for c in table.columns]
     if row_ids is not None:
         columns.append(_with_id(row_ids, "bigint", footers.ROW_ID_NAME, footers.ROW_ID, identity))
     with _folder(table) as folder:
         crash_point("stage.write")
-        with spark.pg_errors(), writable(folder) as target, told(session, lambda: _parts(folder)):
+        with spark.pg_errors(), writable(folder) as target, watch_folder(session, lambda: _parts(folder)):
             written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
             written.option("parquet.page.write-checksum.enabled", "true")
             written.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(spark_path(target))
@@ -59,10 +59,11 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
 
 
 def _with_id(name: str, kind: str, output: str, field_id: int, identity: str) -> Column:
-    """Spark writes a column's metadata into the footer, which so differs from that of every other write."""
+    """A column with its field id. Spark writes its metadata into the footer, which `identity` makes different from that
+    of every other write."""
     from pyspark.sql import functions as F
 
-    # not DataFrame.to(schema), which takes field ids away
+    # not DataFrame.to(schema), which drops field ids
     return F.col(name).cast(kind).alias(output, metadata={"parquet.field.id": field_id, IDENTITY: identity})
 
 
@@ -71,7 +72,7 @@ def _with_id(name: str, kind: str, output: str, field_id: int, identity: str) ->
 
 @contextmanager
 def _folder(table: LakeTable) -> Iterator[str]:
-    """A new folder in the table's for one write; it stays only where files cannot be moved out of it."""
+    """A new folder in the table's for one write; it stays only in an object store, which keeps the files in it."""
     make_folder(table)
     folder = f"{table.location}ducklake-{storage.uuid7()}"
     try:
@@ -103,7 +104,7 @@ def _parts(folder: str) -> list[tuple[str, int]]:
 
 
 def _together(folder: str, parts: Sequence[tuple[str, int]]) -> list[str]:
-    """Many small files as one: a table of them would be slow to read."""
+    """The files, or one with all rows if they are small: many small files are slow to read."""
     paths = [path for path, _ in parts]
     if len(parts) < 2 or sum(size for _, size in parts) > SMALL_BYTES:
         return paths
@@ -135,7 +136,7 @@ def _read(path: str) -> Any:
 
 
 def _finished(table: LakeTable, paths: Sequence[str], *, with_row_ids: bool) -> list[NewFile]:
-    """Files with rows, complete and in their places."""
+    """The files with rows, complete and in their places."""
     made: list[str] = []
     try:
         with ThreadPoolExecutor(_AT_A_TIME) as threads:
@@ -149,7 +150,7 @@ def _finished(table: LakeTable, paths: Sequence[str], *, with_row_ids: bool) -> 
 
 
 def _placed(table: LakeTable, path: str) -> str | None:
-    """The file with all field ids under its final name, None if it has no rows."""
+    """The file's final path, with all field ids in it; None: it has no rows."""
     import pyarrow.parquet as pq
 
     with storage.reading(path), storage.open_input(path) as source:
@@ -171,7 +172,7 @@ def _placed(table: LakeTable, path: str) -> str | None:
 
 
 def _number(local: str, nested: Sequence[LakeColumn]) -> None:
-    """Put the ids of what is nested into the footer, in place."""
+    """Write the field ids of nested fields into the footer, in place."""
     with storage.writing(local), open(local, "r+b") as file:
         file.seek(-storage.TAIL, os.SEEK_END)
         length = int.from_bytes(file.read(4), "little")
@@ -184,7 +185,7 @@ def _number(local: str, nested: Sequence[LakeColumn]) -> None:
 
 
 def _copied(path: str, nested: Sequence[LakeColumn]) -> str:
-    """The same where files cannot be changed in place."""
+    """Write a copy with the field ids of nested fields, where files cannot be changed in place."""
     other = path.removesuffix(".parquet") + "-ids.parquet"
     with storage.reading(path), storage.open_input(path) as source:
         content = source.read()

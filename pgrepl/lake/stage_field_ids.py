@@ -1,9 +1,9 @@
-"""Field ids for what is inside lists, maps and structs: Spark writes ids of columns only, so they are put into the
+"""Field ids of fields inside lists, maps and structs: Spark writes those of columns only, so they are written into the
 footer afterwards. The data stay as they are.
 
 A footer is a struct of Thrift's compact protocol: fields as (difference to the last field's number, type) in a byte,
-numbers as zigzag varints. Its second field is the list of schema elements, in the order of a walk through the tree;
-only those are read and written anew, what follows them is kept byte for byte.
+numbers as zigzag varints. Its second field is the list of schema elements, the tree in depth first order; only those
+are read and rewritten, the bytes after them are kept.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Reader:
         return (self.varint() if count == 15 else count), header & 0x0F
 
     def skip(self, kind: int) -> None:
-        if kind in (1, 2):  # a truth value is in the type
+        if kind in (1, 2):  # the type has the boolean's value
             return
         if kind == 3:
             self.at += 1
@@ -85,7 +85,7 @@ class _Reader:
 
 
 class _Element:
-    """A schema element: its fields as they stand in the footer, and what is below it."""
+    """A schema element: its fields as bytes of the footer, and its children."""
 
     def __init__(self, reader: _Reader) -> None:
         self.fields: dict[int, tuple[int, bytes]] = {}
@@ -116,7 +116,7 @@ class _Element:
 
 
 def with_field_ids(footer: bytes, columns: Sequence[LakeColumn]) -> bytes:
-    """The footer (without its length and magic word) in which all that these columns consist of have their ids."""
+    """The footer (without its length and magic word) with field ids for all nested fields of these columns."""
     reader = _Reader(footer)
     number, kind = reader.field(0)
     while number != 2:
@@ -142,7 +142,7 @@ def _tree(elements: Iterator[_Element]) -> _Element:
 
 
 def _number(element: _Element, kind: str, fields: Sequence[LakeField]) -> None:
-    """Give ids to what a nested element consists of."""
+    """Set the field ids of a nested element's children."""
     inside = element.children if kind == "struct" else [e for repeated in element.children for e in repeated.children]
     found: Mapping[str, _Element] = {child.name: child for child in inside}
     for at, field in enumerate(fields):
@@ -161,5 +161,5 @@ def _varint(value: int) -> bytes:
 
 
 def footer_end(footer: bytes) -> bytes:
-    """What follows the footer in the file."""
+    """The bytes after the footer: its length and the magic word."""
     return struct.pack("<I", len(footer)) + MAGIC

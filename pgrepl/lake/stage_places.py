@@ -1,7 +1,7 @@
-"""From the rows that Spark has found to the positions that a write deletes: Arrow and numpy, no row in Python.
+"""The positions that a write deletes, from rows that Spark has found: by Arrow and numpy, without rows in Python.
 
-An UPDATE need not find its rows twice: the new versions are written with their row ids, and the ids say where the old
-versions stand (`row_ids_of`, `locate`).
+An UPDATE need not find its rows twice: the new versions are written with their row ids, by which the old versions are
+found (`row_ids_of`, `locate`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class Positions(NamedTuple):
-    """For Write.delete_positions: positions by file id, ascending, each once; for Write.delete_inlined: row ids."""
+    """Distinct positions by file id, ascending, for Write.delete_positions; and row ids for Write.delete_inlined."""
 
     files: dict[int, npt.NDArray[np.int64]]
     inlined: npt.NDArray[np.int64]
 
 
 def positions(places: DataFrame, column: str = "place") -> Positions:
-    """The places in a column of a DataFrame; runs it once."""
+    """The places in a column of a DataFrame, which is run once."""
     from pyspark.sql import functions as F
 
     file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
@@ -54,7 +54,7 @@ def _grouped(files: Any, at: Any) -> Positions:
 
 
 def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int64]:
-    """The row ids in files that were written with them."""
+    """The row ids of files that were written with them."""
     import numpy as np
 
     found = [np.empty(0, np.int64)]
@@ -68,7 +68,7 @@ def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int
 def locate(
     session: Session, table: LakeTable, row_ids: npt.NDArray[np.int64], snapshot: int | None = None
 ) -> Positions:
-    """Where the rows with these ids stand at the snapshot."""
+    """The places at the snapshot of the rows with these ids."""
     import numpy as np
 
     at = last_snapshot(session) if snapshot is None else snapshot
@@ -92,7 +92,7 @@ def locate(
 
 
 def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The positions of the file's rows, deleted ones included, whose ids are wanted (ascending)."""
+    """The positions of the file's rows, deleted ones included, whose ids are in `wanted`, which ascends."""
     import numpy as np
 
     footer = footers.of(file)

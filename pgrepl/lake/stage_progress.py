@@ -1,5 +1,5 @@
-"""How many rows Spark has written so far, for somebody who watches: each file that a task has finished is counted when
-it appears in the folder of the write."""
+"""The progress of a write by Spark: each file that a task has finished is counted when it appears in the folder of the
+write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAUSE = 0.5  # seconds between two looks
 
 
 @contextmanager
-def writing_told(session: Session, count_rows: Callable[[int, int], None]) -> Iterator[None]:
+def counting_writes(session: Session, count_rows: Callable[[int, int], None]) -> Iterator[None]:
     """Have `count_rows` called with the rows and bytes that Spark writes for this session meanwhile."""
     before, session.rows_written = session.rows_written, count_rows
     try:
@@ -28,8 +28,8 @@ def writing_told(session: Session, count_rows: Callable[[int, int], None]) -> It
 
 
 @contextmanager
-def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> Iterator[None]:
-    """Around one write: `files` lists what is in the folder, with the sizes."""
+def watch_folder(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> Iterator[None]:
+    """Count the rows of one write; `files` lists the files in its folder, with their sizes."""
     count_rows = session.rows_written
     if count_rows is None:
         yield
@@ -45,7 +45,7 @@ def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> It
         for path, size in files():
             if path in counted:
                 continue
-            with suppress(PgError):  # it is half there: of a task under way, or of one that was killed
+            with suppress(PgError):  # the file of a running or a killed task
                 with storage.reading(path), storage.open_input(path) as source:
                     rows = pq.read_metadata(source).num_rows
                 counted.add(path)
@@ -53,7 +53,7 @@ def told(session: Session, files: Callable[[], Sequence[tuple[str, int]]]) -> It
 
     def watch() -> None:
         while not over.wait(_PAUSE):
-            with suppress(OSError, PgError, ArrowException):  # the folder may be gone already
+            with suppress(OSError, PgError, ArrowException):  # the folder may have been removed already
                 look()
 
     thread = threading.Thread(target=watch, name="pgrepl-written", daemon=True)

@@ -1,6 +1,6 @@
-"""Statistics of a data file's columns from the footer of the file, for files that Spark wrote.
+"""DuckLake's statistics of a data file's columns from the file's footer, for files that Spark has written.
 
-Bounds must be true ones, for readers leave files out by them; where the footer is not sure there are none.
+Readers skip files by bounds, so that bounds must be right; without right ones in the footer there are none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_footer(footer: Footer, table: LakeTable) -> dict[int, ColumnStatistics]:
-    """By column id."""
+    """The statistics by column id."""
     found = {}
     for column, leaf in leaves(table):
         in_file = footer.by_id.get(column.column_id)
@@ -45,15 +45,15 @@ def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
         values += chunk.num_values - statistics.null_count
         if statistics.has_min_max:
             least, most = (_bound(form, raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
-            if most != most:  # Java orders NaN above all numbers, and so hides the highest of them
+            if most != most:  # Java orders NaN above all numbers, so that the highest number is not known
                 sure, has_nan = False, True
                 continue
             low = least if low is None or least < low else low
             high = most if high is None or most > high else high
         elif chunk.num_values > statistics.null_count:
-            sure = False  # a text that is too long
+            sure = False  # too long a text
     texts = _texts(form, low, high) if sure else (None, None)
-    # other writers leave NaN out of the bounds without a word
+    # other writers leave NaN out of the bounds
     known = form.lake.startswith("float") and (has_nan or (sure and _by_java(footer)))
     return ColumnStatistics(values, nulls, *texts, has_nan=has_nan if known else None, size=size)
 
@@ -63,7 +63,7 @@ def _by_java(footer: Footer) -> bool:
 
 
 def _bound(form: Form, raw: Any, scale: int) -> Any:
-    """In DuckLake's order, which is that of text for what is kept as text."""
+    """A bound as a value in DuckLake's order, which is that of text for types that are stored as text."""
     if is_text(form):
         return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
     return form.from_raw(raw, scale)

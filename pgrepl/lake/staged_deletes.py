@@ -1,4 +1,4 @@
-"""The delete file that a data file gets: what it had before, and the positions that are new, as one."""
+"""Staged deletes: the one delete file of a data file, with its old positions and new ones."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 @frozen
 class StagedDeletes:
-    """`file` None: no row of the data file is left, it ends. `count`: of the positions that are new."""
+    """Deletes from one data file. `file` None: no row is left, so that the data file ends. `count`: the number of new
+    positions."""
 
     data_file_id: int
     count: int
     file: NewDeletes | None
-    replaces: tuple[int, ...]  # the delete files that the data file had: one at most, but DuckDB makes more
+    replaces: tuple[int, ...]  # the data file's old delete files: DuckDB may have made more than one
 
 
 def stage_deletes(
@@ -38,8 +39,8 @@ def stage_deletes(
     likely: int,
     folder: str | None = None,
 ) -> StagedDeletes:
-    """`positions` ascending, none twice. `own`: the file's inlined deletes, position and snapshot. `at`: the snapshot
-    that is read; `likely`: the one at which these rows will be deleted. `folder`: one in the table's, that is there."""
+    """Stage deletes of distinct positions, ascending. `own`: the file's inlined deletes, position and snapshot. `at`:
+    the snapshot that is read; `likely`: the one of these deletes. `folder`: an existing one in the table's."""
     import numpy as np
 
     old = file.delete_files
@@ -55,7 +56,7 @@ def stage_deletes(
     before = [read_delete_file(each) for each in old]
     merged = np.concatenate([*(listed for listed, _ in before), positions])
     snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), likely, np.int64)])
-    order = np.lexsort((snapshots, merged))  # what is deleted twice went the first time
+    order = np.lexsort((snapshots, merged))  # of two deletions of a row the first counts
     merged, snapshots = merged[order], snapshots[order]
     first = np.concatenate([[True], merged[1:] != merged[:-1]])
     begin = min(each.begin_snapshot for each in old)

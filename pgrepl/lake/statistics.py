@@ -1,8 +1,8 @@
-"""What DuckLake knows of a column's values: for each file, and for the table as a whole.
+"""DuckLake's statistics of columns, for each file and for the table as a whole.
 
-Bounds are text, in the order that DuckLake's type has, which is not always PostgreSQL's: a numeric kept as text is
-bounded as text. A table's bounds must hold for every row that was ever in it, or readers leave out rows: they are
-widened at each commit, and where a bound is not known the column's row is taken away, which is always safe.
+Bounds are text, in the order of DuckLake's type, which is not always PostgreSQL's: a numeric stored as text has bounds
+of text. A table's bounds must hold for all rows that were ever in it, or readers leave out rows: each commit widens
+them, and if a bound is not known the column's statistics are removed, which is always safe.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ LONGEST = 256  # characters of a bound
 
 @frozen
 class ColumnStatistics:
-    """Of one column in one file, or in what a statement writes; `low` and `high` in DuckLake's text form, None: not
-    known, or no value that they could be of."""
+    """The statistics of a column in a file, or in a statement's rows; `low` and `high` are DuckLake's text; None: not
+    known, or there are no values."""
 
     values: int  # not counting NULLs
     nulls: int
@@ -44,14 +44,14 @@ class ColumnStatistics:
 
 @frozen
 class Leaf:
-    """What statistics are kept of: a column, or the element of a list."""
+    """A column, or the element of a list, with statistics."""
 
     column_id: int
     form: Form
 
 
 def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
-    """Those of the columns that can be written."""
+    """The leaves of the table's columns."""
     found = []
     for column in table.columns:
         form = column.form
@@ -62,11 +62,11 @@ def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
     return found
 
 
-# --- of values ----------------------------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------------------------------
 
 
 def of_rows(table: LakeTable, rows: Sequence[Sequence[Any]]) -> dict[int, ColumnStatistics]:
-    """Of rows whose values stand in the order of the table's columns."""
+    """The statistics of rows with values in the order of the table's columns."""
     position = {column.column_id: i for i, column in enumerate(table.columns)}
     found = {}
     for column, leaf in leaves(table):
@@ -92,7 +92,7 @@ def of_values(form: Form, values: Iterable[Any]) -> ColumnStatistics:
     if is_text(form):
         texts = [form.to_arrow(v) for v in comparable]
         low, high = cut_low(min(texts)), cut_high(max(texts))
-    elif form.ordered == "none":  # what DuckLake has no bounds of
+    elif form.ordered == "none":  # DuckLake has no bounds of it
         low = high = None
     else:
         low, high = form.to_stat(min(comparable)), form.to_stat(max(comparable))
@@ -110,7 +110,7 @@ def cut_low(text: str) -> str:
 
 
 def cut_high(text: str) -> str | None:
-    """A short text that is not below this one."""
+    """A short text that is not less than this one."""
     if len(text) <= LONGEST:
         return text
     for end in range(LONGEST - 1, -1, -1):
@@ -122,7 +122,7 @@ def cut_high(text: str) -> str | None:
 
 
 def of_array(form: Form, array: Any) -> ColumnStatistics:
-    """Of a column for a file, as `form.to_array` makes it (a list's items flattened by the caller)."""
+    """The statistics of an array of `form.to_array`; the caller has flattened lists."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -148,13 +148,14 @@ def of_array(form: Form, array: Any) -> ColumnStatistics:
     return ColumnStatistics(there, nulls, cut_low(least["min"].as_py()), cut_high(least["max"].as_py()))
 
 
-# --- together -----------------------------------------------------------------------------------------------------
+# --- union --------------------------------------------------------------------------------------------------------
 
 _HEX = re.compile(r"(?:[0-9A-F]{2})*\Z")
 
 
 def order(form: Form) -> Callable[[str], Any]:
-    """What orders the text of bounds as DuckLake orders the values; a ValueError for text it is not sure of."""
+    """The sort key of bounds' text in DuckLake's order of values; it raises ValueError for text that it does not
+    know."""
     if is_text(form):
         return str
     if form.lake == "blob":
@@ -168,7 +169,7 @@ def order(form: Form) -> Callable[[str], Any]:
 
 def _blob(text: str) -> str:
     if not _HEX.match(text):
-        raise ValueError("not a binary string's bound")  # as DuckDB has it of inlined rows
+        raise ValueError("not a binary string's bound")  # as DuckDB writes it for inlined rows
     return text
 
 
@@ -208,7 +209,7 @@ def _widest(
     return min(low, other_low, key=key), max(high, other_high, key=key)
 
 
-# --- of a table ---------------------------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def store_of_file(session: Session, table_id: int, file_id: int, statistics: dict[int, ColumnStatistics]) -> None:
@@ -232,8 +233,7 @@ Bounds = tuple[int, Any, Any, str | None, str | None]  # of a column: are there 
 def widen(
     session: Session, table: LakeTable, written: dict[int, ColumnStatistics], before: Sequence[Bounds] | None
 ) -> None:
-    """The table's bounds hold for what is written now, too. `before`: those that there are; None: nothing was ever
-    written."""
+    """Widen the table's bounds for new rows. `before`: the present bounds; None: nothing was written before."""
     link = session.link
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
     if before is None:
@@ -265,7 +265,7 @@ def widen(
 
 
 def _inner(column: LakeColumn | LakeField) -> Iterator[int]:
-    """The ids of what is nested in a column."""
+    """The ids of a column's nested fields."""
     for field in column.fields:
         yield field.column_id
         yield from _inner(field)
@@ -275,7 +275,7 @@ _Row = tuple[Any, Any, Any, Any]
 
 
 def _widened(form: Form | None, row: _Row, new: ColumnStatistics) -> _Row | None:
-    """The table's row with what is new; None: its bounds are not known any more."""
+    """The table's row of statistics with new ones; None: its bounds are not known any more."""
     has_null, has_nan, low, high = row
     has_null = has_null or new.nulls > 0 if has_null is not None else None
     if has_nan is not None and new.has_nan is not None:
@@ -291,5 +291,5 @@ def _widened(form: Form | None, row: _Row, new: ColumnStatistics) -> _Row | None
     try:
         low, high = _widest(form, low, high, new.low, new.high)
     except (ValueError, ArithmeticError, KeyError):
-        return None  # in somebody else's words
+        return None  # a text of another writer
     return has_null, has_nan, low, high

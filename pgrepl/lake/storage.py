@@ -1,7 +1,7 @@
 """Files in the data folder: local ones and those of pyarrow's other file systems, by path or URI.
 
-A path without a scheme is a file's name as it is, whatever characters it has; so is what follows `file://`, as DuckDB
-has it. `s3://` takes its endpoint and credentials from AWS's environment variables, or PGREPL_S3_ENDPOINT.
+A path without a scheme is a file's name, whatever characters it has; so is the part after `file://`, as in DuckDB.
+`s3://` takes endpoint and credentials from AWS's environment variables, or PGREPL_S3_ENDPOINT.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _file_system_at(root: str) -> Any:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """What goes wrong in here is said of the file."""
+    """Raise errors in here as PgErrors about the file."""
     import pyarrow as pa
 
     try:
@@ -101,7 +101,7 @@ def open_input(path: str) -> Any:
     system, inside = file_system(path)
     local = local_path(path)
     if local is not None and os.path.exists(local) and not os.path.isfile(local):
-        raise OSError("it is not a regular file")  # whoever opened a FIFO would wait for its writer
+        raise OSError("it is not a regular file")  # opening a FIFO would wait for its writer
     return system.open_input_file(inside)
 
 
@@ -110,7 +110,7 @@ def open_input(path: str) -> Any:
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """What goes wrong in here is said of the file, and what there is of it is removed."""
+    """Raise errors in here as PgErrors about the file, and remove it."""
     import pyarrow as pa
 
     try:
@@ -133,10 +133,10 @@ def _cannot_write(path: str, problem: Exception) -> NoReturn:
 
 
 def make_folder(location: str) -> None:
-    """The folder with all above it, on the disk for good."""
+    """Make the folder with its parents, and sync them."""
     local = local_path(location)
     if local is None:
-        return  # object stores have none
+        return  # object stores have no folders
     missing = []
     folder = os.path.abspath(local)
     while not os.path.isdir(folder):
@@ -152,7 +152,7 @@ def make_folder(location: str) -> None:
 
 
 def open_output(path: str) -> Any:
-    """A new file, which nobody else may read: the folder may be anybody's."""
+    """A stream to a new file, which only its owner can read."""
     system, inside = file_system(path)
     local = local_path(path)
     if local is not None:
@@ -161,7 +161,8 @@ def open_output(path: str) -> Any:
 
 
 def make_durable(path: str) -> None:
-    """A local file that has been written is on the disk, and its folder knows it. Spark lets everybody read it."""
+    """Sync a local file that has been written, and its folder. Only its owner can read it then; Spark lets all read
+    it."""
     local = local_path(path)
     if local is not None:
         os.chmod(local, 0o600)
@@ -170,7 +171,7 @@ def make_durable(path: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Take the file away if it is there."""
+    """Remove the file if it exists."""
     system, inside = file_system(path)
     with suppress(FileNotFoundError, OSError):
         system.delete_file(inside)
@@ -191,7 +192,7 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
 
 
 def size_of(path: str) -> int | None:
-    """None: there is no such file."""
+    """The bytes of a file; None: it does not exist."""
     local = local_path(path)
     if local is not None:
         try:
@@ -203,11 +204,11 @@ def size_of(path: str) -> int | None:
     return size
 
 
-_LIKELY = 64 * 1024  # most footers are shorter, so that one read is enough
+_LIKELY = 64 * 1024  # most footers are shorter, so that one read suffices
 
 
 def read_footer(path: str) -> tuple[int, bytes]:
-    """Of a Parquet file: its size, and its footer with all that follows."""
+    """The size of a Parquet file, and its bytes from the footer on."""
     with reading(path), open_input(path) as file:
         size = int(file.size())
         end = bytes(file.read_at(min(size, _LIKELY), max(size - _LIKELY, 0)))
@@ -222,7 +223,7 @@ def read_footer(path: str) -> tuple[int, bytes]:
 
 
 def new_name(suffix: str = ".parquet") -> str:
-    """A file's name that no other has: as DuckDB names them, by time and chance (UUID 7)."""
+    """A unique name for a file, as DuckDB makes it: with a UUID of version 7."""
     return f"ducklake-{uuid7()}{suffix}"
 
 

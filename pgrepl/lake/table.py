@@ -1,6 +1,6 @@
-"""A table as DuckLake knows it: where its files are, and its columns at a snapshot with the ids they have in files.
+"""Tables at a snapshot: the folder of their files, and their columns with field ids.
 
-Executors of Spark know tables, too, as parts of kernels bring them: the catalog is imported when it is asked.
+Parts of kernels bring tables to Spark's executors, so that the catalog is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @frozen
 class LakeField:
-    """What a nested column consists of: the element of a list, the fields of a struct, a map's key and value."""
+    """A nested field of a column: the element of a list, a field of a struct, a map's key or value."""
 
     column_id: int
     name: str
@@ -35,19 +35,19 @@ class LakeColumn:
     """A column of a table at a snapshot."""
 
     attnum: int
-    name: str  # in DuckLake, and so in files and inlined data; PostgreSQL's may differ from it
+    name: str  # in DuckLake, and so in files and inlined tables; PostgreSQL's may differ
     column_id: int  # the field id in Parquet files
     typoid: int
     typmod: int
     type: str  # DuckLake's
     fields: tuple[LakeField, ...] = ()
-    initial_default: str | None = None  # DuckLake's text of what rows hold that are older than the column
-    missing: Any = None  # the same as a value in Python
+    initial_default: str | None = None  # DuckLake's text of the value of rows that are older than the column
+    missing: Any = None  # that value in Python
     row: RowType | None = None  # of a column of a named row type
 
     @property
     def form(self) -> Form:
-        """How its values are kept: as PostgreSQL's type asks for, or as whoever else made the column has it."""
+        """The form of stored values: that of PostgreSQL's type, or that of another writer's column."""
         if self.row is not None:
             from pgrepl.types.lake_scalars import row_form
 
@@ -69,13 +69,13 @@ class LakeTable:
     oid: int
     table_id: int
     name: str
-    schema_version: int  # of its present definition: what a new inlined data table is called after
+    schema_version: int  # of its present definition: part of the name of a new inlined table
     location: str  # the folder of its files, absolute or a URI, with a slash at its end
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
-    lake: DataFolder  # that it belongs to
+    lake: DataFolder  # with its files
 
     def lake_row(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """A row by attribute number as the lake takes it: the columns that are there, in the lake's order."""
+        """A row by attribute number in the lake's order, without dropped columns."""
         return tuple([row[column.attnum - 1] for column in self.columns])
 
     def own_row(self, width: int, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -94,8 +94,8 @@ class LakeTable:
 
 @frozen
 class InlinedTable:
-    """Where rows of a table stand in the catalog itself. Its columns are row_id, begin_snapshot, end_snapshot, then
-    those of the table as they were when it was made."""
+    """A table of inlined rows. Its columns are row_id, begin_snapshot, end_snapshot, then those that the table had when
+    it was made."""
 
     name: str
     schema_version: int
@@ -103,7 +103,7 @@ class InlinedTable:
 
 
 def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
-    """The table as it is for the running transaction, or as it was at a snapshot."""
+    """The table as the running transaction sees it, or at a snapshot."""
     session.transaction.require_read()
     if snapshot is not None and session.as_of is None and session.transaction.has_definitions_of(snapshot):
         snapshot = None
@@ -159,14 +159,14 @@ def _made(
 
 
 def folder(session: Session, path: str, relative: bool, schema_path: str, schema_relative: bool) -> str:
-    """Where the files of a table are, by what the catalog says of it and of its schema."""
+    """The folder of a table's files, from its path and its schema's in the catalog."""
     if not relative:
         return path
     return (session.catalog.data_path if schema_relative else "") + schema_path + path
 
 
 def table_folder(session: Session, table_id: int) -> str:
-    """Where the files of a table are, dropped ones too."""
+    """The folder of a table's files, also of a dropped table."""
     link = session.link
     found = link.execute(
         sql.FOLDER,
@@ -207,7 +207,7 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
 
 
 def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
-    """What rows hold in a column (a row of pg_attribute) that is younger than they are."""
+    """The value of a column (a row of pg_attribute) in rows that are older than it."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
     from pgrepl.catalog.object_names import ObjectNames
@@ -218,7 +218,7 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
 
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
-    """The inlined data tables that a DuckLake table has, oldest first."""
+    """The tables of inlined rows of a DuckLake table, oldest first."""
     session.transaction.require_read()
     key = ("inlined_tables", table_id)
     known: tuple[InlinedTable, ...] | None = session.derived.get(key)

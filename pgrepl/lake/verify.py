@@ -1,7 +1,7 @@
-"""`pgrepl verify`: an instance's catalog and all files of its tables, as amcheck and pg_checksums do it in PostgreSQL.
+"""`pgrepl verify` of an instance's catalog and all files of its tables (PostgreSQL's amcheck and pg_checksums).
 
-Nothing is changed. Each table is looked at as of one moment; others may write meanwhile, and a file that has gone since
-then with its row in the catalog is not missing.
+Nothing is changed. Each table is checked as of one snapshot; others may write meanwhile, and a file that was removed
+since then together with its row in the catalog is not missing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _BUSY_OR_READ_ONLY = ("55P03", "25006", "53100", "0A000", "55000")
 _NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled
-_YOUNG = timedelta(hours=1)  # a file that nothing refers to may be about to be committed
+_YOUNG = timedelta(hours=1)  # a younger unused file may be about to be committed
 
 
 @frozen
 class Damage:
-    """One thing that is wrong; without a table it is of the catalog itself."""
+    """One piece of damage; without a table it is of the catalog itself."""
 
     table: str | None  # database.schema.name
     file: str | None
@@ -42,7 +42,7 @@ class Damage:
 
 
 class Verification:
-    """`run` finds what is wrong; the numbers say how much was looked at."""
+    """One verification: `run` finds damage, and the numbers count what was verified."""
 
     def __init__(self, session: Session, *, database: str | None = None, quick: bool = False) -> None:
         self._session = session
@@ -52,11 +52,11 @@ class Verification:
         self.files = 0
         self.bytes = 0
         self.inlined_rows = 0
-        self.unused_files = 0  # which VACUUM will remove
+        self.unused_files = 0  # VACUUM removes them
         self.unknown: list[tuple[str, str]] = []  # tables that could not be verified, and why
 
     def run(self, progress: Callable[[int, int], None]) -> Iterator[Damage]:
-        """`progress` is told how many bytes of how many have been verified."""
+        """Find damage; `progress` gets the verified bytes and all bytes."""
         damage = list(self._of_catalog())
         yield from damage or self._of_definitions()
         known = []
@@ -86,14 +86,14 @@ class Verification:
             yield Damage(None, None, _told(problem))
 
     def _of_definitions(self) -> Iterator[Damage]:
-        """What DuckLake is told of schemas and tables is what the system tables say: nothing is to be written where
-        the one is made of the other. A catalog that cannot be written just now goes without this."""
+        """Definitions of DuckLake that do not agree with the system tables: bringing them in line must write nothing. A
+        catalog that cannot be written now is not checked for this."""
         session = self._session
         transaction = session.transaction
         try:
             with reading(session):
                 if session.link.execute(sql.IS_ADOPTED):
-                    return  # others have defined what only they understand
+                    return  # other writers' definitions may have more
             transaction.begin_statement(writes=True)
             try:
                 see_everything(session)
@@ -140,7 +140,7 @@ class Verification:
                 yield Damage(name, file.path, what)
 
     def _is_known(self, oid: int, file: DataFile | DeleteFile) -> bool:
-        """Whether the catalog refers to it, now."""
+        """Does the catalog refer to the file now?"""
         with reading(self._session):
             return file.path in known_files(self._session)
 
@@ -149,11 +149,12 @@ class Verification:
             with reading(self._session):
                 self.unused_files = sum(age >= _YOUNG for _, age in unused_files(self._session))
         except Exception as problem:
-            _told(problem)  # a folder that cannot be listed, or a damaged catalog, which has been said
+            _told(problem)  # a folder that cannot be listed, or a damaged catalog, which is reported already
 
 
 def _told(problem: Exception) -> str:
-    """What is wrong. A catalog that is damaged may lead to errors of any kind; what only ends the work is raised."""
+    """The text of an error that damage has caused; errors of other causes are raised. A damaged catalog may lead to
+    errors of any kind."""
     if not isinstance(problem, PgError):
         return f"internal error: {type(problem).__name__}: {problem}"
     if problem.sqlstate[:2] in _NO_DAMAGE:

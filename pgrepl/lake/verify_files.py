@@ -1,7 +1,7 @@
-"""Every file of a table, and what the catalog says of it: for `pgrepl verify`.
+"""The checks of a table's files, and of the catalog's rows about them, by `pgrepl verify`.
 
-Each file is read whole: its bytes against their checksum, its pages against theirs, its values against the statistics
-by which readers leave files out. A file of another writer has no checksum here, and is judged by the rest.
+Each file is read as a whole: its bytes are compared with the checksum, its pages with theirs, its values with the
+statistics by which readers skip files. A file of another writer has no checksum in the catalog.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ UNSUPPORTED = "0A000"
 
 @frozen
 class Contents:
-    """What there is of a table to verify, as the catalog has it at one moment."""
+    """A table's files and statistics in the catalog at a snapshot."""
 
     table: LakeTable
-    files: tuple[DataFile, ...]  # also those that only older snapshots have
+    files: tuple[DataFile, ...]  # of all snapshots
     deletes: tuple[DeleteFile, ...]
     statistics: Mapping[int, Mapping[int, ColumnStatistics]]  # by file and column
     last_snapshot: int
@@ -81,7 +81,7 @@ def _rows(
     deletes: list[DeleteFile],
     gone: Mapping[int, Sequence[tuple[int, int]]],
 ) -> Iterator[str]:
-    """What the catalog says of the table that cannot be true."""
+    """Rows of the catalog about the table that contradict each other."""
     by_id = {file.data_file_id: file for file in files}
     found = session.link.execute(sql.NEXT_ROW_ID, (table.table_id,))
     if len(found) != 1 and files:
@@ -111,7 +111,7 @@ def _rows(
 
 
 def _bounds(session: Session, table: LakeTable) -> Iterator[str]:
-    """The bounds of a column in the whole table are not within those of a file."""
+    """Columns whose bounds in the table do not include those in a file."""
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
     rows = session.link.execute(
         sql.BOUNDS_OF_TABLE_AND_FILES,
@@ -127,13 +127,13 @@ def _bounds(session: Session, table: LakeTable) -> Iterator[str]:
             if key(low) > key(least) or key(high) < key(most):
                 wrong.add(column_id)
         except (ValueError, ArithmeticError, KeyError):
-            continue  # in somebody else's words
+            continue  # a text of another writer
     for column_id in sorted(wrong):
         yield f"ducklake_table_column_stats has narrower bounds of column {column_id} than a file has"
 
 
 def _initial_defaults(table: LakeTable) -> Iterator[str]:
-    """What rows hold that are older than a column: other readers go by DuckLake's word for it."""
+    """Columns whose initial_default, by which other readers fill older rows, is not PostgreSQL's attmissingval."""
     for column in table.columns:
         wanted = None if column.missing is None else default_text(column.missing, column.typoid, column.typmod)
         if wanted is None or wanted == column.initial_default:
@@ -151,7 +151,7 @@ def _initial_defaults(table: LakeTable) -> Iterator[str]:
 
 
 def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) -> Iterator[str]:
-    """What is wrong with a file; `quick`: only its footer is read."""
+    """The problems of a file; `quick`: only its footer is read."""
     try:
         footer = footers.of(file)
         if quick:
@@ -162,7 +162,7 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
         else:
             yield from _of_rows(file, footer, known)
     except PgError as problem:
-        if problem.sqlstate == UNSUPPORTED:  # what only another reader understands
+        if problem.sqlstate == UNSUPPORTED:  # of another writer
             return
         yield said(problem)
     finally:
@@ -190,7 +190,7 @@ def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
 
 
 def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterator[str]:
-    """Each row group is read whole; the values of each column are within its bounds."""
+    """Read all row groups, and compare the values of each column with its bounds."""
     found = locate(file, footer)
     there = [
         (column, leaf, found[column.column_id]) for column, leaf in leaves(known.table) if column.column_id in found
@@ -204,7 +204,7 @@ def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterato
             for (column, leaf, _), array in zip(there, arrays, strict=False):
                 try:
                     new = of_array(leaf.form, array if column.form.element is None else _items(array))
-                except (ValueError, OverflowError):  # kept in another way than the type asks for
+                except (ValueError, OverflowError):  # stored in another way than the type's
                     continue
                 before = sums.get(leaf.column_id)
                 sums[leaf.column_id] = new if before is None else together(leaf.form, before, new)
@@ -243,7 +243,7 @@ def _disagree(form: Any, recorded: ColumnStatistics, found: ColumnStatistics, *,
     key = order(form)
     try:
         low, least, most, high = (key(text) for text in (recorded.low, found.low, found.high, recorded.high))
-        if form.lake.startswith("float"):  # written when the column was narrower
+        if form.lake.startswith("float"):  # stored when the column was narrower
             low, high = low - abs(low) * 1e-6, high + abs(high) * 1e-6
         if low > least:
             return f"the lowest value is {found.low}, not {recorded.low}"

@@ -1,4 +1,4 @@
-"""Which version of a row is the newest: whether rows that were found still stand where they stood, and where else."""
+"""Newest versions of rows that were found: whether they are still at their places, and where they are now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 500
 
 
 def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> set[RowPlace]:
-    """The places whose rows are still there, in the catalog as the session sees it."""
+    """The places whose rows are still there, as the session sees the catalog."""
     by_file: dict[int | None, list[RowPlace]] = {}
     for place in places:
         by_file.setdefault(place.file, []).append(place)
@@ -36,7 +36,7 @@ def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> 
 
 
 def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
-    """Which of these rows are inlined in the catalog and alive."""
+    """Those of these rows that are inlined and not deleted."""
     link = session.link
     found: set[int] = set()
     for each in inlined_tables(session, table.table_id):
@@ -48,7 +48,7 @@ def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[
 
 
 def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
-    """Inlined rows among the places that stand there in a newer version than the snapshot's."""
+    """The places of inlined rows that have a newer version than the snapshot's."""
     link = session.link
     wanted = {place.row: place for place in places if place.file is None}
     found: set[RowPlace] = set()
@@ -59,7 +59,7 @@ def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], 
 
 
 def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
-    """Has a row, which is gone, had a newer version than the snapshot's?"""
+    """Did a deleted row have a newer version than the snapshot's?"""
     link = session.link
     return any(
         link.execute(sql.is_inlined_row_begun_after(each.name), (row_id, snapshot))
@@ -70,8 +70,7 @@ def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int
 def newest(
     session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
 ) -> dict[int, tuple[Any, ...]]:
-    """The rows with these ids as they are now, by id: the columns, and last the Place. Rows that are gone are left
-    out."""
+    """The rows with these ids as they are now, by id: the columns, and last the RowPlace. Deleted rows are left out."""
     from pgrepl.lake import local
 
     wanted = set(row_ids)

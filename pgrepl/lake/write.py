@@ -1,9 +1,9 @@
-"""What one statement does to one table: collected, then staged as files, then committed (lake.commit).
+"""One statement's changes of one table: collected, then staged as files, then committed (commit.py).
 
     write = Write(session, table, snapshot)
     write.insert([(1, 'a'), (2, 'b')])
     write.delete([place])
-    write.stage()                   # writes files: nothing refers to them yet
+    write.stage()                   # writes files, which the catalog does not have yet
     commit.apply(session, [write])  # in the write transaction
 
 Few rows, and few deletes, need no file: they are inlined in the catalog.
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
     from pgrepl.lake.staged_deletes import StagedDeletes
     from pgrepl.lake.table import LakeTable
 
-_PORTION = 65_536  # rows kept in memory before a file takes them
+_PORTION = 65_536  # rows in memory before they are written into a file
 
 
 class Write:
-    """One statement's changes of one table. `snapshot` is where its places were read (None: the statement holds the
-    write lock, nobody can have changed the table)."""
+    """One statement's changes of one table. `snapshot` is the one at which places were read (None: the statement holds
+    the write lock, so that no other session changes the table)."""
 
     def __init__(self, session: Session, table: LakeTable, snapshot: int | None = None) -> None:
         self.session = session
         self.table = table
         self.snapshot = snapshot
         self.truncates = False
-        self.rows: list[Sequence[Any]] = []  # new ones that are in no file
-        self.updates: dict[int, Sequence[Any]] = {}  # new versions by row id, that are in no file
-        self.order: dict[int, int] = {}  # how many of `rows` came before each update
+        self.rows: list[Sequence[Any]] = []  # new rows that are in no file
+        self.updates: dict[int, Sequence[Any]] = {}  # new versions by row id that are in no file
+        self.order: dict[int, int] = {}  # the number of `rows` before each update
         self.files: list[NewFile] = []
-        self.deletes: dict[int, Any] = {}  # positions by data file, that are in no file
+        self.deletes: dict[int, Any] = {}  # positions by data file that are in no delete file
         self.inlined_deletes: dict[int, None] = {}  # row ids of inlined rows, in order
         self.staged_deletes: list[StagedDeletes] = []
         self.changed_row_ids: list[int] = []  # of rows that are updated or deleted by their places
         self.is_staged = False
-        self.keeps_places = False  # for who goes on with the rows that it has written
-        self.inserted: list[RowPlace] = []  # where `rows` stand, in order, once they are committed
-        self.moved: dict[int, RowPlace] = {}  # where new versions stand, by row id
-        self._filed: list[int] = []  # the row ids of new versions in a file
-        self.has_free_keys = False  # nobody else holds a unique key of its rows: that was looked at
+        self.keeps_places = False  # fill `inserted` and `moved`
+        self.inserted: list[RowPlace] = []  # the places of new rows, in order, once they are committed
+        self.moved: dict[int, RowPlace] = {}  # the places of new versions, by row id
+        self._row_ids_in_file: list[int] = []  # of new versions
+        self.has_free_keys = False  # no other transaction holds a unique key of its rows: that was checked
         self.is_final = False  # it is written into the catalog now; else it may be pending until the commit
         self._positions: dict[int, PositionSet] = {}  # by data file, given as columns
         self._writer: DataFileWriter | None = None
         self._made: list[str] = []  # paths
 
-    # --- what happens ---------------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------------------
 
     def insert(self, rows: Iterable[Sequence[Any]]) -> None:
-        """New rows: Python values in the order of table.columns."""
+        """Add new rows: Python values in the order of table.columns."""
         self.is_staged = False
         for row in rows:
             self.rows.append(row)
@@ -74,7 +74,7 @@ class Write:
                 self._spill()
 
     def insert_files(self, files: Iterable[NewFile]) -> None:
-        """Files with new rows, or, where has_row_ids, with new versions of rows that are deleted by their places."""
+        """Add files with new rows, or, with has_row_ids, with new versions of rows that are deleted by their places."""
         for file in files:
             self.files.append(file)
             self._remember(self.table.location + file.name)
@@ -99,7 +99,7 @@ class Write:
         self.inlined_deletes.update(dict.fromkeys(int(row_id) for row_id in row_ids))
 
     def all_deletes(self) -> dict[int, Sequence[int]]:
-        """Positions by data file, however they were given."""
+        """All deleted positions by data file."""
         found: dict[int, Sequence[int]] = {file_id: list(positions) for file_id, positions in self.deletes.items()}
         for file_id, given in self._positions.items():
             found[file_id] = [*found.get(file_id, ()), *given.positions.tolist()]
@@ -107,17 +107,17 @@ class Write:
 
     @property
     def has_positions(self) -> bool:
-        """Does it delete rows whose ids are not at hand?"""
+        """Does it delete rows by position, whose ids are not known?"""
         return bool(self._positions or self.staged_deletes)
 
     def update(self, place: RowPlace, row: Sequence[Any]) -> None:
-        """The row becomes this one and keeps its row id."""
+        """Replace a row, which keeps its row id."""
         self.delete([place])
         self.updates[place.row] = row
         self.order[place.row] = len(self.rows)
 
     def in_order(self) -> Iterator[tuple[int | None, Sequence[Any]]]:
-        """What is in no file, as it came: updates with their row ids, new rows without."""
+        """The rows that are in no file, in their order: updates with their row ids, new rows with None."""
         done = 0
         for row_id, row in self.updates.items():
             upto = max(done, self.order[row_id])
@@ -127,11 +127,11 @@ class Write:
         yield from ((None, new) for new in self.rows[done:])
 
     def truncate(self) -> None:
-        """All rows go."""
+        """Delete all rows (TRUNCATE)."""
         self.truncates = True
 
-    def stands(self, row_id: int, *, new: bool) -> None:
-        """A row has been written into the catalog."""
+    def note_inlined_place(self, row_id: int, *, new: bool) -> None:
+        """Note the place of a row that was inlined in the catalog."""
         if self.keeps_places:
             place = RowPlace(None, None, row_id)
             if new:
@@ -139,19 +139,19 @@ class Write:
             else:
                 self.moved[row_id] = place
 
-    def stand(self, file: NewFile, file_id: int, first_row_id: int) -> None:
-        """The rows of a file that this has written have been."""
+    def note_places_in_file(self, file: NewFile, file_id: int, first_row_id: int) -> None:
+        """Note the places of a file's rows that were recorded in the catalog."""
         if not self.keeps_places:
             return
         if file.has_row_ids:
-            self.moved.update((row, RowPlace(file_id, position, row)) for position, row in enumerate(self._filed))
+            self.moved.update((row, RowPlace(file_id, at, row)) for at, row in enumerate(self._row_ids_in_file))
         else:
             self.inserted += [RowPlace(file_id, n, first_row_id + n) for n in range(file.record_count)]
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def stage(self) -> None:
-        """Write the files that this takes; before or after the write lock is held. Small changes take none."""
+        """Write files, with or without the write lock. Small changes need none."""
         if self.is_staged:
             return
         limit = inlining_limit(self.session, self.table)
@@ -162,8 +162,8 @@ class Write:
         self.is_staged = True
 
     def stage_pending(self) -> None:
-        """The same for pending changes: new rows alone. Versions of rows that the transaction has
-        made itself get their row ids at the commit, and deletes are few or have to see those of others."""
+        """Write files of pending changes, for new rows alone: versions of rows that the transaction has made itself get
+        their row ids at the commit, and deletes are few or depend on those of others."""
         limit = self._limit_of_rows(inlining_limit(self.session, self.table))
         if self._writer is not None or len(self.rows) > limit:
             self._stage_new_rows()
@@ -171,8 +171,8 @@ class Write:
             self._stage_updates()
 
     def discard(self) -> None:
-        """The statement failed, or must begin anew: remove what has been written. (When the transaction rolls back
-        that happens by itself, as long as the process lives; a killed process leaves files to VACUUM.)"""
+        """Remove the files of a statement that begins anew. (A rollback of the transaction removes them, too; a killed
+        process leaves files to VACUUM.)"""
         if self._writer is not None:
             self._writer.discard()
         for path in self._made:
@@ -215,7 +215,7 @@ class Write:
         for start in range(0, len(rows), _PORTION):
             writer.write(rows[start : start + _PORTION], row_ids[start : start + _PORTION])
         self.files.append(writer.close())
-        self._filed = row_ids
+        self._row_ids_in_file = row_ids
         self.updates = {}
 
     def _stage_deletes(self, limit: int) -> None:
@@ -232,7 +232,7 @@ class Write:
             self._stage_deletes_of(file_id, positions, len(positions))
 
     def _stage_deletes_of(self, file_id: int, positions: npt.NDArray[np.int64], count: int) -> None:
-        """A data file has one delete file: an older one's positions go into the new one, with their snapshots."""
+        """Write the one delete file of a data file, with the positions of an old one and their snapshots."""
         from dataclasses import replace
 
         from pgrepl.lake.staged_deletes import stage_deletes
@@ -247,20 +247,20 @@ class Write:
         )
 
     def insert_deletes(self, staged: Iterable[StagedDeletes]) -> None:
-        """Delete files that have been written; no other positions of their data files are given."""
+        """Add delete files that have been written; `delete` is not called for their data files."""
         for each in staged:
             if each.file is not None:
                 self._remember(self.table.location + each.file.name)
             self.staged_deletes.append(each)
 
     def likely_snapshot(self) -> int:
-        """The snapshot of this statement; without the write lock the one it will most likely be."""
+        """The snapshot of this statement; without the write lock the most likely one."""
         if self.session.transaction.is_writing:
             return self.session.snapshot()
         return last_snapshot(self.session) + 1
 
     def stage_deletes_again(self, staged: StagedDeletes) -> None:
-        """Holding the write lock: somebody else's snapshot, or a delete of this statement itself, came between."""
+        """Stage deletes anew under the write lock: another snapshot, or a delete of this statement, came between."""
         import numpy as np
 
         from pgrepl.lake.delete_file import read_positions

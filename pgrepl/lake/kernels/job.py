@@ -102,19 +102,19 @@ def play(
     on_spark: bool,
     check: Callable[[], None],
 ) -> list[Any]:
-    """The answers, in the order of the parts. What they write into the folder is told to who watches."""
-    from pgrepl.lake.stage_progress import told
+    """The answers, in the order of the parts. The rows that they write into the folder are counted."""
+    from pgrepl.lake.stage_progress import watch_folder
 
     if not on_spark:
         return play_apart(session, parts, kernel, on_spark=False, check=check)
-    with told(session, lambda: written(table, folder)):
+    with watch_folder(session, lambda: written(table, folder)):
         return play_apart(session, parts, kernel, on_spark=True, check=check)
 
 
 def play_apart(
     session: Session, parts: Sequence[Any], kernel: Kernel, *, on_spark: bool, check: Callable[[], None]
 ) -> list[Any]:
-    """The same of parts whose rows nobody counts."""
+    """The answers, in the order of the parts, without counting rows."""
     if on_spark:
         from pgrepl.lake.kernels import on_spark as cluster
 

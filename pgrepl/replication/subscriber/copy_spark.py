@@ -14,7 +14,7 @@ from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
-from pgrepl.lake.stage_progress import writing_told
+from pgrepl.lake.stage_progress import counting_writes
 from pgrepl.replication.publisher.protocol import CountRows, LakeSources, TableCopy
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
 from pgrepl.replication.wire.messages import SentRelation
@@ -128,7 +128,7 @@ def stage_copy(
         return None
     copy = StagedCopy(session)
     try:
-        with writing_told(session, count_rows):
+        with counting_writes(session, count_rows):
             copy.fill(table, sent, source.spark.frame())
     except engine.Declined as reason:
         engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
@@ -160,7 +160,7 @@ def _by_kernels(
     from pgrepl.replication.subscriber.copy_columns import stage_columns
 
     try:
-        with writing_told(session, count_rows):
+        with counting_writes(session, count_rows):
             staged = stage_columns(session, table, source, sent, on_spark=choice.on_spark, check=check)
     except (PgError, WrongRow) as error:
         if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):

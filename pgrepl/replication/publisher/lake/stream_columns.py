@@ -21,7 +21,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
-from pgrepl.lake.changes_side import ahead
+from pgrepl.lake.changes_side import prefetch
 from pgrepl.lake.history import Snapshot
 from pgrepl.replication.publisher.decision import describe, sent_of, truncated
 from pgrepl.replication.publisher.identity import differing
@@ -186,7 +186,7 @@ class _Found:
         self._stack.callback(writer.abandon)
         made = partial(_decoded, source)
         # the session of row filters is for one thread
-        with closing(ahead(made, ranges, 0 if source.plan.filters else _THREADS)) as parts:
+        with closing(prefetch(made, ranges, 0 if source.plan.filters else _THREADS)) as parts:
             for seq, decoded in parts:
                 if not source.is_sure:
                     return None
