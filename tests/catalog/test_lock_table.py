@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.catalog import processes
-from pgrepl.catalog.lock_table import LockTable, path_of
+from pgrepl.catalog.lock_file import path_of
+from pgrepl.catalog.lock_table import LockTable
 
 
 def test_a_file_of_an_earlier_start_of_the_machine_is_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,188 @@
+"""The file of the lock table, `catalog.db-locks`: opened, made anew when it is no longer valid, and its tables.
+
+    holder    a transaction that holds locks or waits for one, with its process
+    lock      what it holds
+    waiting   what it waits for; a ticket says who came first
+
+Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
+(pgrepl_prepared). So nothing is synced to disk. A file that was copied along with a catalog is emptied, and one that is
+older than the machine's last start, which may be damaged after a power cut, is deleted. A new file gets the locks of
+prepared transactions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgrepl.catalog import driver_errors, processes, read_only
+from pgrepl.errors import PgError
+
+_SCHEMA = """
+CREATE TABLE file (identity TEXT);
+CREATE TABLE holder (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER, backend TEXT, host TEXT, token TEXT,
+    beat REAL, database INTEGER, prepared TEXT);
+CREATE TABLE lock (kind TEXT, object INTEGER, item INTEGER, holder INTEGER, mode INTEGER, level INTEGER,
+    PRIMARY KEY (kind, object, item, holder, mode)) WITHOUT ROWID;
+CREATE INDEX lock_of_holder ON lock (holder);
+CREATE TABLE waiting (ticket INTEGER PRIMARY KEY AUTOINCREMENT, holder INTEGER, kind TEXT, object INTEGER,
+    item INTEGER, mode INTEGER, since REAL);
+PRAGMA user_version = 1;
+"""
+_DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  # the file has other tables than ours
+_PATIENCE = 30.0  # seconds to wait for another process that writes here
+
+
+def path_of(catalog: Path) -> Path:
+    return catalog.with_name(f"{catalog.name}-locks")
+
+
+class _Link(sqlite3.Connection):
+    """A connection whose errors are PgErrors: the disk is full, the file is damaged."""
+
+    path: Path
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except sqlite3.DatabaseError as problem:
+            if self.in_transaction:
+                self.rollback()
+            if read_only.is_full(self.path):
+                raise read_only.FULL.error(str(self.path)) from problem
+            damaged = driver_errors.result_code(problem) in _DAMAGED
+            raise PgError("XX001" if damaged else "58030", f'file "{self.path}" cannot be used: {problem}') from problem
+
+
+class LockFile:
+    """One connection to the file."""
+
+    def __init__(self, catalog: Path) -> None:
+        self._catalog = catalog
+        self._path = path_of(catalog)
+        self._link: sqlite3.Connection | None = None
+
+    def exists(self) -> bool:
+        return self._link is not None or os.path.exists(self._path)
+
+    def open(self) -> sqlite3.Connection:
+        if self._link is None:
+            self._link = self._opened()
+        return self._link
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            link = self._connected()
+        except PgError as problem:
+            if problem.sqlstate != "XX001":
+                raise
+        else:
+            if self._is_of_this_start(link):
+                return link
+            link.close()
+        with self._alone():
+            return self._begun_anew()
+
+    def _connected(self) -> sqlite3.Connection:
+        if not os.path.exists(self._path):
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        link = sqlite3.connect(
+            self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, factory=_Link
+        )
+        link.path = self._path
+        try:
+            link.execute("PRAGMA synchronous = OFF")
+            if link.execute("PRAGMA user_version").fetchone()[0] == 0:
+                link.execute("PRAGMA journal_mode = WAL")
+                link.execute("BEGIN IMMEDIATE")
+                if link.execute("PRAGMA user_version").fetchone()[0] == 0:
+                    for statement in _SCHEMA.split(";"):
+                        link.execute(statement)
+                    link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
+                    self._restore(link)
+                link.execute("COMMIT")
+            self._keep_to_one_file(link)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _identity(self) -> str:
+        found = os.stat(self._path)
+        return f"{found.st_dev}:{found.st_ino} {processes.boot()}"
+
+    def _keep_to_one_file(self, link: sqlite3.Connection) -> None:
+        """Empty the file if it is a copy: its locks are those of another catalog's sessions."""
+        known = link.execute("SELECT identity FROM file").fetchone()
+        identity = self._identity()
+        if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
+            return
+        link.execute("BEGIN IMMEDIATE")
+        for table in ("file", "lock", "waiting", "holder"):
+            link.execute(f"DELETE FROM {table}")
+        link.execute("INSERT INTO file VALUES (?)", (identity,))
+        self._restore(link)
+        link.execute("COMMIT")
+
+    def _restore(self, link: sqlite3.Connection) -> None:
+        """Enter the locks of prepared transactions that the catalog remembers."""
+        for holder, xid, gid, database, locks in self._remembered("holder, xid, gid, datid, locks"):
+            link.execute(
+                "INSERT INTO holder (id, pid, backend, host, token, beat, database, prepared)"
+                " VALUES (?, 0, '', '', '', 0, ?, ?)",
+                (holder, database, f"{xid} {gid}"),
+            )
+            link.executemany(
+                "INSERT OR IGNORE INTO lock (kind, object, item, holder, mode, level) VALUES (?, ?, ?, ?, ?, 0)",
+                [(kind, about, item, holder, mode) for kind, about, item, mode in json.loads(locks)],
+            )
+
+    def _remembered(self, columns: str) -> list[Any]:
+        """Columns of the catalog's pgrepl_prepared; none where an older catalog has no such table."""
+        catalog = sqlite3.connect(self._catalog, timeout=_PATIENCE)
+        try:
+            return catalog.execute(f"SELECT {columns} FROM pgrepl_prepared").fetchall()
+        except sqlite3.OperationalError as problem:
+            if driver_errors.result_code(problem) != driver_errors.ERROR:
+                raise
+            return []
+        finally:
+            catalog.close()
+
+    def _is_of_this_start(self, link: sqlite3.Connection) -> bool:
+        found: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
+        return found == (self._identity(),)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one process at a time delete and make the file."""
+        handle = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _begun_anew(self) -> sqlite3.Connection:
+        try:
+            link = self._connected()
+            if self._is_of_this_start(link):  # another process was faster
+                return link
+            link.close()
+        except PgError as problem:
+            if problem.sqlstate != "XX001":
+                raise
+        for end in ("", "-wal", "-shm"):
+            Path(f"{self._path}{end}").unlink(missing_ok=True)
+        return self._connected()
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
