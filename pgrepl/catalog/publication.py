@@ -163,6 +163,39 @@ def _published_relations(session: Session, publication: tables.pg_publication) -
     return found
 
 
+def published_table(session: Session, name: str, relation: Relation) -> PublishedTable | None:
+    """One table of published_tables, found without a look at the others."""
+    publication = publication_by_name(session, name)
+    if not _lists(session, publication, relation):
+        return None
+    if publication.pubviaroot and relation.is_partition:
+        for oid in partition_ancestors(session, relation.oid):
+            ancestor = relation_or_none(session, oid)
+            if ancestor is not None and _lists(session, publication, ancestor):
+                return None
+    return _published(session, publication, relation.oid)
+
+
+def _lists(session: Session, publication: tables.pg_publication, relation: Relation) -> bool:
+    """Is the relation one of _published_relations?"""
+    via_root = publication.pubviaroot
+    if relation.kind != "r" and not (relation.kind == "p" and via_root):
+        return False
+    if publication.puballtables:
+        return relation.persistence == "p" and not (relation.is_partition and via_root)
+    if _names(session, publication.oid, relation):
+        return True
+    above = [] if via_root else [relation_or_none(session, oid) for oid in partition_ancestors(session, relation.oid)]
+    return any(_names(session, publication.oid, ancestor) for ancestor in above if ancestor is not None)
+
+
+def _names(session: Session, pubid: int, relation: Relation) -> bool:
+    """Does the publication name the relation, itself or by its schema?"""
+    if member_table(session, pubid, relation.oid) is not None:
+        return True
+    return relation.persistence == "p" and member_schema(session, pubid, relation.namespace) is not None
+
+
 def _has_ancestor_in(session: Session, relid: int, listed: set[int]) -> bool:
     relation = relation_or_none(session, relid)
     if relation is None or not relation.is_partition:
@@ -188,9 +221,7 @@ def topmost_ancestor(session: Session, pubid: int, ancestors: Sequence[int]) -> 
     found = None
     for ancestor in ancestors:
         relation = relation_or_none(session, ancestor)
-        if relation is None:
-            continue
-        if member_table(session, pubid, ancestor) or member_schema(session, pubid, relation.namespace):
+        if relation is not None and _names(session, pubid, relation):
             found = ancestor
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
-from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_tables
+from pgrepl.catalog.publication import PublishedTable, publication_or_none, published_table
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.errors import PgError
 from pgrepl.expr.stored import from_json
@@ -47,7 +47,8 @@ def copy_plan(session: Session, schema: str, name: str, publications: Sequence[s
     published: list[PublishedTable] = []
     for publication in publications:
         if publication_or_none(session, publication) is not None:
-            published += [t for t in published_tables(session, [publication]) if t.relid == found.oid]
+            table = published_table(session, publication, found)
+            published += [] if table is None else [table]
     lists = {frozenset(table.attrs) for table in published}
     if len(lists) > 1:
         text = f'cannot use different column lists for table "{schema}.{name}" in different publications'
