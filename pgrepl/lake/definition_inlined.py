@@ -3,6 +3,7 @@
 There is one for each layout that the table has had since rows were first inlined. DuckDB writes to the newest without
 checking its columns, so that a new layout gets a new one at once; and it reads their list anew only when the schema
 version changes. A catalog in PostgreSQL inlines nothing: DuckDB has other types for each column there.
+Where a thousand tables have inlined rows, the rows of others go into files however few they are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.table import LakeTable
 
+_MOST_TABLES = 1000  # with a table each: SQLite reads all definitions again, in every connection, when one is made
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boolean")
 
 
@@ -38,8 +40,12 @@ def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
 
 
 def can_inline(session: Session, table: LakeTable) -> bool:
-    """Can rows of the table be inlined, so that `inlined_table` is not None?"""
-    return session.catalog.is_sqlite and not any(lower(column.name) in RESERVED_COLUMNS for column in table.columns)
+    """Can rows of the table be inlined, so that `inlined_table` is not None, and may there be one more such table?"""
+    if not session.catalog.is_sqlite or any(lower(column.name) in RESERVED_COLUMNS for column in table.columns):
+        return False
+    if inlined_tables(session, table.table_id):
+        return True
+    return not session.link.execute(sql.INLINED_TABLE_AT, (_MOST_TABLES - 1,))
 
 
 def keep_inlining(session: Session, table_id: int) -> None:

@@ -377,6 +377,7 @@ INLINED_TABLES = (
     " WHERE table_id = ? ORDER BY schema_version"
 )
 NAMES_OF_INLINED_TABLES = "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?"
+INLINED_TABLE_AT = "SELECT 1 FROM ducklake_inlined_data_tables LIMIT 1 OFFSET ?"
 EVERY_INLINED_TABLE = "SELECT table_name, table_id FROM ducklake_inlined_data_tables"
 TABLES_WITH_INLINED_ROWS = "SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"
 DELETE_INLINED_TABLE = delete("ducklake_inlined_data_tables", "table_name")

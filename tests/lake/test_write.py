@@ -409,3 +409,17 @@ def test_intervals_of_others_stay_in_the_catalog(lake: Lake) -> None:
         lake.insert("n", *[("1", "1 day")] * 200)
     lake.insert("n", *[("3", None)] * 200)
     assert lake.duck("SELECT count(*), count(i) FROM postgres.n") == [("202", "1")]
+
+
+def test_no_more_than_a_thousand_tables_have_inlined_rows(lake: Lake) -> None:
+    lake.sql("CREATE TABLE before (id int); INSERT INTO before VALUES (1); CREATE TABLE many (id int)")
+    with lake.statement(writes=True):
+        for number in range(999):
+            lake.session.link.execute(
+                "INSERT INTO ducklake_inlined_data_tables (table_id, table_name, schema_version) VALUES (?, ?, 1)",
+                (1_000_000 + number, f"of_others_{number}"),
+            )
+    lake.sql("INSERT INTO many VALUES (1), (2); INSERT INTO before VALUES (2)")
+    assert lake.rows("many") == lake.rows("before") == [("1",), ("2",)]
+    files = lake.query("SELECT DISTINCT table_id FROM ducklake_data_file")
+    assert files == [(lake.table("many").table_id,)]

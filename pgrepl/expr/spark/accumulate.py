@@ -32,7 +32,8 @@ def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     structs = array.flatten()
-    columns = [form.from_array(column) for form, column in zip(forms, structs.flatten(), strict=False)]
+    fields = [] if pa.types.is_null(structs.type) else structs.flatten()  # of no rows Spark 4.0 does not tell the type
+    columns = [form.from_array(column) for form, column in zip(forms, fields, strict=False)]
     rows = list(zip(*columns, strict=True)) if columns else [()] * len(structs)
     found = []
     at = 0
