@@ -1,8 +1,8 @@
-"""What a worker stands on: a session of its own, its subscription as it is now, and the connection to the publisher.
+"""The receiver of a worker: a session of its own, its subscription as it is now, and the connection to the publisher.
 
-Who works for a subscription holds its lease, and its slot at the publisher is active (`held`). A worker reads first,
-from the publisher and from its own tables, and holds no lock. What comes of it is written in one short transaction that
-begins with `lock`: if somebody has altered the subscription, moved its origin or taken the lease meanwhile, it raises
+A worker holds the subscription's lease, and its slot at the publisher is active (`hold`). It reads first, from the
+publisher and from its own tables, without locks. The result is written in one short transaction that begins with
+`lock`: if another session has altered the subscription, moved its origin or taken the lease meanwhile, it raises
 SubscriptionChanged and nothing is written.
 """
 
@@ -45,16 +45,16 @@ T = TypeVar("T")
 _SETTINGS = (
     ("search_path", ""),
     ("session_replication_role", "replica"),
-    ("client_min_messages", "debug5"),  # its client is the log, which has its own level
+    ("client_min_messages", "debug5"),  # its client is the log, which has a level of its own
 )
 
 
 class SubscriptionChanged(Exception):
-    """Somebody has altered, disabled or dropped the subscription since its messages were read."""
+    """The subscription was altered, disabled or dropped since its messages were read."""
 
 
 class WorkerFailed(Exception):
-    """The worker ends by an error of the subscription. One that could not even begin is not counted."""
+    """The worker ends by an error of the subscription; pg_stat_subscription_stats counts it if the worker `began`."""
 
     def __init__(self, error: PgError, *, began: bool = True) -> None:
         super().__init__(error.message)
@@ -63,7 +63,7 @@ class WorkerFailed(Exception):
 
 
 class ReceiverStopped(BaseException):
-    """Who has started this table's worker stops it."""
+    """The worker that has started this table's worker stops it."""
 
 
 class Receiver:
@@ -78,8 +78,8 @@ class Receiver:
         *,
         patience: float | None = None,
     ) -> None:
-        """`session` says where the catalog is and which database; the work is done apart from it. `patience`: so many
-        seconds it waits for the catalog's lock, if that is less than usual."""
+        """The worker has a session of its own in the database of `session`. `patience`: the seconds that it waits for
+        the catalog's write lock, if not the usual ones."""
         self.observer = observer or Observer()
         with reading(session):
             database = session.database.oid
@@ -92,19 +92,19 @@ class Receiver:
         self._server_log = log
         self._patience = patience
         self._closed = False
-        self._leads = True  # not with the lease of another
+        self._leads = True  # the lease is its own
         self.stopped = False
         self._beside: list[Receiver] = []
         self._leader: Receiver | None = None
         self.token = ""  # of the lease, while it is held
         self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
-        self._of_superuser = False  # whether its owner was one then
+        self._of_superuser = False  # was its owner a superuser then?
         self._heartbeat: Heartbeat | None = None
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
 
     def close(self) -> None:
-        """Whoever has the lock of a catalog now is not waited for long: a worker that has ended holds nothing."""
+        """End the worker. It does not wait long for a catalog's write lock: the next worker finds that it has ended."""
         if not self._closed:
             self._closed = True
             if self._leader is not None:
@@ -119,8 +119,8 @@ class Receiver:
     # --- workers of tables --------------------------------------------------------------------------------------------
 
     def beside(self) -> Receiver:
-        """For the worker of a table: under this one's lease, with a session and a connection of its own, for another
-        thread."""
+        """A receiver for the worker of a table, in another thread: under this one's lease, with a session and a
+        connection of its own."""
         other = Receiver(self.session, self.subid, self._server_log, self.observer, patience=self._patience)
         other.session.settings.take_defaults(self.session.settings)
         other.session.authenticated_user = self.session.authenticated_user
@@ -132,7 +132,8 @@ class Receiver:
         return other
 
     def stop(self) -> None:
-        """From another thread: end soon, with ReceiverStopped or an error of what is broken off; those beside, too."""
+        """End the worker soon, from another thread, with ReceiverStopped or an error of the interrupted call; the
+        workers of its tables, too."""
         self.stopped = True
         self.session.link.give_up()
         publisher = self._publisher
@@ -148,7 +149,7 @@ class Receiver:
     # --- the lease ----------------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Be the subscription's worker; LeaseHeld if there is another."""
+        """Become the subscription's worker; LeaseHeld if there is another."""
         if self._held is not None:
             return
         token = processes.new_token()
@@ -177,8 +178,8 @@ class Receiver:
         self._heartbeat = Heartbeat(self.session, token)
 
     def _catch_up_with_slot(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
-        """Before format 5 the origin of a subscription to its own instance moved with what was applied only, the slot
-        with all that was looked at."""
+        """Move the origin to the slot's position, in a catalog of a format before 5: there the origin of a subscription
+        to its own instance moved only with applied changes, the slot with all that were read."""
         lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
         position = state.position(self.session, self.subid)
         if lag is not None and position and lag.confirmed > position:
@@ -191,7 +192,7 @@ class Receiver:
             raise WorkerFailed(error, began=False) from None
 
     def admit(self, subscription: tables.pg_subscription) -> None:
-        """A worker connects as the subscription's owner, who must be let in as anybody else (InitializeApplyWorker)."""
+        """Connect as the subscription's owner, who needs the usual privileges (InitializeApplyWorker)."""
         try:
             admit(self.session, role_name(self.session, subscription.subowner), self.session.database.name)
         except PgError as error:
@@ -199,11 +200,11 @@ class Receiver:
         self._apply_settings(subscription)
 
     def _apply_settings(self, subscription: tables.pg_subscription) -> None:
-        """Those of its owner and its database, as they are now, and the few that all workers have
+        """Apply the present settings of the owner and the database, and those of all workers
         (InitializeLogRepWorker)."""
         session = self.session
         session.authenticated_user = subscription.subowner
-        session.act_as(BOOTSTRAP_SUPERUSER)  # for what is the worker's own business
+        session.act_as(BOOTSTRAP_SUPERUSER)  # for the worker's own reads and writes
         session.settings.forget_stored()
         apply_stored_settings(session, subscription.subowner, session.database.oid)
         for name, value in (*_SETTINGS, ("synchronous_commit", subscription.subsynccommit)):
@@ -231,7 +232,7 @@ class Receiver:
         return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
 
     def _statement(self, subscription: tables.pg_subscription) -> str:
-        """As libpqrcv_startstreaming."""
+        """The START_REPLICATION statement (libpqrcv_startstreaming), which the publisher's log shows."""
         with reading(self.session):
             lsn = lsn_text(state.position(self.session, subscription.oid))
         names = ",".join([_quoted(name, '"') for name in subscription.subpublications])
@@ -248,8 +249,8 @@ class Receiver:
         return f'START_REPLICATION SLOT "{catalog.slot_of(subscription)}" LOGICAL {lsn} ({given})'
 
     def release(self, *, occupied: bool = True) -> None:
-        """Somebody else may work; a slot that is `occupied` is left. What cannot be given back now, because a catalog
-        is gone or locked, is taken over by the next worker, who finds that this one has ended."""
+        """Give the lease back, and leave the slot if it is `occupied`. If that fails, because a catalog is gone or
+        locked, the next worker finds that this one has ended."""
         held, self._held = self._held, None
         if held is None or not self._leads:
             return
@@ -290,7 +291,7 @@ class Receiver:
 
     @contextmanager
     def transaction(self) -> Iterator[tables.pg_subscription]:
-        """A transaction in which the subscription is there and enabled; it only reads until it is told to `lock`."""
+        """A transaction in which the subscription exists and is enabled. It only reads before `lock`."""
         self.check_stopped()
         with statement(self.session):
             subscription = self.subscription()
@@ -301,7 +302,7 @@ class Receiver:
             yield subscription
 
     def _is_another(self, subscription: tables.pg_subscription) -> bool:
-        """Whether the worker must begin anew; of a skipped transaction it hears without that."""
+        """Has the subscription changed so that the worker must restart? Not by ALTER SUBSCRIPTION … SKIP."""
         held = self._held
         if held is None:
             return False
@@ -311,7 +312,7 @@ class Receiver:
         return self._of_superuser and not is_superuser(self.session, subscription.subowner)
 
     def _farewell(self, subscription: tables.pg_subscription | None) -> str:
-        """Why a worker that holds the lease ends, as maybe_reread_subscription says it."""
+        """The log message about the end of a worker that holds the lease (maybe_reread_subscription)."""
         if self._held is None:
             return ""
         worker = f'logical replication worker for subscription "{self._held.subname}"'
@@ -324,22 +325,22 @@ class Receiver:
         return f"{worker} will restart because of a parameter change"
 
     def farewell(self) -> str:
-        """Why a worker that holds the lease has no subscription to work for any more; empty: it has."""
+        """The log message about the end of a worker whose subscription is dropped or disabled; empty: it is not."""
         with reading(self.session):
             subscription = self.subscription()
             return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
 
     @property
     def name(self) -> str:
-        """Of the subscription, as long as the lease is held."""
+        """The subscription's name, while the lease is held."""
         return "" if self._held is None else str(self._held.subname)
 
     def subscription(self) -> tables.pg_subscription | None:
         return one(self.session, tables.pg_subscription, oid=self.subid)
 
     def despite_locks(self, action: Callable[[], T]) -> T:
-        """What a transaction of its own does; begun anew whenever it meets rows that others have locked, once it has
-        waited for them. A local session's transaction never makes it fail."""
+        """Run an action with a transaction of its own, and again after waiting whenever it meets rows that others have
+        locked. Locks of local sessions never make it fail."""
         locks = self.session.transaction.locks
         while True:
             try:
@@ -351,15 +352,14 @@ class Receiver:
             except PgError as error:
                 if error.sqlstate != "40P01":
                     raise
-                locks.release()  # who waits for what it has waited for before goes first
+                locks.release()  # the other transaction of the deadlock goes first
 
     def _is_taken(self, wanted: LockRequest, ticket: int) -> bool:
         self.check_stopped()
         return self.session.transaction.locks.is_taken(wanted, ticket)
 
     def lock(self, subscription: tables.pg_subscription, position: int) -> None:
-        """From here on the running transaction writes: nobody else does, and nothing has changed that what it has read
-        depends on."""
+        """Take the write lock, and check that nothing has changed on which the reads of the transaction depend."""
         self.check_stopped()
         self.session.transaction.require_write()
         now = self.subscription()
@@ -371,12 +371,12 @@ class Receiver:
             raise SubscriptionChanged
 
     def two_phase_begins(self) -> None:
-        """The worker itself has changed the subscription so: it need not begin anew."""
+        """Note that the worker itself has enabled two_phase, so that it need not restart."""
         if self._held is not None:
             self._held = self._held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
 
     def stay(self) -> None:
-        """A sign of life in the middle of a long transaction, whose lock keeps the heart from giving one."""
+        """Give a heartbeat inside a long transaction, whose write lock blocks the heartbeat's thread."""
         self.check_stopped()
         lease.beat(self.session, self.token, ())
 
@@ -391,7 +391,7 @@ class Receiver:
     # --- the publisher ------------------------------------------------------------------------------------------------
 
     def publisher(self, subscription: tables.pg_subscription) -> Publisher:
-        """The connection, which is kept as long as it leads to where the subscription says."""
+        """The connection, which is kept while the subscription's connection string stays the same."""
         known = self.connected(subscription, self.session)
         if known is not None:
             return known
@@ -415,7 +415,7 @@ class Receiver:
         return isinstance(self._publisher, LakePublisher) and self._publisher.shares_catalog
 
     def connected(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
-        """The connection that is there, if it leads to where a session sees that it should."""
+        """The open connection, if it is the one that the subscription, as the session sees it, wants."""
         publisher = self._publisher
         if publisher is not None and self._wanted(subscription, session) == self._connected_as and publisher.is_open:
             return publisher
@@ -423,13 +423,13 @@ class Receiver:
 
     @staticmethod
     def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str, bool]:
-        """Where the subscription leads, and whether only with a password."""
+        """The connection string, and whether the connection must use a password."""
         required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
         return subscription.subconninfo, bool(required)
 
     def missing_before(self, lsn: int | None = None) -> int | None:
-        """The LSN of the publisher, or the earlier one given, if there is anything to do before it: tables to copy or
-        to make ready, or something new. Costs little."""
+        """The LSN of the publisher, or the given earlier one, if there is work before it: changes, or tables that are
+        not ready. It costs little."""
         with self.transaction() as subscription:
             publisher = self.publisher(subscription)
             lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
@@ -457,7 +457,7 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def guarded(action: Callable[[], T]) -> T:
-    """The result, or the subscription's error."""
+    """The result of an action, whose PgError becomes WorkerFailed."""
     try:
         return action()
     except PgError as error:
@@ -465,7 +465,7 @@ def guarded(action: Callable[[], T]) -> T:
 
 
 def asked(question: Callable[[], T]) -> T:
-    """What the publisher answers."""
+    """The publisher's answer, whose PublisherError becomes WorkerFailed."""
     try:
         return question()
     except PublisherError as error:

@@ -1,9 +1,13 @@
-"""A database of an instance as a publisher: its tables' changes, read from the lake by each change's own catalog.
+"""A database of an instance as a publisher. Its tables' changes are read from the lake, and judged by the catalog as of
+each change.
 
-publisher.py          the protocol
-transactions.py       which snapshots make a transaction, and what changed in it; two_phase.py: of prepared ones
-stream.py             what is sent between two LSNs, message by message; stream_columns.py as whole columns
-large_changes.py      what changed at a snapshot, where that is more than memory holds
-copy_plan.py          what of a table is copied; copy.py the rows at a snapshot; copy_spark.py the same as a DataFrame
-count.py, backlog.py  how much there is to copy, and to send; size.py: by what the catalog says of files
+publisher.py          the protocols of publisher/protocol.py
+transactions.py       transactions: their snapshots and changed tables; two_phase.py: prepared ones
+stream.py             the messages between two LSNs, one by one; stream_columns.py: as whole columns, which
+                      table_changes.py decides for each table
+large_changes.py      the changes of a snapshot that are larger than memory
+copy_plan.py          the plan of a table's copy; copy.py: its rows at a snapshot; copy_spark.py: as a DataFrame
+count.py, backlog.py  the number of rows to copy, and of changes to send; size.py: from the catalog alone
+
+Rule of the room: a change is read in the definitions of its own snapshot, never in the present ones.
 """

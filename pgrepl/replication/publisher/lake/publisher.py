@@ -1,7 +1,7 @@
 """A database of an instance as a publisher: of this instance, or of one in another folder.
 
-For a statement everything in the same instance happens in its transaction, seen from the other database. For a worker,
-and in another instance, which has its own catalog, each operation is a transaction by itself.
+For a statement, operations in the same instance are part of its transaction, in the other database. For a worker, and
+in another instance with a catalog of its own, each operation is a transaction by itself.
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_FEW, _FEW_SNAPSHOTS = 100, 10  # changes in files, and snapshots, that are applied while the catalog's lock is held
-_SNAPSHOTS = 4  # how many are read together at first where not all changes are wanted at once
+_FEW, _FEW_SNAPSHOTS = 100, 10  # changes in files, and snapshots, that are applied under the catalog's write lock
+_SNAPSHOTS = 4  # snapshots that are read together at first, if not all changes are wanted at once
 
 
 class LakePublisher(Publisher):
-    """`session` is in the publishing database, as the role of the connection."""
+    """A publisher whose `session` is in the publishing database, as the role of the connection."""
 
     def __init__(self, session: Session, *, used_password: bool, own_instance: bool, apart: bool) -> None:
-        """`apart`: the session is the connection's own."""
+        """`apart`: the session is for this publisher alone."""
         self._session = session
         self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
         self._file = None if own_instance else _identity(session)
         self._token = self._slot = ""  # of the worker that has occupied its slot
-        self._held_back: Report | None = None  # why not all there is may be sent, as far as that was said
-        self._statement = ""  # by which the worker has begun
+        self._held_back: Report | None = None  # the last message about a standby that is waited for
+        self._statement = ""  # START_REPLICATION
         self._log = LogOf(log_beside(session), session)
-        self._within: tuple[Session, Session] | None = None  # a worker's session, and the database on its connection
-        self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been taken
+        self._within: tuple[Session, Session] | None = None  # a worker's session, and one of the publishing database
+        self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been read
 
     @property
     def is_open(self) -> bool:
-        """A catalog's file that was moved away, or replaced, is another instance's or nobody's."""
+        """Is the catalog's file still the one that was opened, not moved away or replaced?"""
         return self._own_instance or self._file == _identity(self._session)
 
     @property
@@ -118,7 +118,7 @@ class LakePublisher(Publisher):
 
     @staticmethod
     def _subscribed_relations(session: Session) -> set[int]:
-        """What subscriptions of this database write to, with the partitions above and below."""
+        """The tables of this database's subscriptions, with their partitions and ancestors."""
         found: set[int] = set()
         for subscription in rows(session, tables.pg_subscription, subdbid=session.database.oid):
             for row in rows(session, tables.pg_subscription_rel, srsubid=subscription.oid):
@@ -152,7 +152,7 @@ class LakePublisher(Publisher):
         return lsn
 
     def _sendable(self, session: Session, row: tables.pg_replication_slot) -> int:
-        """For whom it has to wait is said once."""
+        """The LSN up to which the slot may send; a standby that is waited for is reported once."""
         end, held_back = sendable_lsn(session, row)
         if held_back is not None and held_back != self._held_back:
             session.report(held_back)
@@ -160,8 +160,8 @@ class LakePublisher(Publisher):
         return end
 
     def _flush(self) -> None:
-        """What another instance is told must be on the disk here, though it was committed with `synchronous_commit =
-        off`: it would keep what a crash takes away here. In one log what comes later is not kept without it."""
+        """Sync what another instance is about to receive, even if it was committed with `synchronous_commit = off`: the
+        other would keep changes that a crash takes away here. In one instance a crash takes away both."""
         if not self._own_instance:
             try:
                 self._session.link.flush()
@@ -174,14 +174,14 @@ class LakePublisher(Publisher):
 
     @contextmanager
     def _changing_slots(self) -> Iterator[Session]:
-        """A slot is on the disk before anybody is told of it, as the files of PostgreSQL's slots are."""
+        """A transaction that is synced, as the files of PostgreSQL's slots are."""
         with self._asked() as session:
             session.transaction.waits_for_disk = True
             yield session
 
     @contextmanager
     def _writing(self, within: Session | None) -> Iterator[Session]:
-        """For what a crash may take back: a slot that has moved on, and who reads from it."""
+        """A transaction that need not be synced, as for a slot's position and its walsender."""
         if within is not None:
             try:
                 yield within
@@ -201,7 +201,7 @@ class LakePublisher(Publisher):
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """What the publisher says to its worker, its log hears, too."""
+        """Write errors for the worker into the publisher's log, too."""
         try:
             yield
         except PgError as error:
@@ -209,7 +209,7 @@ class LakePublisher(Publisher):
             raise
 
     def _tell(self, report: Report) -> None:
-        with suppress(OSError):  # somebody else's log
+        with suppress(OSError):  # the log may be another user's
             if self._statement:
                 self._log.report(report, self._statement if report.severity in ("ERROR", "FATAL") else None)
 
@@ -257,14 +257,15 @@ class LakePublisher(Publisher):
                 yield transaction
 
     def is_usual(self, slot: tables.pg_replication_slot) -> bool:
-        """Whether a slot is of this database, and needs no closer look before it is read from."""
+        """Is the slot a logical one of this database, without options or states that need further checks?"""
         special = slot.temporary or slot.two_phase or slot.failover or slot.synced or slot.invalidation_reason
         return slot.slot_type == "logical" and slot.datoid == self._session.database_oid and not special
 
     def few(
         self, within: Session, publications: Sequence[str], start: int, end: int, *, local_only: bool
     ) -> list[WireTransaction] | None:
-        """All that is sent, as a transaction of the same instance sees it; None: it is much, or each is told of."""
+        """All transactions between two LSNs, read in a transaction of the same instance; None: there are many changes,
+        or the log shows empty transactions."""
         from pgrepl.replication.publisher.lake.size import changed_rows
         from pgrepl.replication.publisher.lake.stream import MessageStream
 
@@ -278,7 +279,7 @@ class LakePublisher(Publisher):
         return list(stream.transactions(start, end))
 
     def _seen_within(self, other: Session) -> Session:
-        """The publishing database, in another session's transaction."""
+        """A session of the publishing database in another session's transaction."""
         known = self._within
         if known is None or known[0] is not other:
             there = other.elsewhere(self._session.database_oid, self._session.role)
@@ -288,7 +289,7 @@ class LakePublisher(Publisher):
         return known[1]
 
     def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
-        """What `few` gave has arrived."""
+        """Count the transactions of `few`, which have been applied."""
         for transaction in transactions:
             _count(self._session, slot, 1, message_bytes(transaction.messages))
 
@@ -308,7 +309,7 @@ class LakePublisher(Publisher):
         return bool(self._statement) and self._log.hears("DEBUG1")
 
     def _skipped(self, slot: str, snapshot: int) -> None:
-        """As pgoutput_commit_txn."""
+        """Log an empty transaction (pgoutput_commit_txn)."""
         text = f"skipped replication of an empty transaction with XID: {snapshot}"
         self._tell(Report("DEBUG1", "00000", text, context=_in_callback(slot, "commit", snapshot)))
 
@@ -386,7 +387,7 @@ class LakePublisher(Publisher):
         return replace(found, rows=self._taken(found.rows, self._copying))
 
     def rows_in(self, names: Iterable[tuple[str, str]]) -> int:
-        """How many rows these tables have, at most; reads no file."""
+        """An upper bound for the rows of these tables. Reads no file."""
         from pgrepl.lake.files import estimate
         from pgrepl.lake.table import lake_table
 
@@ -401,7 +402,7 @@ class LakePublisher(Publisher):
         return count
 
     def interrupt(self) -> None:
-        """From another thread: it waits for its catalog's lock no longer."""
+        """Stop waiting for the catalog's write lock; from another thread."""
         self._session.link.give_up()
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
@@ -437,12 +438,12 @@ def _count(session: Session, slot: str, transactions: int, size: int) -> None:
 
 
 def _in_callback(slot: str, callback: str, lsn: int) -> str:
-    """As output_plugin_error_callback."""
+    """The CONTEXT of an error in an output plugin (output_plugin_error_callback)."""
     return f'slot "{slot}", output plugin "pgoutput", in the {callback} callback, associated LSN {lsn_text(lsn)}'
 
 
 class _Sent:
-    """The messages of a large transaction; what goes wrong while they are read, the publisher says."""
+    """The messages of a large transaction; errors while they are read are the publisher's."""
 
     def __init__(
         self,
@@ -463,7 +464,7 @@ class _Sent:
 
 
 def _identity(session: Session) -> tuple[int, int] | None:
-    """Of the file of another instance's catalog; None where it is no file."""
+    """The identity of another instance's catalog file; None: it is on a server."""
     path = session.catalog.path
     try:
         found = None if path is None else path.stat()

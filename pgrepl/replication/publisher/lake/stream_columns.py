@@ -1,72 +1,53 @@
-"""What a lake sends, as whole columns: publisher/decision.py's table over many changes at once.
+"""A lake's transactions as a batch of whole columns (table_changes.py), for many changes.
 
-What changed comes as columns; operations, identities and images are decided with numpy, row filters by Spark, which
-gives back one truth for each row. Rows are read where the subscriber wants them. What is more than is to be held in
-memory (logical_decoding_work_mem) is decided in parts, by ranges of row ids, and kept in files.
-
-A batch ends where a definition changes, and when it is large enough. None of what is undecided here is guessed at: the
-stream of single messages has it.
+A batch ends before a snapshot with other definitions, and when it is large enough. Changes that need more memory than
+logical_decoding_work_mem are decided in parts, by ranges of row ids, and kept in files. If something cannot be decided
+by columns there is no batch, and the transactions are sent message by message (stream.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import choose_job
 from pgrepl.errors import PgError
-from pgrepl.expr.context import Context
-from pgrepl.expr.walk import var_attnums
-from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
-from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
+from pgrepl.lake.changes_rows import RowIds
 from pgrepl.lake.changes_side import prefetch
 from pgrepl.lake.history import Snapshot
-from pgrepl.replication.publisher.decision import describe, sent_of, truncated
-from pgrepl.replication.publisher.identity import differing
+from pgrepl.replication.publisher.decision import truncated
 from pgrepl.replication.publisher.lake.size import rows_begun
+from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
-from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import (
-    AT,
-    CODES,
     DELETE,
-    UPDATE,
     BatchTransaction,
-    Kept,
     RelationMessages,
     WireBatch,
 )
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.key_values import is_equal_as_kept
-from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, most_held
+from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter
 from pgrepl.replication.wire.messages import TruncateMessage
-from pgrepl.rows.routing_spark import column_names
-from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
 
 MOST = 8_000_000  # changed rows of a batch, about
-_IN_CATALOG = 64  # such rows that what a snapshot has in the catalog counts for: it takes as much memory
+_IN_CATALOG = 64  # rows that a snapshot with inlined changes counts for
 _THREADS = 2
-_RANKS = 36  # bits of a sequence number that tell the changes of one snapshot apart
 
 
 def lake_batch(
     session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool, two_phase: bool = False
 ) -> tuple[WireBatch, int] | None:
-    """What is sent of the transactions from `start` on, and before which LSN that ends. `two_phase`: prepared ones are
-    told as such, which is done message by message."""
+    """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
+    message. `two_phase`: so are prepared transactions."""
     portion = _portion(session, start, end, two_phase=two_phase)
     if not portion:
         return None
@@ -81,7 +62,7 @@ def lake_batch(
                 return None
             truncates = list(_truncates(plans, here, base))
         except PgError:
-            return None  # what comes before the error has to get through: that is told message by message
+            return None  # messages before the error must be sent: message by message
         for seq, _ in truncates:
             found.note([seq])
         forget = stack.pop_all().close
@@ -90,7 +71,7 @@ def lake_batch(
 
 
 def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[LakeTransaction]:
-    """The transactions that one stretch of definitions has."""
+    """The first transactions, all with the same definitions, up to the size of a batch."""
     found, _ = read(session, start, end)
     sizes = rows_begun(session, start, end)
     taken: list[LakeTransaction] = []
@@ -108,7 +89,7 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list
 
 
 class _Plans:
-    """The plans of one stretch by table."""
+    """The plans of tables, with the definitions of a stretch of snapshots."""
 
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
         self._session = session
@@ -125,10 +106,10 @@ class _Plans:
 
 
 class _Found:
-    """What is sent of the changes of each table."""
+    """The messages of each table, and the transactions that have any."""
 
     def __init__(self, session: Session, transactions: Sequence[BatchTransaction], stack: ExitStack) -> None:
-        """`stack` removes the files at the end."""
+        """`stack` removes the message files at the end."""
         import numpy as np
 
         self.messages: list[RelationMessages] = []
@@ -140,14 +121,14 @@ class _Found:
         self.sends = np.zeros(len(transactions), np.bool_)
 
     def note(self, seq: Numbers | Sequence[int]) -> None:
-        """Messages with these ascending numbers are sent."""
+        """Note messages with these sequence numbers, which ascend."""
         import numpy as np
 
         ends = np.searchsorted(seq, self._last_seqs, side="right")
         self.sends |= np.diff(ends, prepend=0) > 0
 
     def read(self, plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
-        """False: it cannot be had so; two tables may be sent as one."""
+        """Read the changes of all tables; False: they cannot be sent by columns, as when two tables are sent as one."""
         sent_as: set[int] = set()
         for table in sorted({table for s in snapshots for table in changed_tables(s)}):
             plan = plans.of(table)
@@ -185,7 +166,7 @@ class _Found:
         writer = MessageWriter(relation, self._folder.path(relation), 1)
         self._stack.callback(writer.abandon)
         made = partial(_decoded, source)
-        # the session of row filters is for one thread
+        # row filters use the session, which belongs to one thread
         with closing(prefetch(made, ranges, 0 if source.plan.filters else _THREADS)) as parts:
             for seq, decoded in parts:
                 if not source.is_sure:
@@ -217,237 +198,10 @@ def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Itera
                 restart_identity=snapshot.restart_identity,
             )
             if message is not None:
-                yield (snapshot.id - base) << _RANKS, message
+                yield (snapshot.id - base) << RANK_BITS, message
 
 
 def _numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     last = transaction.last
-    first_seq, last_seq = (transaction.first - base) << _RANKS, ((last.id - base + 1) << _RANKS) - 1
+    first_seq, last_seq = (transaction.first - base) << RANK_BITS, ((last.id - base + 1) << RANK_BITS) - 1
     return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
-
-
-class TableChanges:
-    """What changed in one table, and how it is sent."""
-
-    def __init__(
-        self,
-        session: Session,
-        plan: SendPlan,
-        chosen: Sequence[int],
-        first: int,
-        last: int,
-        orders: Mapping[int, Sequence[int]],
-    ) -> None:
-        """`chosen` are the snapshots whose changes of the table are told, `first` the one that numbers begin at.
-        `orders`: see ChangesFrame."""
-        self.session = session
-        self.plan = plan
-        self.relation: SentRelation = describe(plan)
-        self.chosen = list(chosen)
-        self.first = first
-        self.orders = orders
-        self.numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
-        self.made: set[str] = set()  # operations on rows that were there, sent or not
-        # None of it is told if something cannot be decided here, or is too little to ask Spark about
-        identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
-        self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
-        self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
-        self.is_sure &= self.rows.behind < 1 << (_RANKS - 2)
-        self.count = 0  # of what has been read, or is about to be
-
-    def ranges(self) -> list[RowIds]:
-        """Of row ids, each with as many changes as may be held in memory."""
-        found = self.rows.ranges(most_held(self.session, self.rows.width))
-        if len(found) > 1:
-            self.count = self.rows.estimate
-        return found
-
-
-class LakeChanges:
-    """The messages of one table, or of its rows with some row ids: RelationChanges."""
-
-    def __init__(self, source: TableChanges, ids: RowIds = ALL) -> None:
-        import numpy as np
-
-        self.plan = source.plan
-        self.relation = source.relation
-        self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
-        self._source = source
-        self._session = source.session
-        self._numbers = source.numbers
-        self._found = ChangesFrame(source.rows, ids)
-        found = self._found
-        found.arrange_as(source.orders)
-        starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
-        counts = np.diff(np.append(starts, found.count))
-        op = self._operations(np.repeat(np.isin(found.snapshot[starts], source.chosen), counts))
-        self._events: Numbers = np.flatnonzero(op)
-        whole = len(self._events) == found.count
-        self.op: Numbers = op if whole else op[self._events]
-        known_old = self._known_old if whole else self._known_old[self._events]
-        self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
-        seq = ((found.snapshot - source.first) << _RANKS) + 1
-        seq += found.rank
-        self.seq: Numbers = seq if whole else seq[self._events]
-
-    @property
-    def count(self) -> int:
-        return len(self._events)
-
-    def whole(self) -> LakeChanges:
-        return self
-
-    def until(self, seq: int) -> LakeChanges:
-        """Only the messages before a sequence number."""
-        import copy
-
-        part = copy.copy(self)
-        end = int(self.seq.searchsorted(seq))
-        part._events, part.op, part.has_old = self._events[:end], self.op[:end], self.has_old[:end]
-        part.seq = self.seq[:end]
-        return part
-
-    # --- what pgoutput decides ----------------------------------------------------------------------------------------
-
-    def _operations(self, told: Numbers) -> Numbers:
-        """Of each change the code of what is sent, or 0 for nothing."""
-        import numpy as np
-
-        plan, found = self.plan, self._found
-        came, went = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
-        both = found.has_new & found.has_old & told
-        self._source.made |= {
-            name for name, rows in ((operations.UPDATE, both), (operations.DELETE, went)) if rows.any()
-        }
-        op = np.zeros(found.count, np.uint8)
-        for name, rows in ((operations.INSERT, came), (operations.UPDATE, both), (operations.DELETE, went)):
-            if name in plan.operations:
-                op[rows] = CODES[name]
-        updated = both if operations.UPDATE in plan.operations else np.zeros(found.count, np.bool_)
-        self._known_old = plan.identity.have_image(went, updated, self._key_changed)
-        op = sent_of(op, self._known_old, True, True)
-        if not plan.filters:
-            return op
-        if not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark:
-            self._source.is_sure = False
-            return op
-        after, before = self._passing(op, new=True), self._passing(op, new=False)
-        return sent_of(op, self._known_old, before, after)
-
-    def _key_changed(self, updated: Numbers) -> Numbers:
-        import numpy as np
-
-        changed = np.zeros(self._found.count, np.bool_)
-        at, attnums = np.flatnonzero(updated), sorted(self.plan.identity.columns)
-        olds, news = self._found.pick(attnums, at, new=False), self._found.pick(attnums, at, new=True)
-        changed[at] = differing(olds, news, len(at))
-        return changed
-
-    def _passing(self, op: Numbers, *, new: bool) -> Numbers:
-        """Which changes' new or old rows the filters of their operations let through."""
-        import numpy as np
-
-        from pgrepl.lake import spark
-
-        found = self._found
-        asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
-        wanted = [each for each in asked if each in self.plan.filters]
-        passing = np.ones(found.count, np.bool_)
-        chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
-        if not wanted or not chosen.any():
-            return passing
-        rows = self._filter_rows(chosen, wanted, new=new)
-        tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
-        with spark.pg_errors():
-            told = self._statement.run(spark.session(), f"SELECT {AT}, {tests} FROM {{f}}", {"f": rows}).toArrow()
-        at = told[AT].to_numpy()
-        for each in wanted:
-            mine = op[at] == CODES[each]
-            passing[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
-        return passing
-
-    def _test(self, operation: str) -> str:
-        from pgrepl.expr.spark import to_sql
-
-        tests = [f"({to_sql(expr, column_names, self._statement)}) IS TRUE" for expr in self.plan.filters[operation]]
-        return f"({' OR '.join(tests)})"
-
-    def _filter_rows(self, chosen: Numbers, names: Sequence[str], *, new: bool) -> DataFrame:
-        """The columns that filters look at, as those of the table that is sent."""
-        import numpy as np
-        import pyarrow as pa
-
-        from pgrepl.expr.spark import Statement
-        from pgrepl.lake.scan import arrow_frame, storage_array
-        from pgrepl.types.lake_forms import form
-
-        plan = self.plan
-        self._statement = Statement(Context(self._session))
-        read = sorted(set().union(*(var_attnums(expr) for name in names for expr in plan.filters[name])))
-        own = {number: plan.from_attnums[number - 1] for number in read}
-        if new:
-            numbers = np.where(chosen, np.arange(self._found.count), LEFT_OUT)
-            rows = self._found.rows(sorted({n for n in own.values() if n}), numbers)
-            return rows.selectExpr(AT, *[f"c{n} AS c{number}" for number, n in own.items()])
-        at = np.flatnonzero(chosen)
-        arrays, kinds = [pa.array(at)], ["BIGINT"]
-        for number, n in own.items():
-            attribute = plan.sent_as.attributes[number - 1]
-            kind = form(attribute.type, attribute.typmod)
-            seen = plan.identity.covers(n)
-            values = self._found.pick([n], at, new=False)[0] if seen else kind.to_array([None] * len(at))
-            arrays.append(storage_array(values))
-            kinds.append(kind.spark)
-        return arrow_frame(pa.table(arrays, names=[AT, *[f"c{number}" for number in own]]), kinds)
-
-    # --- what is sent -------------------------------------------------------------------------------------------------
-
-    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
-        from pgrepl.types.lake_arrays import plain_array
-        from pgrepl.types.lake_forms import form
-
-        whole = len(self._events) == self._found.count
-        sent = [n for n in self._sent(places) if not old or self.plan.identity.covers(n)]
-        found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
-        arrays = dict(zip(sent, found, strict=True))
-        picked = []
-        for place in places:
-            array = arrays.get(self._numbers[place])
-            if array is None:
-                column = self.relation.columns[place]
-                array = plain_array(form(column.type, column.typmod).to_array([None] * len(messages)))
-            picked.append(array)
-        return picked
-
-    def prepare(self, places: Sequence[int], most: int) -> None:
-        self._found.prepare(self._sent(places), most)
-
-    def fits(self, places: Sequence[int], most: int) -> bool:
-        return self._found.fits(self._sent(places), most)
-
-    def with_kept(self, kept: Mapping[int, Kept]) -> LakeChanges:
-        assert not kept, "all values are sent"
-        return self
-
-    def _sent(self, places: Sequence[int]) -> list[int]:
-        return [self._numbers[place] for place in places if self._numbers[place]]
-
-    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        import numpy as np
-
-        numbers = np.full(self._found.count, LEFT_OUT, np.int64)
-        left_out = self.op == DELETE if chosen is None else (self.op == DELETE) | ~chosen
-        numbers[self._events] = np.where(left_out, LEFT_OUT, np.arange(self.count))
-        own = [(place, self._numbers[place]) for place in places]
-        rows = self._found.rows(sorted({attnum for _, attnum in own if attnum}), numbers, ordered=ordered)
-        names = [
-            f"c{attnum} AS s{place}" if attnum else f"CAST(NULL AS {self._spark_type(place)}) AS s{place}"
-            for place, attnum in own
-        ]
-        return rows.selectExpr(AT, *names)
-
-    def _spark_type(self, place: int) -> str:
-        from pgrepl.types.lake_forms import form
-
-        column = self.relation.columns[place]
-        return form(column.type, column.typmod).spark

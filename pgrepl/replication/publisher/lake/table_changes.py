@@ -1,0 +1,271 @@
+"""The messages of one table's changes as whole columns: publisher/decision.py's table over many changes at once.
+
+Changes come as columns; operations, identities and images are decided with numpy, row filters by Spark, which gives
+back a boolean for each row. Rows are read when the subscriber picks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.engine import choose_job
+from pgrepl.expr.context import Context
+from pgrepl.expr.walk import var_attnums
+from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
+from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
+from pgrepl.replication.publisher.decision import describe, sent_of
+from pgrepl.replication.publisher.identity import differing
+from pgrepl.replication.publisher.plan import SendPlan
+from pgrepl.replication.wire import messages as operations
+from pgrepl.replication.wire.batch import (
+    AT,
+    CODES,
+    DELETE,
+    UPDATE,
+    Kept,
+)
+from pgrepl.replication.wire.key_values import is_equal_as_kept
+from pgrepl.replication.wire.message_files import most_held
+from pgrepl.rows.routing_spark import column_names
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.messages import SentRelation
+
+    Numbers = npt.NDArray[Any]
+
+RANK_BITS = 36  # of a sequence number: the order of the changes of one snapshot
+
+
+class TableChanges:
+    """The changes of one table, and the plan by which they are sent."""
+
+    def __init__(
+        self,
+        session: Session,
+        plan: SendPlan,
+        chosen: Sequence[int],
+        first: int,
+        last: int,
+        orders: Mapping[int, Sequence[int]],
+    ) -> None:
+        """`chosen` are the snapshots whose changes of the table are sent, `first` the one at which sequence numbers
+        begin. `orders`: as for ChangesFrame."""
+        self.session = session
+        self.plan = plan
+        self.relation: SentRelation = describe(plan)
+        self.chosen = list(chosen)
+        self.first = first
+        self.orders = orders
+        self.numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
+        self.made: set[str] = set()  # UPDATE and DELETE, if there are any, sent or not
+        # False: a change cannot be decided by columns, or there are too few for a job of Spark
+        identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
+        self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
+        self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
+        self.is_sure &= self.rows.behind < 1 << (RANK_BITS - 2)
+        self.count = 0  # of all changes, if they are read in ranges
+
+    def ranges(self) -> list[RowIds]:
+        """Ranges of row ids, each with as many changes as memory may hold."""
+        found = self.rows.ranges(most_held(self.session, self.rows.width))
+        if len(found) > 1:
+            self.count = self.rows.estimate
+        return found
+
+
+class LakeChanges:
+    """The messages of one table, or of its rows with some row ids (wire/batch.py: RelationMessages)."""
+
+    def __init__(self, source: TableChanges, ids: RowIds = ALL) -> None:
+        import numpy as np
+
+        self.plan = source.plan
+        self.relation = source.relation
+        self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
+        self._source = source
+        self._session = source.session
+        self._numbers = source.numbers
+        self._found = ChangesFrame(source.rows, ids)
+        found = self._found
+        found.arrange_as(source.orders)
+        starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
+        counts = np.diff(np.append(starts, found.count))
+        op = self._operations(np.repeat(np.isin(found.snapshot[starts], source.chosen), counts))
+        self._events: Numbers = np.flatnonzero(op)
+        whole = len(self._events) == found.count
+        self.op: Numbers = op if whole else op[self._events]
+        known_old = self._known_old if whole else self._known_old[self._events]
+        self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
+        seq = ((found.snapshot - source.first) << RANK_BITS) + 1
+        seq += found.rank
+        self.seq: Numbers = seq if whole else seq[self._events]
+
+    @property
+    def count(self) -> int:
+        return len(self._events)
+
+    def whole(self) -> LakeChanges:
+        return self
+
+    def until(self, seq: int) -> LakeChanges:
+        """The messages before a sequence number."""
+        import copy
+
+        part = copy.copy(self)
+        end = int(self.seq.searchsorted(seq))
+        part._events, part.op, part.has_old = self._events[:end], self.op[:end], self.has_old[:end]
+        part.seq = self.seq[:end]
+        return part
+
+    # --- pgoutput's decision ------------------------------------------------------------------------------------------
+
+    def _operations(self, told: Numbers) -> Numbers:
+        """For each change the code of the operation that is sent, or 0; `told`: the changes of wanted snapshots."""
+        import numpy as np
+
+        plan, found = self.plan, self._found
+        inserted, deleted = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
+        updated = found.has_new & found.has_old & told
+        self._source.made |= {
+            name for name, rows in ((operations.UPDATE, updated), (operations.DELETE, deleted)) if rows.any()
+        }
+        op = np.zeros(found.count, np.uint8)
+        for name, rows in ((operations.INSERT, inserted), (operations.UPDATE, updated), (operations.DELETE, deleted)):
+            if name in plan.operations:
+                op[rows] = CODES[name]
+        if operations.UPDATE not in plan.operations:
+            updated = np.zeros(found.count, np.bool_)
+        self._known_old = plan.identity.have_image(deleted, updated, self._key_changed)
+        op = sent_of(op, self._known_old, True, True)
+        if not plan.filters:
+            return op
+        if not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark:
+            self._source.is_sure = False
+            return op
+        after, before = self._passing(op, new=True), self._passing(op, new=False)
+        return sent_of(op, self._known_old, before, after)
+
+    def _key_changed(self, updated: Numbers) -> Numbers:
+        import numpy as np
+
+        changed = np.zeros(self._found.count, np.bool_)
+        at, attnums = np.flatnonzero(updated), sorted(self.plan.identity.columns)
+        olds, news = self._found.pick(attnums, at, new=False), self._found.pick(attnums, at, new=True)
+        changed[at] = differing(olds, news, len(at))
+        return changed
+
+    def _passing(self, op: Numbers, *, new: bool) -> Numbers:
+        """Which changes' new, or old, rows pass the row filters of their operations."""
+        import numpy as np
+
+        from pgrepl.lake import spark
+
+        found = self._found
+        asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
+        wanted = [each for each in asked if each in self.plan.filters]
+        passing = np.ones(found.count, np.bool_)
+        chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
+        if not wanted or not chosen.any():
+            return passing
+        rows = self._filter_rows(chosen, wanted, new=new)
+        tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
+        with spark.pg_errors():
+            told = self._statement.run(spark.session(), f"SELECT {AT}, {tests} FROM {{f}}", {"f": rows}).toArrow()
+        at = told[AT].to_numpy()
+        for each in wanted:
+            mine = op[at] == CODES[each]
+            passing[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
+        return passing
+
+    def _test(self, operation: str) -> str:
+        from pgrepl.expr.spark import to_sql
+
+        tests = [f"({to_sql(expr, column_names, self._statement)}) IS TRUE" for expr in self.plan.filters[operation]]
+        return f"({' OR '.join(tests)})"
+
+    def _filter_rows(self, chosen: Numbers, names: Sequence[str], *, new: bool) -> DataFrame:
+        """The columns of row filters, as those of the table that the changes are sent as."""
+        import numpy as np
+        import pyarrow as pa
+
+        from pgrepl.expr.spark import Statement
+        from pgrepl.lake.scan import arrow_frame, storage_array
+        from pgrepl.types.lake_forms import form
+
+        plan = self.plan
+        self._statement = Statement(Context(self._session))
+        read = sorted(set().union(*(var_attnums(expr) for name in names for expr in plan.filters[name])))
+        own = {number: plan.from_attnums[number - 1] for number in read}
+        if new:
+            numbers = np.where(chosen, np.arange(self._found.count), LEFT_OUT)
+            rows = self._found.rows(sorted({n for n in own.values() if n}), numbers)
+            return rows.selectExpr(AT, *[f"c{n} AS c{number}" for number, n in own.items()])
+        at = np.flatnonzero(chosen)
+        arrays, kinds = [pa.array(at)], ["BIGINT"]
+        for number, n in own.items():
+            attribute = plan.sent_as.attributes[number - 1]
+            kind = form(attribute.type, attribute.typmod)
+            seen = plan.identity.covers(n)
+            values = self._found.pick([n], at, new=False)[0] if seen else kind.to_array([None] * len(at))
+            arrays.append(storage_array(values))
+            kinds.append(kind.spark)
+        return arrow_frame(pa.table(arrays, names=[AT, *[f"c{number}" for number in own]]), kinds)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
+        from pgrepl.types.lake_arrays import plain_array
+        from pgrepl.types.lake_forms import form
+
+        whole = len(self._events) == self._found.count
+        sent = [n for n in self._sent(places) if not old or self.plan.identity.covers(n)]
+        found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
+        arrays = dict(zip(sent, found, strict=True))
+        picked = []
+        for place in places:
+            array = arrays.get(self._numbers[place])
+            if array is None:
+                column = self.relation.columns[place]
+                array = plain_array(form(column.type, column.typmod).to_array([None] * len(messages)))
+            picked.append(array)
+        return picked
+
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        self._found.prepare(self._sent(places), most)
+
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        return self._found.fits(self._sent(places), most)
+
+    def with_kept(self, kept: Mapping[int, Kept]) -> LakeChanges:
+        assert not kept, "all values are sent"
+        return self
+
+    def _sent(self, places: Sequence[int]) -> list[int]:
+        return [self._numbers[place] for place in places if self._numbers[place]]
+
+    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
+        import numpy as np
+
+        numbers = np.full(self._found.count, LEFT_OUT, np.int64)
+        left_out = self.op == DELETE if chosen is None else (self.op == DELETE) | ~chosen
+        numbers[self._events] = np.where(left_out, LEFT_OUT, np.arange(self.count))
+        own = [(place, self._numbers[place]) for place in places]
+        rows = self._found.rows(sorted({attnum for _, attnum in own if attnum}), numbers, ordered=ordered)
+        names = [
+            f"c{attnum} AS s{place}" if attnum else f"CAST(NULL AS {self._spark_type(place)}) AS s{place}"
+            for place, attnum in own
+        ]
+        return rows.selectExpr(AT, *names)
+
+    def _spark_type(self, place: int) -> str:
+        from pgrepl.types.lake_forms import form
+
+        column = self.relation.columns[place]
+        return form(column.type, column.typmod).spark
