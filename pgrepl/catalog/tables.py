@@ -129,7 +129,7 @@ class pg_namespace(VersionedRow, key=("datid", "oid"), indexes=(("datid", "nspna
 class pg_class(
     VersionedRow,
     key=("oid",),
-    indexes=(("datid", "relname", "relnamespace"), ("relnamespace",), ("relowner",)),
+    indexes=(("datid", "relname", "relnamespace"), ("relnamespace",), ("relowner",), ("table_id",)),
     acl="relacl",
 ):
     datid: Oid

@@ -44,12 +44,12 @@ SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_tim
 FIRST_SNAPSHOT = "SELECT coalesce(min(snapshot_id), 0) FROM ducklake_snapshot"
 COUNT_SNAPSHOTS_BEFORE = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < ?"
 # changes of definitions that are in the system tables only
-REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND (
+REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND c.end_snapshot IS NULL AND (
     c.begin_snapshot > ? AND c.begin_snapshot < ?
-    OR EXISTS (SELECT 1 FROM pg_index i
-               WHERE i.indrelid = c.oid AND i.begin_snapshot > ? AND i.begin_snapshot < ?)
+    OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.end_snapshot IS NULL
+               AND i.begin_snapshot > ? AND i.begin_snapshot < ?)
     OR EXISTS (SELECT 1 FROM pg_constraint k WHERE (k.conrelid = c.oid OR k.confrelid = c.oid)
-               AND k.begin_snapshot > ? AND k.begin_snapshot < ?))"""
+               AND k.end_snapshot IS NULL AND k.begin_snapshot > ? AND k.begin_snapshot < ?))"""
 COUNT_SNAPSHOTS_FROM = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= ?"
 IS_SNAPSHOT = "SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = ?"
 LAST_SNAPSHOT = "SELECT max(snapshot_id) FROM ducklake_snapshot"

@@ -82,7 +82,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
     session = receiver.session
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
-        current, _ = state.table_states(session, subscription.oid).get(relid, ("", 0))
+        current = state.table_state(session, subscription.oid, relid)
         if current not in (catalog.INIT, catalog.DATASYNC):
             return None
         receiver.lock(subscription, state.position(session, subscription.oid))
@@ -122,7 +122,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         crash_point("copy.received")
         if not locked:
             receiver.lock(subscription, position)
-        if state.table_states(session, subscription.oid).get(relid, ("", 0))[0] != catalog.DATASYNC:
+        if state.table_state(session, subscription.oid, relid) != catalog.DATASYNC:
             raise SubscriptionChanged
         if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
             if isinstance(received, StagedCopy):

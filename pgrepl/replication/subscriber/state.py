@@ -42,6 +42,12 @@ def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
 
 
+def table_state(session: Session, subid: int, relid: int) -> str:
+    """Of one table; empty: it is not subscribed."""
+    row = one(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
+    return "" if row is None else row.srsubstate
+
+
 def applies_from(states: Mapping[int, tuple[str, int]], relid: int) -> int | None:
     """From which finish LSN on transactions concern a table: its copy has those before (should_apply_changes_for_rel).
     None: none does yet."""
