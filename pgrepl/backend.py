@@ -61,10 +61,10 @@ def _system_rows(session: Session, relation: SystemRelation) -> Iterable[tuple[A
 
 @cache
 def _catalog_function(source: str) -> Implementation | None:
-    return next((found for family in _families() if (found := family.get(source)) is not None), None)
+    return next((found for family in function_families() if (found := family.get(source)) is not None), None)
 
 
-def _families() -> Iterator[Family]:
+def function_families() -> Iterator[Family]:
     """One is imported when those before it do not have what is looked for."""
     from pgrepl.query.system.functions import families
 

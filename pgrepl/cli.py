@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import click
 
 # option: its short form and what it takes, if anything; the help page is shell/data/options.txt
-_OPTIONS: dict[str, tuple[str | None, str | None]] = {
+OPTIONS: dict[str, tuple[str | None, str | None]] = {
     "catalog": (None, "PATH|URL"),
     "command": ("c", "COMMAND"),
     "conf": (None, "NAME=VALUE"),
@@ -66,7 +66,7 @@ class _Shell(click.Command):
 
     def __init__(self) -> None:
         super().__init__(
-            "pgrepl", params=[_option(name, *form) for name, form in _OPTIONS.items()], add_help_option=False
+            "pgrepl", params=[_option(name, *form) for name, form in OPTIONS.items()], add_help_option=False
         )
 
     def read(self, arguments: Sequence[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
@@ -236,7 +236,7 @@ def _read(arguments: list[str]) -> tuple[list[tuple[str, str | None]], list[str]
         return shell.read(arguments)
     except click.NoSuchOption as problem:
         short = problem.option_name
-        longer = [f"--{name}" for name in [*_OPTIONS, "variable"] if f"--{name}".startswith(short)]
+        longer = [f"--{name}" for name in [*OPTIONS, "variable"] if f"--{name}".startswith(short)]
         if not short.startswith("--") or not longer:
             raise
         if len(longer) > 1:

@@ -87,7 +87,7 @@ def defaults(master: str) -> dict[str, str]:
         defaults |= {
             "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(4 * _tasks(master)),
+            "spark.sql.shuffle.partitions": str(4 * tasks_of(master)),
             # listing some hundred files here is quicker than by a job
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "2000",
             "spark.sql.warehouse.dir": os.path.join(tempfile.gettempdir(), "pgrepl-warehouse"),
@@ -95,7 +95,7 @@ def defaults(master: str) -> dict[str, str]:
     return defaults
 
 
-def _tasks(master: str) -> int:
+def tasks_of(master: str) -> int:
     """The number of tasks that a local master runs at a time: local, local[4], local[*], local[2,3]."""
     inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()
     if inside == "*":

@@ -115,8 +115,8 @@ def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: b
     environment["PYTHONPATH"] = os.pathsep.join(_import_path())
     java = _java()
     keep: tuple[int, ...] = ()
-    if _goes_direct(master, conf, os.environ):
-        command, keep = _direct_command(java, conf)
+    if goes_direct(master, conf, os.environ):
+        command, keep = direct_command(java, conf)
         environment |= internals.direct_environment()
         folder = connection.parent  # not the user's, where Spark could find files, and Spark 4.0 makes a folder
     else:
@@ -154,7 +154,7 @@ def _java() -> str:
     return found
 
 
-def _goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+def goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
     if not master.startswith("local") or master.startswith("local-cluster"):
         return False
     if any(environment.get(name) for name in _OWN_SPARK):
@@ -162,7 +162,7 @@ def _goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str,
     return not any(name.startswith(_SCRIPT_SETTINGS) for name in conf)
 
 
-def _direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
+def direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
     jars = sorted(p for p in (internals.home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
     own = [os.path.abspath(p) for p in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if p]
     options = [*_JAVA_OPTIONS]

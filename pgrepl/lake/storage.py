@@ -40,7 +40,9 @@ def file_system(path: str) -> tuple[Any, str]:
         return _local_file_system(), local
     scheme, _, rest = path.partition("://")
     if scheme.lower() in ("s3", "s3a", "s3n"):
-        return _s3_file_system(), rest
+        environ = os.environ.get
+        endpoint = environ("PGREPL_S3_ENDPOINT") or environ("AWS_ENDPOINT_URL_S3") or environ("AWS_ENDPOINT_URL")
+        return _s3_file_system(endpoint, environ("AWS_REGION") or environ("AWS_DEFAULT_REGION")), rest
     bucket, _, _ = rest.partition("/")
     return _file_system_at(f"{scheme}://{bucket}"), rest
 
@@ -53,15 +55,9 @@ def _local_file_system() -> Any:
 
 
 @cache
-def _s3_file_system() -> Any:
+def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
     from pyarrow import fs
 
-    endpoint = (
-        os.environ.get("PGREPL_S3_ENDPOINT")
-        or os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-    )
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if endpoint is None:
         return fs.S3FileSystem(region=region)
     scheme, _, host = endpoint.rpartition("://")

@@ -102,7 +102,7 @@ def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interva
     with Live(refresh_per_second=4) as live:
         while True:
             found = _look(opened, names, dbname)
-            rows = [_row(status) for status in found]
+            rows = [status_row(status) for status in found]
             live.update(rich_table(live.console, time.strftime("%c"), _HEADERS, rows, _NUMERIC))
             time.sleep(interval)
 
@@ -111,10 +111,10 @@ def _write(found: Sequence[Status], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([status.as_json() for status in found], ensure_ascii=False, indent=2) + "\n")
         return
-    write_table(sys.stdout, "Subscriptions", _HEADERS, [_row(status) for status in found], _NUMERIC)
+    write_table(sys.stdout, "Subscriptions", _HEADERS, [status_row(status) for status in found], _NUMERIC)
 
 
-def _row(status: Status) -> tuple[str, ...]:
+def status_row(status: Status) -> tuple[str, ...]:
     backlog = status.backlog
     about = "" if backlog is None or backlog.exact else "~"
     worker = "disabled" if not status.enabled else "" if status.pid is None else str(status.pid)

@@ -24,7 +24,7 @@ _SCHEMA, _DATABASE = "pgrepl.statements.schema", "pgrepl.statements.database"
 _RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)
 
 # for each statement and kind the module and its function of (statement, session)
-_ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
+ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     **{(DropStmt, kind): (_DROP, "drop_relations") for kind in _RELATIONS},
     **{(RenameStmt, kind): (_RENAME, "rename") for kind in _RELATIONS},
     **{(AlterObjectSchemaStmt, kind): (_RENAME, "set_schema") for kind in _RELATIONS},
@@ -49,7 +49,7 @@ _ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
 def execute_about_object(
     stmt: DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt, session: Session
 ) -> Result:
-    found = _ACTIONS.get((type(stmt), stmt.kind))
+    found = ACTIONS.get((type(stmt), stmt.kind))
     if found is None:
         raise unsupported(command_tag(stmt))
     module, name = found

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes import Statement
 
 # for each node the module and its function of (statement, session)
-_STATEMENTS = {
+STATEMENTS = {
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
@@ -81,8 +81,8 @@ def execute(stmt: Statement, session: Session) -> Result:
 
 @cache
 def _function(node: str) -> Callable[[Any, Session], Result] | None:
-    if node not in _STATEMENTS:
+    if node not in STATEMENTS:
         return None
-    module, name = _STATEMENTS[node]
+    module, name = STATEMENTS[node]
     function: Callable[[Any, Session], Result] = getattr(import_module(module), name)
     return function

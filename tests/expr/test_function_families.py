@@ -14,9 +14,9 @@ from pgrepl.types.builtin import procs_by_name
 
 
 def families() -> Iterator[Family]:
-    for name in functions._FAMILIES:
+    for name in functions.FAMILIES:
         yield import_module(f"pgrepl.expr.functions.{name}").implements
-    yield from backend._families()
+    yield from backend.function_families()
 
 
 def test_no_function_is_in_two_families() -> None:

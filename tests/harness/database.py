@@ -37,6 +37,15 @@ class HeardLog(ServerLog):
         return [(r.message, r.detail, r.context) for r in self.reports if r.severity == "ERROR"]
 
 
+def by_columns(database: Database) -> None:
+    """Its workers apply every batch by columns, and copy tables by Spark; its session does not change."""
+    database(f"ALTER DATABASE {database.name} SET pgrepl.local_rows = 0")
+
+
+def by_message(database: Database) -> None:
+    database(f"ALTER DATABASE {database.name} SET pgrepl.engine = local")
+
+
 class Database:
     """A session in a database; `new`: which is made first. Its workers log to `log`."""
 

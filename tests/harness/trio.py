@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from pgrepl import engine
-from tests.harness.database import Database, Errors
+from tests.harness.database import Database, Errors, by_columns, by_message
 from tests.harness.pair import Pair
 from tests.lake import duck
 
@@ -15,10 +12,12 @@ from tests.lake import duck
 class Trio(Pair):
     """`sub` goes by columns and by Spark, `other` message by message."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.other = Database(folder, "other", new=True)
-        self._monkeypatch = monkeypatch
+        by_columns(self.pub)
+        by_columns(self.sub)
+        by_message(self.other)
         self.path = folder / "catalog.db"
 
     def everywhere(self, text: str) -> None:
@@ -34,17 +33,7 @@ class Trio(Pair):
             database.subscribe(publications, "host=localhost dbname=pub", options, name)
         self.compare_ways("t")
 
-    def by(self, least: int | None) -> None:
-        for factor in ("WARM", "COLD"):
-            self._monkeypatch.setattr(engine, factor, 1)
-        self._monkeypatch.setattr(engine, "least_changes", lambda session: least)
-
-    def catch_up(self) -> Errors:
-        self.by(1)
-        return super().catch_up()
-
     def other_catches_up(self) -> Errors:
-        self.by(None)
         return self.other.catch_up()
 
     def compare_ways(self, *tables: str) -> Errors:

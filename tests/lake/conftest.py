@@ -202,11 +202,7 @@ def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
         "PGREPL_S3_ENDPOINT": s3,
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
-    from pgrepl.lake import storage
-
-    storage._s3_file_system.cache_clear()
     made = Bucket(s3)
     yield made
     for key in made.all_keys():
         made.delete(key)
-    storage._s3_file_system.cache_clear()

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
+from pgrepl.catalog.transaction import statement
 from pgrepl.lake import commit
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.files import estimate
@@ -63,11 +64,10 @@ def test_a_change_of_another_table_does_not_matter(table: Lake) -> None:  # noqa
 def test_a_change_of_the_table_makes_a_write_stale(table: Lake, change: str) -> None:  # noqa: F811
     delete(table, *range(600, 800))
     write = staged_delete(table, *range(200, 400))
-    table.session.transaction._end_reading()
+    table.session.transaction.end_statement()
     table.duck_runs(change)
-    with pytest.raises(commit.Stale):
+    with pytest.raises(commit.Stale), statement(table.session, writes=True):
         commit.apply(table.session, [write])
-    table.session.transaction.fail_statement()
     assert_same_history(table)
 
 
@@ -85,13 +85,12 @@ def test_what_only_the_system_tables_know_makes_a_write_stale(table: Lake, chang
     if "REFERENCES" in change:
         table.sql("ALTER TABLE t ADD PRIMARY KEY (a)")
     write = staged_delete(table, *range(200, 400))
-    table.session.transaction._end_reading()
+    table.session.transaction.end_statement()
     other = open_session(table.catalog)
     list(run(other, change))
     other.close()
-    with pytest.raises(commit.Stale):
+    with pytest.raises(commit.Stale), statement(table.session, writes=True):
         commit.apply(table.session, [write])
-    table.session.transaction.fail_statement()
     write.discard()
 
 

@@ -57,7 +57,7 @@ def test_options_that_make_no_sense(
 def test_what_only_the_scripts_of_spark_understand_is_left_to_them(
     master: str, conf: dict[str, str], environment: dict[str, str], direct: bool
 ) -> None:
-    assert spark_start._goes_direct(master, conf, environment) is direct
+    assert spark_start.goes_direct(master, conf, environment) is direct
 
 
 def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
         "spark.driver.extraJavaOptions": "-Dx='a b' -XX:+UseSerialGC",
         "spark.driver.extraClassPath": "own.jar",
     }
-    command, _ = spark_start._direct_command("java", conf)
+    command, _ = spark_start.direct_command("java", conf)
     assert command[0] == "java" and command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
     assert {"-Xmx1536m", "-Dx=a b", "-XX:+UseSerialGC"} < set(command)
     assert command[-2].split(os.pathsep)[0] == os.path.abspath("own.jar")
@@ -77,7 +77,7 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
     ("master", "tasks"), [("local", 1), ("local[4]", 4), ("local[*]", os.cpu_count()), ("local[3, 2]", 3)]
 )
 def test_a_local_master_says_how_many_tasks_run(master: str, tasks: int) -> None:
-    assert spark_options._tasks(master) == tasks
+    assert spark_options.tasks_of(master) == tasks
 
 
 def test_without_java_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:

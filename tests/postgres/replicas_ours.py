@@ -5,13 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from unittest import mock
 
-from pgrepl import engine
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
-from tests.harness.database import Database
+from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
 from tests.postgres.replicas import Answer, Failure, Rows, failure
 
@@ -23,11 +20,14 @@ class OurReplicas:
         self._folder = Path(tempfile.mkdtemp())
         self._pair = Pair(self._folder)
         self._databases = {"pub": self._pair.pub, "sub": self._pair.sub}
-        self._least = 1 if by_spark else None
+        self._set_way = by_columns if by_spark else by_message
+        for database in self._databases.values():
+            self._set_way(database)
 
     def _database(self, where: str) -> Database:
         if where not in self._databases:
             self._databases[where] = Database(self._folder, where, new=True)
+            self._set_way(self._databases[where])
         return self._databases[where]
 
     def conninfo(self, where: str) -> str:
@@ -46,13 +46,9 @@ class OurReplicas:
     def catch_up(self, subscription: str, at: str = "sub") -> list[Failure]:
         """Let the enabled subscriptions have everything; the errors."""
         database = self._database(at)
-        with mock.patch.object(engine, "least_changes", self._least_changes):
-            database.catch_up()
+        database.catch_up()
         reports = database.log.reports
         return [failure(r.message, r.detail, r.context) for r in reports if r.severity in ("ERROR", "FATAL")]
-
-    def _least_changes(self, session: Session) -> int | None:
-        return self._least
 
     def quiet(self) -> None:
         """Nothing happens here by itself."""

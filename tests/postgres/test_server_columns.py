@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import changes as portions
 from pgrepl.replication.publisher.postgres import changes_columns, prefetch, reading, slots
@@ -22,7 +21,7 @@ from pgrepl.replication.wire.batch import DELETE, WireBatch
 from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, WireTransaction
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
-from tests.harness.database import Database
+from tests.harness.database import Database, by_columns, by_message
 from tests.harness.programs import eventually
 from tests.postgres.served import Served
 
@@ -293,13 +292,6 @@ def large_change(random: Random, number: int) -> str:
     )
 
 
-def by(monkeypatch: pytest.MonkeyPatch, least: int | None) -> None:
-    """From so many changes on batches are applied by columns, and by Spark; None: never."""
-    for factor in ("WARM", "COLD"):
-        monkeypatch.setattr(engine, factor, 1)
-    monkeypatch.setattr(engine, "least_changes", lambda session: least)
-
-
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 @pytest.mark.parametrize("seed", range(3))
 def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
@@ -320,17 +312,17 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
             database("ALTER TABLE one ADD own text DEFAULT 'own'")
         slot = f"{name}_{served.database}"
         database(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {slot})")
-    by(monkeypatch, None)
+    by_message(other)
     assert served.catch_up() == []
     assert other.catch_up() == []
+    by_columns(served.sub)
+    served.sub.leave()
     served.sub("SELECT pg_stat_reset()")
     for number in range(3 if seed == 1 else 8):  # a column of the subscriber's own makes it work for Spark
         for each in range(random.randrange(4, 16)):
             served.pub(large_change(random, number * 100 + each))
         key = random.randrange(20)
-        by(monkeypatch, 1)
         errors = served.catch_up()
-        by(monkeypatch, None)
         assert [error[:2] for error in errors] == [error[:2] for error in other.catch_up()]
         for table in ("one", "two", "whole"):
             query = f"SELECT * FROM {table} x ORDER BY x"
@@ -343,7 +335,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
-def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_equal_as_their_types_say(served: Served) -> None:
     """1.0 and 1.00, 0 and -0, a number that is none; the subscriber's rows have the other form."""
     served.both(
         "CREATE TABLE n (a numeric PRIMARY KEY, b text); CREATE TABLE f (a float8 PRIMARY KEY, b text);"
@@ -355,9 +347,9 @@ def test_keys_are_equal_as_their_types_say(served: Served, monkeypatch: pytest.M
         "INSERT INTO f VALUES (0), (1.5), ('NaN'), ('-Infinity'), (1e300);"
         "INSERT INTO c VALUES ('a', 1, 0), ('a', 2, 'NaN'), ('b', 1.5, -1)"
     )
-    by(monkeypatch, None)
     served.subscribe()
-    by(monkeypatch, 1)
+    by_columns(served.sub)
+    served.sub.leave()
     served.sub("SELECT pg_stat_reset()")
     served.sub("UPDATE n SET a = a + 0.000; UPDATE f SET a = -a WHERE a = 0; UPDATE c SET r = -r WHERE r = 0")
     served.pub(

@@ -19,6 +19,8 @@ from pgrepl.catalog.tables import pgrepl_publisher
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 from pgrepl.replication.publisher.protocol import PublisherError
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually, started
@@ -133,8 +135,9 @@ def test_a_server_that_hangs_is_not_waited_for(served: Served) -> None:
     served.subscribe()
     served.sub("ALTER SYSTEM SET wal_receiver_timeout = '500ms'")
     options = parse_conninfo(served.conninfo)
-    publisher = to_server(options, "", 0.3)
-    assert publisher._link.value("SELECT pg_sleep(1)::text || 'silent, but there'") == "silent, but there"
+    link = Link(options, "test", patience=0.3)
+    assert link.value("SELECT pg_sleep(1)::text || 'silent, but there'") == "silent, but there"
+    publisher = PostgresPublisher(link, "")
     with hung(served):
         with pytest.raises(PublisherError, match="terminating logical replication worker due to timeout") as caught:
             publisher.current_lsn()

@@ -20,8 +20,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def trio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trio]:
-    made = Trio(tmp_path, monkeypatch)
+def trio(tmp_path: Path) -> Iterator[Trio]:
+    made = Trio(tmp_path)
     yield made
     made.close()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake.kernels.task import _Nobody
+from pgrepl.lake.kernels.task import Nobody
 from pgrepl.replication.subscriber.apply.columns import parts as module
 from pgrepl.replication.subscriber.apply.columns.parts import by_key
 from pgrepl.replication.wire import message_files
@@ -254,7 +254,7 @@ def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> Non
     messages = MessageFiles(relation, writer.close(), str)
 
     def play(step: str, pieces: Sequence[Any], kernel: Any) -> list[Any]:
-        return [kernel(pickle.loads(pickle.dumps(piece)), _Nobody()) for piece in pieces]
+        return [kernel(pickle.loads(pickle.dumps(piece)), Nobody()) for piece in pieces]
 
     seen: dict[Any, int] = {}
     numbers: list[int] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl import __version__
-from pgrepl.cli import _OPTIONS
+from pgrepl.cli import OPTIONS
 from tests.harness.programs import environment
 from tests.shell.conftest import Run
 
@@ -217,7 +217,7 @@ def test_version_and_help(pgrepl: Run) -> None:
 def test_every_option_is_on_the_help_page(pgrepl: Run) -> None:
     page = shown(pgrepl, "--help")[0]
     missing = [
-        name for name, (short, _) in _OPTIONS.items() if f"--{name}" not in page or (short and f"-{short}" not in page)
+        name for name, (short, _) in OPTIONS.items() if f"--{name}" not in page or (short and f"-{short}" not in page)
     ]
     assert missing == []
 

@@ -4,7 +4,7 @@ import io
 import threading
 
 from pgrepl.shell.statement_bar import StatementBar
-from tests.harness.programs import PATIENCE
+from tests.harness.programs import PATIENCE, eventually
 
 
 class Screen(io.StringIO):
@@ -23,13 +23,18 @@ class Screen(io.StringIO):
         return super().write(text)
 
 
+def bars() -> list[threading.Thread]:
+    """That are at work."""
+    return [thread for thread in threading.enumerate() if thread.name == "statement bar"]
+
+
 def test_a_long_statement_shows_how_far_spark_is_and_leaves_no_trace(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     screen = Screen()
     with StatementBar(screen, tasks=lambda: (3, 8), patience=0):
         assert screen.drawn.wait(PATIENCE)
     assert screen.getvalue().endswith("\x1b[2K")  # the line is erased
-    assert threading.active_count() == len([t for t in threading.enumerate() if t.name != "statement bar"])
+    assert bars() == []
 
 
 def test_a_short_statement_shows_nothing(monkeypatch):
@@ -43,11 +48,11 @@ def test_a_short_statement_shows_nothing(monkeypatch):
 def test_nothing_is_drawn_on_a_dumb_terminal_or_in_a_file(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     screen = Screen()
-    with StatementBar(screen, tasks=lambda: (3, 8), patience=0) as bar:
-        bar._thread.join()
+    with StatementBar(screen, tasks=lambda: (3, 8), patience=0):
+        eventually(lambda: not bars())
     assert screen.getvalue() == ""
     monkeypatch.setenv("TERM", "xterm")
     file = io.StringIO()
-    with StatementBar(file, tasks=lambda: (3, 8), patience=0) as bar:
-        bar._thread.join()
+    with StatementBar(file, tasks=lambda: (3, 8), patience=0):
+        eventually(lambda: not bars())
     assert file.getvalue() == ""

@@ -53,12 +53,10 @@ def test_a_publication_is_only_in_its_database(instance: Instance) -> None:
     ]
 
 
-def test_without_logical_wal_a_publication_warns(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_logical_wal_a_publication_warns(instance: Instance) -> None:
     """B3."""
-    settings = instance.session("pub").settings
-    asked = settings.get
-    monkeypatch.setattr(settings, "get", lambda name: "replica" if name == "wal_level" else asked(name))
-    assert instance.play("pub", "CREATE PUBLICATION p") == [
+    instance.play("pub", "ALTER SYSTEM SET wal_level = replica", "CREATE ROLE later LOGIN SUPERUSER")
+    assert instance.play("pub", "CREATE PUBLICATION p", user="later") == [
         'WARNING:  "wal_level" is insufficient to publish logical changes',
         'HINT:  Set "wal_level" to "logical" before creating subscriptions.',
         "CREATE PUBLICATION",

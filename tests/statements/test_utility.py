@@ -9,11 +9,11 @@ import pytest
 
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import Statement
-from pgrepl.statements.objects import _ACTIONS
-from pgrepl.statements.utility import _STATEMENTS
+from pgrepl.statements.objects import ACTIONS
+from pgrepl.statements.utility import STATEMENTS
 
 
-@pytest.mark.parametrize(("module", "function"), sorted({*_STATEMENTS.values(), *_ACTIONS.values()}))
+@pytest.mark.parametrize(("module", "function"), sorted({*STATEMENTS.values(), *ACTIONS.values()}))
 def test_a_named_function_takes_a_statement_and_a_session(module: str, function: str) -> None:
     code = getattr(import_module(module), function).__code__
     assert code.co_varnames[: code.co_argcount] == ("stmt", "session")
@@ -23,4 +23,4 @@ def test_every_statement_has_a_function() -> None:
     for module in iter_modules(nodes.__path__):
         import_module(f"{nodes.__name__}.{module.name}")
     named = {found.__name__ for found in Statement.__subclasses__()}
-    assert named - {"UnsupportedStmt"} == _STATEMENTS.keys()
+    assert named - {"UnsupportedStmt"} == STATEMENTS.keys()

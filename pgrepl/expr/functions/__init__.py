@@ -14,7 +14,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.functions.registry import Implementation, missing, source_of
 from pgrepl.types.builtin import Proc
 
-_FAMILIES = (
+FAMILIES = (
     "comparison",
     "arithmetic",
     "strings",
@@ -58,7 +58,7 @@ _CATALOG_NAMES = (
 @cache
 def own(source: str) -> Implementation | None:
     """The implementation of a function that needs no catalog."""
-    for name in _FAMILIES:
+    for name in FAMILIES:
         found: Implementation | None = import_module(f"{__name__}.{name}").implements.get(source)
         if found is not None:
             return found

@@ -7,7 +7,7 @@ import pickle
 from pgrepl.errors import PgError, marked
 
 
-class _Nobody:
+class Nobody:
     """A driver asks Spark how far a task is, and has Spark end it."""
 
     def check(self) -> None:
@@ -20,6 +20,6 @@ class _Nobody:
 def done(task: bytes) -> bytes:
     number, kernel, part = pickle.loads(task)  # from our own driver
     try:
-        return pickle.dumps((number, kernel(part, _Nobody())))
+        return pickle.dumps((number, kernel(part, Nobody())))
     except PgError as error:
         raise RuntimeError(marked(error)) from error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands, for objects that pgrepl has not, or only PostgreSQL's own
-_OF_PSQL = frozenset(
+OF_PSQL = frozenset(
     "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
 )
 
@@ -31,7 +31,7 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     describe = _find(command)
     if describe is None:
         word = command.replace("+", "").replace("S", "")
-        if word not in _OF_PSQL and not (word[:2] in _WITH_KINDS and set(word[2:]) <= _WITH_KINDS[word[:2]]):
+        if word not in OF_PSQL and not (word[:2] in _WITH_KINDS and set(word[2:]) <= _WITH_KINDS[word[:2]]):
             return None
         shell.error(f"\\{command} is not supported")
         return False
