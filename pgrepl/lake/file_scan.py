@@ -77,13 +77,7 @@ def portions(
     and snapshot. `skips_only`: bounds skip row groups, but leave out no rows of others."""
     footer = footers.of(file)
     found = locate(file, footer)
-    limited = limits(table, bounds)
-    for limit in limited:
-        if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
-            return
-    limited = [limit for limit in limited if limit.column.column_id in found and limit.says_something]
-    wanted = footer.row_groups if groups is None else groups
-    groups = [g for g in wanted if not any(_misses(footer, g, limit, found) for limit in limited)]
+    limited, groups = _within(table, file, footer, bounds, footer.row_groups if groups is None else groups)
     if not groups:
         return
     scan = _Scan(footer, file, found, columns, [] if skips_only else limited, snapshot, row_ids, size)
@@ -91,6 +85,24 @@ def portions(
     scan.deleted = once(joined(file.delete_files, deletes, snapshot)[0])
     with footers.DataFileReader(footer) as reader:
         yield from scan.all_of(reader, groups) if not scan.limited else scan.within(reader, groups)
+
+
+def groups_within(table: LakeTable, file: DataFile, bounds: Sequence[Bound]) -> tuple[Footer, list[int]]:
+    """The row groups that may have rows within the bounds, and the footer that says so."""
+    footer = footers.of(file)
+    return footer, _within(table, file, footer, bounds, footer.row_groups)[1]
+
+
+def _within(
+    table: LakeTable, file: DataFile, footer: Footer, bounds: Sequence[Bound], groups: Sequence[int]
+) -> tuple[list[Limit], list[int]]:
+    """The bounds that rows are to be compared with, and those of the row groups that may have rows within them."""
+    found, limited = locate(file, footer), limits(table, bounds)
+    for limit in limited:
+        if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
+            return [], []
+    limited = [limit for limit in limited if limit.column.column_id in found and limit.says_something]
+    return limited, [g for g in groups if not any(_misses(footer, g, limit, found) for limit in limited)]
 
 
 def locate(file: DataFile, footer: Footer) -> dict[int, FileColumn]:

@@ -300,6 +300,19 @@ def extent(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), sna
     return Extent(rows, sum(file.file_size_bytes for file in files))
 
 
+def whole_extent(session: Session, table: LakeTable) -> tuple[int, Extent]:
+    """How many files the running transaction sees, and their rows and bytes, however many they are."""
+    at = last_snapshot(session)
+    session.transaction.require_read()
+    ((count, rows, size),) = session.link.execute(sql.FILES_EXTENT_THEN, (table.table_id, at, at))
+    own = overlay(session, table, at)
+    pending = [] if own is None else own.files
+    total = Extent(int(rows), int(size))
+    for file in pending:
+        total += Extent(file.record_count, file.file_size_bytes)
+    return int(count) + len(pending), total
+
+
 # --- files between snapshots --------------------------------------------------------------------------------------
 
 

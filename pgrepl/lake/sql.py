@@ -194,6 +194,10 @@ _FILES_THEN = (
 FILES_THEN = _FILES_THEN + _IN_ORDER
 FILE_THEN = f"{_FILES_THEN} AND f.data_file_id = ?{_IN_ORDER}"
 FILE_IDS_THEN = f"SELECT data_file_id FROM ducklake_data_file f WHERE table_id = ? AND {THEN_OF.format('f')}{_IN_ORDER}"
+FILES_EXTENT_THEN = (
+    "SELECT count(*), coalesce(sum(record_count), 0), coalesce(sum(file_size_bytes), 0) FROM ducklake_data_file f"
+    f" WHERE table_id = ? AND {THEN_OF.format('f')}"
+)
 FILES_BETWEEN = (
     f"SELECT {_DATA_COLUMNS} FROM ducklake_data_file f {_OWN_DATA} WHERE f.table_id = ? AND {THEN_OF.format('f')}"
     f"{_IN_ORDER}"

@@ -258,22 +258,28 @@ class _Planner:
         return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
 
     def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
-        from pgrepl.lake.files import data_files, estimate
+        from pgrepl.lake.skipping import skipping
         from pgrepl.lake.table import lake_table
 
         table = lake_table(self.session, member.relation.oid)
         below = member.bounds(bounds)
-        read = data_files(self.session, table, bounds=below)
-        every = data_files(self.session, table) if below else read
-        rows = estimate(self.session, table, below)
+        found = skipping(self.session, table, below)
         own = member.relation.name
         title = f"Lake Scan on {_called(own, name if member.relation.oid == entry.relid else own)}"
-        plan = PlanNode(title, rows=rows)
-        skipped = f", {len(every) - len(read)} skipped" if below else ""
-        plan.details["Files"] = f"{len(read)} read{skipped}"
-        inlined = rows - sum(file.record_count for file in read)
-        if inlined:
-            plan.details["Inlined Rows"] = inlined
+        plan = PlanNode(title, rows=found.extent.rows + found.inlined)
+
+        def said(name: str, read: int, whole: int, unit: str = "") -> None:
+            plan.details[name] = f"{read}{unit} read" + (f", {whole - read}{unit} skipped" if below else "")
+
+        said("Files", found.files, found.all_files)
+        if found.groups is not None:
+            said("Row Groups", found.groups, found.all_groups)
+        if found.all_files:
+            if below:
+                said("Rows", found.extent.rows, found.whole.rows)
+            said("Size", _kilobytes(found.extent.bytes), _kilobytes(found.whole.bytes), "kB")
+        if found.inlined:
+            plan.details["Inlined Rows"] = found.inlined
         if below:
             plan.details["Bounds"] = [_bound_text(self.session, member, bound) for bound in below]
         return plan
@@ -305,6 +311,11 @@ class _Planner:
 
 def _called(name: str, alias: str) -> str:
     return name if name == alias else f"{name} {alias}"
+
+
+def _kilobytes(size: int) -> int:
+    """As PostgreSQL shows them (BYTES_TO_KILOBYTES)."""
+    return (size + 1023) // 1024
 
 
 def _bound_text(session: Session, member: Member, bound: Bound) -> str:
