@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 _REMEMBERED = 1 << 22  # deleted positions
+_HERE = ("_session", "_deaths", "_lock", "_all_spans", "reader")
 
 
 @frozen
@@ -112,6 +113,14 @@ class Feed:
             self._deletes.setdefault(each.data_file_id, []).append(each)
         self._deleted: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is the session's, or can be found again."""
+        assert self._in_catalog is not None
+        return {name: value for name, value in self.__dict__.items() if name not in _HERE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _deaths=OrderedDict(), _lock=Lock())
 
     @cached_property
     def _in_catalog(self) -> tuple[list[inlined.InlinedRow], list[tuple[inlined.InlinedRow, int]]]:

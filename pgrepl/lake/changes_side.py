@@ -7,8 +7,7 @@ each other, as those of a transaction do, are sliced in one piece.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -73,25 +72,6 @@ def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other
         return [work(item) for item in items]
     with ThreadPoolExecutor(_THREADS) as threads:
         return list(chain.from_iterable(threads.map(lambda chunk: [work(item) for item in chunk], chunks)))
-
-
-def prefetch(work: Callable[[One], Other], items: Iterable[One], threads: int) -> Generator[Other, None, None]:
-    """The results of large tasks, in order, of which up to `threads` run at a time."""
-    waiting: deque[Future[Other]] = deque()
-    with ThreadPoolExecutor(max(threads, 1)) as pool:
-        try:
-            for item in items:
-                if not threads:
-                    yield work(item)
-                    continue
-                if len(waiting) == threads:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(work, item))
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for each in waiting:
-                each.cancel()
 
 
 class Side:

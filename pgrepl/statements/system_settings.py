@@ -1,7 +1,7 @@
 """ALTER SYSTEM: settings of the instance (AlterSystemSetConfigFile in guc.c).
 
 What PostgreSQL writes to postgresql.auto.conf stands in the catalog. It counts for every session that begins
-afterwards, and for one that calls pg_reload_conf() (catalog/system_settings.py).
+afterwards, and for one that calls pg_reload_conf() (`catalog.configuration`).
 """
 
 from __future__ import annotations

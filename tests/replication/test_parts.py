@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pgrepl import engine
+from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
+from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import Nobody
-from pgrepl.replication.subscriber.apply.columns import parts as module
-from pgrepl.replication.subscriber.apply.columns.parts import by_key
+from pgrepl.replication.subscriber.apply.columns import large, stage
+from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -36,14 +41,18 @@ def few(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages each part had."""
     found: list[int] = []
-    made = module.DealtPart
 
-    def noted(*arguments: Any) -> module.DealtPart:
-        part = made(*arguments)
-        found.append(part.count)
-        return part
+    def watched(deal: Any) -> Any:
+        def noted(*arguments: Any) -> Iterator[DealtPart]:
+            for part in deal(*arguments):
+                found.append(part.count)
+                yield part
 
-    monkeypatch.setattr(module, "DealtPart", noted)
+        return noted
+
+    for user in (large, stage):
+        monkeypatch.setattr(user, "by_key", watched(by_key))
+        monkeypatch.setattr(user, "as_they_are", watched(as_they_are))
     return found
 
 
@@ -115,6 +124,22 @@ def ready(trio: Trio, case: Case) -> None:
     trio.subscribe()
 
 
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch, spark: Any) -> list[str]:
+    """Parts are tasks of Spark's, of twelve messages each. What Spark's jobs were called."""
+    monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
+    monkeypatch.setattr(engine, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
+    steps: list[str] = []
+    play = on_spark.play
+
+    def noted(parts: Any, kernel: Any) -> list[Any]:
+        steps.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+        return play(parts, kernel)
+
+    monkeypatch.setattr(on_spark, "play", noted)
+    return steps
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
@@ -126,6 +151,26 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
     assert trio.sub.ways()["apply"] >= 2
 
 
+@pytest.fixture(params=["threads", "tasks"])
+def way(request: pytest.FixtureRequest) -> None:
+    """Parts are played here, or by Spark."""
+    if request.param == "tasks":
+        request.getfixturevalue("tasks")
+
+
+@pytest.mark.parametrize("name", ["whole number", "two columns", "identity full"])
+def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
+    case = CASES[name]
+    ready(trio, case)
+    if name == "identity full":
+        trio.pub("ALTER TABLE t REPLICA IDENTITY FULL")
+    workload(trio, case, random.Random(4), 4)
+    assert len(made) > 4
+    applying = 'subscription "s", changes of public.t: '
+    assert {f"{applying}{step}" for step in ("keys", "parts", "apply", "deletes")} <= set(tasks)
+
+
+@pytest.mark.usefixtures("way")
 def test_the_first_obstacle_of_all_parts_counts(trio: Trio, made: list[int]) -> None:
     case = CASES["whole number"]
     ready(trio, case)
@@ -145,6 +190,7 @@ def test_the_first_obstacle_of_all_parts_counts(trio: Trio, made: list[int]) -> 
     assert trio.compare_ways("t") == []
 
 
+@pytest.mark.usefixtures("way")
 def test_a_row_that_breaks_a_rule_in_one_part(trio: Trio, made: list[int]) -> None:
     trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
     trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)")
@@ -159,6 +205,7 @@ def test_a_row_that_breaks_a_rule_in_one_part(trio: Trio, made: list[int]) -> No
     assert trio.compare_ways("t") == []
 
 
+@pytest.mark.usefixtures("way")
 def test_a_table_without_a_key(trio: Trio, made: list[int]) -> None:
     """Rows that only come are divided as they are."""
     trio.everywhere("CREATE TABLE t (a int, b text)")
@@ -169,6 +216,7 @@ def test_a_table_without_a_key(trio: Trio, made: list[int]) -> None:
     assert sum(made) == 30
 
 
+@pytest.mark.usefixtures("way")
 def test_several_keys(trio: Trio, made: list[int]) -> None:
     """Whose values go from row to row across the parts."""
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text UNIQUE, c int, d int, UNIQUE (c, d))")
@@ -190,6 +238,7 @@ def test_several_keys(trio: Trio, made: list[int]) -> None:
     assert message == 'duplicate key value violates unique constraint "t_b_key"'
 
 
+@pytest.mark.usefixtures("way")
 def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
     """Each by itself, in parts like others; where they follow each other, one by one."""
     case = CASES["whole number"]
@@ -198,9 +247,37 @@ def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
     trio.pub("UPDATE t SET a = a + 1000")
     assert trio.compare_ways("t") == []
     assert trio.sub.ways()["apply"] == 1
-    assert max(made) < 10
+    assert max(made) < 20
     trio.pub("UPDATE t SET a = a + 1 WHERE a = 1040; UPDATE t SET a = a + 1 WHERE a = 1039; UPDATE t SET b = 'x'")
     assert trio.compare_ways("t") == []
+
+
+def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
+    trio: Trio, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a task of Spark's may be, by another attempt or beside the first one."""
+    case = CASES["whole number"]
+    ready(trio, case)
+    done: list[str] = []
+
+    def twice(session: Any, parts: Any, kernel: Any, **options: Any) -> list[Any]:
+        answers = [[kernel(part, Nobody()) for part in parts] for _ in range(2)]
+        done.append(kernel.__name__)
+        return [pair[n % 2] for n, pair in enumerate(zip(*answers, strict=True))]
+
+    monkeypatch.setattr("pgrepl.lake.kernels.job.play_apart", twice)
+    workload(trio, case, random.Random(2), 3)
+    trio.pub("UPDATE t SET b = 'last'; DELETE FROM t WHERE n % 3 = 0")
+    assert trio.compare_ways("t") == []
+    assert set(done) == {"read_range", "_code", "_touch", "_deal", "apply_part", "merge_deletes"}
+    folder = trio.path.with_name(f"{trio.path.name}.files") / "sub"
+    there = {path.name for path in folder.rglob("*") if path.is_file() and ".owner" not in path.name}
+    with closing(sqlite3.connect(trio.path)) as catalog:
+        tables = "ducklake_data_file", "ducklake_delete_file", "ducklake_files_scheduled_for_deletion"
+        known = {row[0].rpartition("/")[2] for table in tables for row in catalog.execute(f"SELECT path FROM {table}")}
+    assert len(there) > 5
+    assert there - known == set()
+    assert [path.name for path in folder.rglob("ducklake-*") if path.is_dir()] == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from zipimport import zipimporter
 
 from pgrepl.errors import PgError, marked
 
@@ -23,3 +25,13 @@ def done(task: bytes) -> bytes:
         return pickle.dumps((number, kernel(part, Nobody())))
     except PgError as error:
         raise RuntimeError(marked(error)) from error
+    finally:
+        _forget_importers()
+
+
+def _forget_importers() -> None:
+    """Before each task Spark has all importers look again. Those of archives, of which there is one for each package,
+    then read all that the archive lists: with pyspark's own that takes a third of a second."""
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]

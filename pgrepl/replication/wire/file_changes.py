@@ -256,6 +256,14 @@ class MessageFiles:
         files, counts = [file for file, _ in taken], [count for _, count in taken]
         return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts, self.new_path)
 
+    def stand_in(self, folder: str) -> bool:
+        return all(file.path.startswith(folder) for file in self.files)
+
+    def copied(self, path: str) -> MessageFiles:
+        """With files whose names begin so, as far as messages are taken."""
+        files = [file.copied(f"{path}.{n}") for n, (file, count) in enumerate(self.taken) if count]
+        return replace(self, files=tuple(files), counts=tuple([count for _, count in self.taken if count]))
+
     def sliced(self, slices: Sequence[MessageSlice]) -> FileChanges:
         return of_slices(self.relation, slices, self.new_path)
 

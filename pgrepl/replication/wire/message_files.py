@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB)
 _CAST = frozenset(
     (oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 )
+_COPIED = 1 << 20  # bytes at a time
 _HEADS, _NEW, _OLD = "heads", "new", "old"
 
 
@@ -243,6 +245,12 @@ class MessageFile:
         """By place; only mapped into memory."""
         return self.table(_OLD if old else _NEW)
 
+    def copied(self, path: str) -> MessageFile:
+        """To files whose names begin so."""
+        for name in (_HEADS, _NEW, _OLD, *(f"unchanged{place}" for place in self.unchanged)):
+            _copy(f"{self.path}.{name}", f"{path}.{name}")
+        return replace(self, path=path)
+
     def rows_unchanged(self, place: int) -> Numbers:
         """The numbers of the new rows without the value."""
         return read_numbers(_unchanged(self.path, place), np.int64)
@@ -254,6 +262,11 @@ class MessageFile:
         here = storage.local_path(path)
         with storage.reading(path), storage.open_input(path) if here is None else pa.memory_map(here) as source:
             return pa.ipc.open_file(source).read_all()
+
+
+def _copy(path: str, to: str) -> None:
+    with storage.writing(to), storage.open_output(to) as output, storage.reading(path), storage.open_input(path) as own:
+        shutil.copyfileobj(own, output, _COPIED)
 
 
 def _unchanged(path: str, place: int) -> str:

@@ -8,39 +8,34 @@ by columns there is no batch, and the transactions are sent message by message (
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from functools import partial
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import choose_parts
 from pgrepl.errors import PgError
-from pgrepl.lake.changes_rows import RowIds
-from pgrepl.lake.changes_side import prefetch
 from pgrepl.lake.history import Snapshot
+from pgrepl.lake.kernels.task import Nobody
 from pgrepl.replication.publisher.decision import truncated
+from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
 from pgrepl.replication.publisher.lake.size import rows_begun
 from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
-from pgrepl.replication.wire.batch import (
-    DELETE,
-    BatchTransaction,
-    RelationMessages,
-    WireBatch,
-)
+from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter
+from pgrepl.replication.wire.message_files import MessageFolder
 from pgrepl.replication.wire.messages import TruncateMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.changes_rows import RowIds
 
     Numbers = npt.NDArray[Any]
 
 MOST = 8_000_000  # changed rows of a batch, about
 _IN_CATALOG = 64  # rows that a snapshot with inlined changes counts for
-_THREADS = 2
 
 
 def lake_batch(
@@ -116,7 +111,6 @@ class _Found:
         self._session = session
         self._folder = MessageFolder(session.catalog.data_path)
         stack.callback(self._folder.close)
-        self._stack = stack
         self._last_seqs = np.array([each.last_seq for each in transactions], np.int64)
         self.sends = np.zeros(len(transactions), np.bool_)
 
@@ -162,31 +156,25 @@ class _Found:
         return self._in_files(source, ranges)
 
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
+        """By threads of this process or by tasks of Spark's; where row filters use the session, by this thread."""
+        from pgrepl.lake import spark
+        from pgrepl.lake.kernels.job import play_apart
+
         relation = source.relation
-        writer = MessageWriter(relation, self._folder.path(relation), 1)
-        self._stack.callback(writer.abandon)
-        made = partial(_decoded, source)
-        # row filters use the session, which belongs to one thread
-        with closing(prefetch(made, ranges, 0 if source.plan.filters else _THREADS)) as parts:
-            for seq, decoded in parts:
-                if not source.is_sure:
-                    return None
-                if len(seq):
-                    self.note(seq)
-                    writer.write(seq, decoded)
-        return MessageFiles(relation, writer.close(), self._folder.new_path)
-
-
-def _decoded(source: TableChanges, ids: RowIds) -> tuple[Numbers, Decoded]:
-    """The messages of rows with these ids."""
-    import numpy as np
-
-    found = LakeChanges(source, ids)
-    places = range(len(found.relation.columns))
-    keys = [place for place in places if found.relation.columns[place].is_key]
-    olds = found.pick(keys, np.flatnonzero(found.has_old), old=True)
-    news = found.pick(places, np.flatnonzero(found.op != DELETE))
-    return found.seq, Decoded(found.op, found.has_old, news, dict(zip(keys, olds, strict=True)), {})
+        on_spark = choose_parts(self._session, source.count).on_spark and source.is_portable
+        path = self._folder.path(relation, shared=on_spark)
+        tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
+        if source.is_portable:
+            with spark.described(f"changes of {relation.qualified_name}: read"):
+                found = play_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
+        else:
+            found = [read_range(task, Nobody()) for task in tasks]
+        for each in found:
+            if not each.is_sure:
+                return None
+            source.made |= each.made
+            self.sends[each.sends] = True
+        return MessageFiles(relation, tuple([file for each in found for file in each.files]), self._folder.new_path)
 
 
 def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:

@@ -1,7 +1,8 @@
 """The messages of one table's changes as whole columns: publisher/decision.py's table over many changes at once.
 
-Changes come as columns; operations, identities and images are decided with numpy, row filters by Spark, which gives
-back a boolean for each row. Rows are read when the subscriber picks them.
+Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow, or else by
+Spark SQL, which gives back a boolean for each row. Rows are read when the subscriber picks them. Without Spark SQL no
+session is used, and the changes may be read elsewhere (range_part.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
+from pgrepl.lake.kernels.part import forms_of
 from pgrepl.replication.publisher.decision import describe, sent_of
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
@@ -29,6 +31,7 @@ from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.message_files import most_held
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
+from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
@@ -71,6 +75,12 @@ class TableChanges:
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
         self.is_sure &= self.rows.behind < 1 << (RANK_BITS - 2)
         self.count = 0  # of all changes, if they are read in ranges
+        self.tests = _by_columns(session, plan)  # row filters by operation
+        self.is_portable = self.tests.keys() == plan.filters.keys()  # changes are read without the session
+
+    def __getstate__(self) -> dict[str, Any]:
+        assert self.is_portable, "Spark SQL uses the session"
+        return {**self.__dict__, "session": None}
 
     def ranges(self) -> list[RowIds]:
         """Ranges of row ids, each with as many changes as memory may hold."""
@@ -78,6 +88,20 @@ class TableChanges:
         if len(found) > 1:
             self.count = self.rows.estimate
         return found
+
+
+def _by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
+    """The row filters that Arrow evaluates as PostgreSQL does, by operation."""
+    from pgrepl.expr.arrow.program import any_is_true, divided, program_of
+    from pgrepl.expr.walk import map_attnums
+
+    found = {}
+    own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
+    for operation, exprs in plan.filters.items():
+        program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
+        if program is not None and not divided(program.expr)[1]:
+            found[operation] = program
+    return found
 
 
 class LakeChanges:
@@ -146,7 +170,10 @@ class LakeChanges:
         op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
             return op
-        if not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark:
+        if (
+            not self._source.is_portable
+            and not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark
+        ):
             self._source.is_sure = False
             return op
         after, before = self._passing(op, new=True), self._passing(op, new=False)
@@ -165,8 +192,6 @@ class LakeChanges:
         """Which changes' new, or old, rows pass the row filters of their operations."""
         import numpy as np
 
-        from pgrepl.lake import spark
-
         found = self._found
         asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
         wanted = [each for each in asked if each in self.plan.filters]
@@ -174,6 +199,30 @@ class LakeChanges:
         chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
         if not wanted or not chosen.any():
             return passing
+        if self._source.is_portable:
+            for each in wanted:
+                at = np.flatnonzero(chosen & (op == CODES[each]))
+                passing[at] = self._tested(each, at, new=new)
+        else:
+            self._ask_spark(passing, op, chosen, wanted, new=new)
+        return passing
+
+    def _tested(self, operation: str, at: Numbers, *, new: bool) -> Numbers:
+        """What Arrow says of the new, or old, rows of some changes."""
+        test, covers = self._source.tests[operation], self.plan.identity.covers
+        forms = forms_of(self._found.table, test.attnums)
+        arrays = {
+            attnum: self._found.pick([attnum], at, new=new)[0]
+            if new or covers(attnum)
+            else plain_array(kind.to_array([None] * len(at)))
+            for attnum, kind in forms.items()
+        }
+        told: Numbers = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
+        return told
+
+    def _ask_spark(self, passing: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
+        from pgrepl.lake import spark
+
         rows = self._filter_rows(chosen, wanted, new=new)
         tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
         with spark.pg_errors():
@@ -182,7 +231,6 @@ class LakeChanges:
         for each in wanted:
             mine = op[at] == CODES[each]
             passing[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
-        return passing
 
     def _test(self, operation: str) -> str:
         from pgrepl.expr.spark import to_sql
@@ -221,7 +269,6 @@ class LakeChanges:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
-        from pgrepl.types.lake_arrays import plain_array
         from pgrepl.types.lake_forms import form
 
         whole = len(self._events) == self._found.count

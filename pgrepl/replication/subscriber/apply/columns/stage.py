@@ -145,6 +145,8 @@ class StagedBatch:
         large = LargeApply(session, self._write(target.oid), described, play, most, _MOVES if on_spark else None)
         with closing(MessageFolder(session.catalog.data_path)) as folder:
             spill = folder.path(messages.relation, shared=on_spark)
+            if on_spark and engine.has_cluster() and not messages.stand_in(session.catalog.data_path):
+                messages = messages.copied(spill)
             large.stage(messages, since, self._emptied.get(target.oid, ()), spill)
         self.by_spark |= on_spark
 
