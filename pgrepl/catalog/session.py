@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.system import SystemRelation, SystemRelations
+    from pgrepl.instrument import Instruments
     from pgrepl.types.text import TextStyle
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
@@ -119,6 +120,7 @@ class Session:
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
     query = ""  # the text that is running
+    instruments: Instruments | None = None  # of EXPLAIN ANALYZE
 
     def __init__(
         self,

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Declined
@@ -266,6 +268,7 @@ class _Groups:
             if any(table.column(member.numbers[n]).form.lake != form.lake for n, form in forms.items()):
                 raise Declined("columns of other types in the lake")
         self._how: list[str] = []  # of each kept column
+        self._node = None if session.instruments is None else session.instruments.of(query, frozenset((varno,)))
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
         import pyarrow as pa
@@ -289,7 +292,8 @@ class _Groups:
 
         known: list[pa.Table] = []
         waiting = 0
-        for size, columns in self._portions():
+        portions = self._portions if self._node is None else partial(self._node.run, self._portions, itemgetter(0))
+        for size, columns in portions():
             groups = self._grouped(size, columns)
             known.append(groups)
             waiting += groups.num_rows
@@ -327,6 +331,8 @@ class _Groups:
         import pyarrow.compute as pc
 
         places = pc.indices_nonzero(self._test(columns, size))
+        if self._node is not None:
+            self._node.removed += size - len(places)
         if len(places) == size:
             return size, columns
         return len(places), {attnum: array.take(places) for attnum, array in columns.items()}

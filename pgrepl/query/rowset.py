@@ -107,7 +107,7 @@ def passing_rows(
     choice = choice or choose(session, query, context)
     if choice.engine is engine.Engine.COLUMNS:
         try:
-            found = over_groups(session, query, context)
+            found = _grouped(session, query, context)
         except engine.Declined as reason:
             engine.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
             choice = choose(session, query, context, by_columns=False)
@@ -132,6 +132,16 @@ def passing_rows(
             engine.done(session, "SELECT", engine.Engine.SPARK)
             return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+
+
+def _grouped(session: Session, query: Query, context: Context) -> Query:
+    """The query over its groups. For EXPLAIN ANALYZE a scan of these is what makes groups."""
+    instruments = session.instruments
+    if instruments is None:
+        return over_groups(session, query, context)
+    found = instruments.of(query, "group").before(lambda: over_groups(session, query, context))
+    instruments.stands_for(found, query, {frozenset((1,)): "group"})
+    return found
 
 
 def frame_of(session: Session, query: Query) -> DataFrame:

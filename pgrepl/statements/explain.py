@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import unsupported
 from pgrepl.expr.analyze import analyze_query
+from pgrepl.instrument import Instruments
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import (
@@ -25,7 +26,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.statements.explain_options import FORMATS, read_options
 from pgrepl.statements.explain_output import WRITERS
-from pgrepl.statements.explain_plan import Explained, explain_modify, explain_query
+from pgrepl.statements.explain_plan import Actual, Explained, attach, explain_modify, explain_query
 from pgrepl.statements.rows import select
 from pgrepl.types import oids
 
@@ -53,9 +54,17 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
     execution = None
     if options.analyze:
         begin = perf_counter()
-        explained.plan.actual_rows = _carry_out(session, stmt.query, explained)
+        session.instruments = instruments = Instruments(timing=options.timing)
+        try:
+            rows = _carry_out(session, stmt.query, explained)
+        finally:
+            session.instruments = None
         execution = perf_counter() - begin
-        explained.plan.actual_time = execution if options.timing else None
+        attach(explained.plan, instruments, timing=options.timing)
+        if explained.plan.actual is None:
+            explained.plan.actual = Actual(rows)
+            if options.timing:
+                explained.plan.actual.startup = explained.plan.actual.total = execution
     times = {"Planning Time": planning, "Execution Time": execution} if options.summary else {}
     lines = WRITERS[options.format](explained, {k: v for k, v in times.items() if v is not None}, options)
     return Result("EXPLAIN", (_column(options.format),), [(line,) for line in lines])

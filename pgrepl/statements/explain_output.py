@@ -29,6 +29,9 @@ def _node_lines(node: PlanNode, options: ExplainOptions, arrow: int | None) -> I
         yield f"{' ' * inner}Engine: {node.engine}"
     for name, value in node.details.items():
         yield f"{' ' * inner}{name}: {', '.join(value) if isinstance(value, list) else value}"
+        removed, any_at_all = _removed(node, name)
+        if any_at_all:
+            yield f"{' ' * inner}Rows Removed by {name}: {removed}"
     for child in node.children:
         if child.label:
             yield f"{' ' * inner}{child.label}"
@@ -39,10 +42,20 @@ def _measured(node: PlanNode, options: ExplainOptions) -> str:
     text = ""
     if node.rows is not None and options.flag("costs", True):
         text += f"  (rows={node.rows})"
-    if node.actual_rows is not None:
-        time = "" if node.actual_time is None else f"time=0.000..{node.actual_time * 1000:.3f} "
-        text += f" (actual {time}rows={node.actual_rows} loops=1)"
-    return text
+    actual = node.actual
+    if actual is None:
+        return text
+    if not actual.loops:
+        return f"{text} (never executed)"
+    time = ""
+    if actual.startup is not None and actual.total is not None:
+        time = f"time={actual.startup * 1000:.3f}..{actual.total * 1000:.3f} "
+    return f"{text} (actual {time}rows={actual.rows} loops={actual.loops})"
+
+
+def _removed(node: PlanNode, name: str) -> tuple[int, bool]:
+    """The rows that a filter has removed, and whether it has removed any."""
+    return node.actual.removed.get(name, (0, False)) if node.actual is not None else (0, False)
 
 
 def _as_data(explained: Explained, times: Times, options: ExplainOptions) -> dict[str, Any]:
@@ -58,16 +71,20 @@ def _node_data(node: PlanNode, options: ExplainOptions) -> dict[str, Any]:
         data["Subplan Name"] = node.label
     if node.rows is not None and options.flag("costs", True):
         data["Plan Rows"] = node.rows
-    if node.actual_time is not None:
-        data["Actual Startup Time"] = 0.0
-        data["Actual Total Time"] = round(node.actual_time * 1000, 3)
-    if node.actual_rows is not None:
-        data |= {"Actual Rows": node.actual_rows, "Actual Loops": 1}
+    actual = node.actual
+    if actual is not None and actual.startup is not None and actual.total is not None:
+        data["Actual Startup Time"] = round(actual.startup * 1000, 3)
+        data["Actual Total Time"] = round(actual.total * 1000, 3)
+    if actual is not None:
+        data |= {"Actual Rows": actual.rows, "Actual Loops": actual.loops}
     if node.engine is not None:
         data |= {"Engine": node.engine.engine.value, "Engine Reason": node.engine.reason}
         if node.engine.rows:
             data |= {"Rows to Read": node.engine.rows, "Bytes to Read": node.engine.bytes}
-    data |= node.details
+    for name, value in node.details.items():
+        data[name] = value
+        if _removed(node, name)[1]:
+            data[f"Rows Removed by {name}"] = _removed(node, name)[0]
     if node.children:
         data["Plans"] = [_node_data(child, options) for child in node.children]
     return data

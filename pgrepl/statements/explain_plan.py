@@ -6,7 +6,7 @@ VERBOSE shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +17,33 @@ from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOpera
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
-from pgrepl.query.local.joins import equality, relations_of
+from pgrepl.query.local.joins import equality, needs_of, next_part, relations_of, take_early
+from pgrepl.query.local.select import postponed
+from pgrepl.query.local.sublinks import bare
 from pgrepl.query.shape import uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
-from pgrepl.sql.nodes import JoinType, SetOp
+from pgrepl.sql.nodes import JoinType, SetOp, SubLinkType
 from pgrepl.statements.explain_text import Texts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.instrument import Instruments
     from pgrepl.lake.bounds import Bound
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
     from pgrepl.sql.nodes import DeleteStmt, InsertStmt, UpdateStmt
+
+
+@dataclass
+class Actual:
+    """What came of a node, on the average of its runs, in seconds. `startup`, `total` None: not known."""
+
+    rows: int
+    loops: int = 1
+    startup: float | None = None
+    total: float | None = None
+    removed: dict[str, tuple[int, bool]] = field(default_factory=dict)  # by Filter, Join Filter; whether any at all
 
 
 @dataclass
@@ -39,9 +53,27 @@ class PlanNode:
     children: list[PlanNode] = field(default_factory=list)
     rows: int | None = None  # that it looks at
     label: str = ""  # CTE a, SubPlan 1
-    actual_rows: int | None = None
-    actual_time: float | None = None
+    counted: tuple[Query, Hashable] | None = None  # where EXPLAIN ANALYZE finds what came of it
+    projects: bool = False  # what the query shows is computed here
+    actual: Actual | None = None
     engine: Choice | None = None  # of the top node
+
+
+def attach(plan: PlanNode, instruments: Instruments, *, timing: bool) -> None:
+    """What has been counted of the node and of those below it."""
+    for node in plan.children:
+        attach(node, instruments, timing=timing)
+    found = None if plan.counted is None else instruments.find(*plan.counted)
+    if found is None or plan.counted is None:
+        return
+    loops = found.loops or 1
+    plan.actual = Actual(round(found.rows / loops), found.loops)
+    made = instruments.find(plan.counted[0], "targets") if plan.projects else None
+    if timing:
+        times = made or found
+        plan.actual.startup, plan.actual.total = times.startup / loops, times.total / loops
+    for name, removed in (("Filter", found.removed), ("Join Filter", found.joins_removed)):
+        plan.actual.removed[name] = round(removed / loops), removed > 0
 
 
 @dataclass
@@ -119,22 +151,23 @@ class _Planner:
         self.session = session
         self.context = context
 
-    def query(self, query: Query, parent: Texts | None) -> PlanNode:
+    def query(self, query: Query, parent: Texts | None, *, recursive: bool = False) -> PlanNode:
         texts = Texts(self.session, query, parent)
         with_queries = []
         for cte in query.ctes:
-            node = self.query(cte.query, texts)
+            node = self.query(cte.query, texts, recursive=cte.recursive)
             node.label = f"CTE {cte.name}"
             with_queries.append(node)
         if query.set_operation is not None:
-            plan = self._set_operation(query, query.set_operation, texts)
+            union = self._recursive_union if recursive else self._set_operation
+            plan = union(query, query.set_operation, texts)
         else:
             plan = self._select(query, texts)
         plan = self._finished(query, plan, texts)
         subplans = []
         for number, link in enumerate(texts.subplans, 1):
             assert link.query is not None
-            node = self.query(link.query, texts)
+            node = self.query(bare(link.query) if link.kind is SubLinkType.EXISTS else link.query, texts)
             node.label = f"SubPlan {number}"
             subplans.append(node)
         plan.children = [*with_queries, *plan.children, *subplans]
@@ -143,12 +176,11 @@ class _Planner:
     # --- FROM and WHERE -----------------------------------------------------------------------------------------------
 
     def _select(self, query: Query, texts: Texts) -> PlanNode:
-        conditions = [texts.flat(c) for c in conjuncts(query.where)]
-        plan = self._from(query, texts, conditions)
+        plan = self._from(query, texts)
         by_resno = {t.resno: t.expr for t in query.targets}
         if uses_groups(query):
             keys = [texts.text(by_resno[g.resno]) for g in query.group]
-            plan = PlanNode("HashAggregate" if keys else "Aggregate", {}, [plan])
+            plan = PlanNode("HashAggregate" if keys else "Aggregate", {}, [plan], counted=(query, "group"))
             if query.grouping_sets is not None:
                 names = {g.resno: key for g, key in zip(query.group, keys, strict=True)}
                 sets = ["(" + ", ".join(names[r] for r in members) + ")" for members in query.grouping_sets.sets]
@@ -158,69 +190,105 @@ class _Planner:
             if query.having is not None:
                 plan.details["Filter"] = texts.text(query.having)
         if query.windows:
-            plan = PlanNode("WindowAgg", {}, [plan])
-        if any(returns_set(t.expr) for t in query.targets):
-            plan = PlanNode("ProjectSet", {}, [plan])
+            plan = PlanNode("WindowAgg", {}, [plan], counted=(query, "window"))
+        if any(returns_set(t.expr) for t in query.targets) and not _sets_wait(query):
+            plan = PlanNode("ProjectSet", {}, [plan], counted=(query, "targets"))
+        plan.projects = True
         return plan
 
-    def _from(self, query: Query, texts: Texts, conditions: list[Expr]) -> PlanNode:
+    def _from(self, query: Query, texts: Texts) -> PlanNode:
+        """As this process joins it (query/local/joins.py)."""
+        above = [texts.flat(c) for c in conjuncts(query.where)]
         if not query.from_:
-            return PlanNode("Result", {"One-Time Filter": self._all(conditions, texts)} if conditions else {})
+            title = {"One-Time Filter": self._all(above, texts)} if above else {}
+            return PlanNode("Result", {**title}, counted=(query, frozenset()))
         bounds = bounds_of(query, self.context)
-        plan, known = self._item(query, query.from_[0], texts, bounds, conditions)
-        for item in query.from_[1:]:
-            right, more = self._item(query, item, texts, bounds, conditions)
-            plan = self._join(JoinType.INNER, plan, right, known, more, self._take(conditions, known | more), texts)
-            known |= more
-        if conditions:
-            before = plan.details.get("Filter")
-            rest = self._all(conditions, texts)
-            plan.details["Filter"] = f"({before} AND {rest})" if before else rest
-        return plan
+        parts: list[_Part] = []
+        conditions: list[Expr] = []
+        for item in query.from_:
+            self._flatten(query, item, texts, bounds, parts, conditions, above)
+        return self._combine(query, parts, conditions + above, texts).plan
 
-    @staticmethod
-    def _take(conditions: list[Expr], known: frozenset[int]) -> list[Expr]:
-        ready = [c for c in conditions if relations_of(c) <= known]
-        conditions[:] = [c for c in conditions if c not in ready]
-        return ready
-
-    def _item(
-        self, query: Query, item: RangeRef | Join, texts: Texts, bounds: Bounds, conditions: list[Expr]
-    ) -> tuple[PlanNode, frozenset[int]]:
-        if isinstance(item, RangeRef):
-            known = frozenset((item.varno,))
-            return self._scan(query, item.varno, texts, bounds, self._take(conditions, known)), known
-        inner = item.kind in (JoinType.INNER, JoinType.CROSS)
-        quals = [texts.flat(c) for c in conjuncts(item.quals)]
-        if inner:
-            conditions += quals
-        outside = conditions if inner or item.kind is JoinType.LEFT else []
-        left, known = self._item(query, item.left, texts, bounds, outside)
-        outside = conditions if inner or item.kind is JoinType.RIGHT else []
-        right, more = self._item(query, item.right, texts, bounds, outside)
-        tests = self._take(conditions, known | more) if inner else quals
-        return self._join(item.kind, left, right, known, more, tests, texts), known | more
-
-    def _join(
+    def _flatten(
         self,
-        kind: JoinType,
-        left: PlanNode,
-        right: PlanNode,
-        known: frozenset[int],
-        more: frozenset[int],
-        tests: list[Expr],
+        query: Query,
+        item: RangeRef | Join,
         texts: Texts,
-    ) -> PlanNode:
-        equal = [c for c in tests if equality(c, known, more) is not None]
+        bounds: Bounds,
+        parts: list[_Part],
+        conditions: list[Expr],
+        above: list[Expr],
+    ) -> None:
+        if isinstance(item, Join) and item.kind in (JoinType.INNER, JoinType.CROSS):
+            self._flatten(query, item.left, texts, bounds, parts, conditions, above)
+            self._flatten(query, item.right, texts, bounds, parts, conditions, above)
+            conditions += [texts.flat(c) for c in conjuncts(item.quals)]
+        else:
+            parts.append(self._item(query, item, texts, bounds, above))
+
+    def _item(self, query: Query, item: RangeRef | Join, texts: Texts, bounds: Bounds, above: list[Expr]) -> _Part:
+        if isinstance(item, RangeRef):
+            plan = self._scan(query, item.varno, texts, bounds)
+            known = frozenset((item.varno,))
+            plan.counted = (query, known)
+            return _Part(plan, known, needs_of(query.rtable[item.varno - 1]))
+        if item.kind in (JoinType.INNER, JoinType.CROSS):
+            parts: list[_Part] = []
+            conditions: list[Expr] = []
+            self._flatten(query, item, texts, bounds, parts, conditions, [])
+            return self._combine(query, parts, conditions, texts)
+        above = above if item.kind is not JoinType.FULL else []
+        outer, inner = (item.right, item.left) if item.kind is JoinType.RIGHT else (item.left, item.right)
+        left = self._item(query, outer, texts, bounds, above)
+        self._filter(left, take_early(above, left.relations), texts)
+        right = self._item(query, inner, texts, bounds, [])
+        kind = JoinType.LEFT if item.kind is JoinType.RIGHT else item.kind
+        return self._join(query, kind, left, right, [texts.flat(c) for c in conjuncts(item.quals)], texts)
+
+    def _combine(self, query: Query, parts: list[_Part], conditions: list[Expr], texts: Texts) -> _Part:
+        waiting, remaining = list(conditions), list(parts)
+        outside = frozenset[int]().union(*[p.needs for p in parts]) - frozenset().union(*[p.relations for p in parts])
+
+        def take(known: frozenset[int]) -> list[Expr]:
+            ready = [c for c in waiting if relations_of(c) <= known]
+            waiting[:] = [c for c in waiting if c not in ready]
+            return ready
+
+        current = remaining.pop(0)
+        self._filter(current, take(current.relations | outside), texts)
+        while remaining:
+            chosen = next_part(current.relations | outside, remaining, waiting)
+            remaining.remove(chosen)
+            if not chosen.needs & current.relations:
+                self._filter(chosen, take(chosen.relations), texts)
+            tests = take(current.relations | chosen.relations | outside)
+            current = self._join(query, JoinType.INNER, current, chosen, tests, texts)
+        self._filter(current, waiting, texts)
+        return _Part(current.plan, current.relations, outside)
+
+    def _filter(self, part: _Part, conditions: list[Expr], texts: Texts) -> None:
+        if conditions:
+            before = part.plan.details.pop("Filter", None)
+            text = self._all(conditions, texts)
+            details = {"Filter": f"({before} AND {text})" if before else text}
+            first = {k: v for k, v in part.plan.details.items() if k in ("Hash Cond", "Join Filter")}
+            part.plan.details = {**first, **details, **part.plan.details}
+
+    def _join(self, query: Query, kind: JoinType, left: _Part, right: _Part, tests: list[Expr], texts: Texts) -> _Part:
+        lateral = bool(right.needs & left.relations)
+        equal = [c for c in tests if not lateral and equality(c, left.relations, right.relations) is not None]
         rest = [c for c in tests if c not in equal]
         word = "" if kind in (JoinType.INNER, JoinType.CROSS) else f" {kind.value.capitalize()}"
+        both = [left.plan, right.plan]
         if equal:
-            plan = PlanNode(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, [left, right])
+            plan = PlanNode(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, both)
         else:
-            plan = PlanNode(f"Nested Loop{word and word + ' Join'}", {}, [left, right])
+            plan = PlanNode(f"Nested Loop{word and word + ' Join'}", {}, both)
         if rest:
             plan.details["Join Filter"] = self._all(rest, texts)
-        return plan
+        known = left.relations | right.relations
+        plan.counted = (query, known)
+        return _Part(plan, known, (left.needs | right.needs) - left.relations)
 
     @staticmethod
     def _all(conditions: Iterable[Expr], texts: Texts) -> str:
@@ -229,11 +297,11 @@ class _Planner:
 
     # --- scans --------------------------------------------------------------------------------------------------------
 
-    def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds, conditions: list[Expr]) -> PlanNode:
+    def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds) -> PlanNode:
         entry = query.rtable[varno - 1]
         name = texts.name(varno)
         if is_user_table(entry):
-            plan = self._table(entry, name, bounds.get(varno, ()), texts, varno)
+            plan = self._table(query, entry, name, bounds.get(varno, ()), texts, varno)
         elif entry.kind is RteKind.SUBQUERY:
             assert entry.subquery is not None
             plan = PlanNode(f"Subquery Scan on {name}", {}, [self.query(entry.subquery, texts)])
@@ -246,15 +314,17 @@ class _Planner:
             plan = PlanNode(f"{kind} on {_called(entry.cte or '', name)}")
         else:
             plan = PlanNode(f"Values Scan on {name}", rows=len(entry.values))
-        if conditions:
-            plan.details = {"Filter": self._all(conditions, texts), **plan.details}
         return plan
 
-    def _table(self, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int) -> PlanNode:
+    def _table(
+        self, query: Query, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int
+    ) -> PlanNode:
         scanned = members(self.session, entry.relid, entry.inh)
         plans = [self._member(member, name, list(bounds), entry) for member in scanned]
         if len(plans) == 1 and scanned[0].relation.oid == entry.relid:
             return plans[0]
+        for member, plan in zip(scanned, plans, strict=True):
+            plan.counted = (query, (varno, member.relation.oid))
         return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
 
     def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
@@ -290,11 +360,14 @@ class _Planner:
         by_resno = {t.resno: t.expr for t in query.targets}
         if query.distinct is not None:
             keys = [texts.text(by_resno[g.resno]) for g in query.distinct]
-            plan = PlanNode("Unique", {"Key": keys} if query.distinct_on else {}, [plan])
+            plan = PlanNode("Unique", {"Key": keys} if query.distinct_on else {}, [plan], counted=(query, "unique"))
         if query.sort:
-            plan = PlanNode("Sort", {"Sort Key": [texts.sort_key(by_resno[g.resno], g) for g in query.sort]}, [plan])
+            keys = [texts.sort_key(by_resno[g.resno], g) for g in query.sort]
+            plan = PlanNode("Sort", {"Sort Key": keys}, [plan], counted=(query, "sort"))
+        if _sets_wait(query):
+            plan = PlanNode("ProjectSet", {}, [plan], counted=(query, "late targets"))
         if query.limit is not None or query.offset is not None:
-            plan = PlanNode("Limit", {}, [plan])
+            plan = PlanNode("Limit", {}, [plan], counted=(query, "limit"))
         return plan
 
     def _set_operation(self, query: Query, part: SetOperation | RangeRef, texts: Texts) -> PlanNode:
@@ -304,9 +377,28 @@ class _Planner:
             return self.query(nested, texts)
         sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
         if part.op is SetOp.UNION:
-            plan = PlanNode("Append", {}, sides)
-            return plan if part.all else PlanNode("HashAggregate", {}, [plan])
-        return PlanNode(f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}", {}, sides)
+            append = PlanNode("Append", {}, sides, counted=(query, part if part.all else (part,)))
+            return append if part.all else PlanNode("HashAggregate", {}, [append], counted=(query, part))
+        title = f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}"
+        return PlanNode(title, {}, sides, counted=(query, part))
+
+    def _recursive_union(self, query: Query, part: SetOperation, texts: Texts) -> PlanNode:
+        sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
+        return PlanNode("Recursive Union", {}, sides, counted=(query, part))
+
+
+@dataclass(eq=False)
+class _Part:
+    """Of FROM; see JoinPlan in query/local/joins.py."""
+
+    plan: PlanNode
+    relations: frozenset[int]
+    needs: frozenset[int]
+
+
+def _sets_wait(query: Query) -> bool:
+    """Whether sets are expanded behind ORDER BY."""
+    return any(returns_set(target.expr) for target in postponed(query))
 
 
 def _called(name: str, alias: str) -> str:

@@ -30,6 +30,7 @@ FLOORS = {
     "sql": 1,
     "types": 0,
     "memory": 0,
+    "instrument": 0,
     "internals": 0,
     "interrupts": -1,
     "jobs": -1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -66,4 +67,167 @@ def test_no_file_is_read_where_there_are_many(filled: Instance, monkeypatch: pyt
         "Files: 2 read, 0 skipped",
         "Rows: 5500 read, 0 skipped",
         "Size: nkB read, nkB skipped",
+    ]
+
+
+# --- EXPLAIN ANALYZE --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(instance: Instance) -> Instance:
+    instance.play(
+        "pub",
+        "CREATE TABLE t (a int, b int)",
+        "INSERT INTO t SELECT g, g % 3 FROM generate_series(1, 10) g",
+        "CREATE TABLE u (a int, n int)",
+        "INSERT INTO u SELECT g, g % 3 FROM generate_series(1, 20) g",
+    )
+    return instance
+
+
+def analyzed(instance: Instance, query: str) -> list[str]:
+    """Without what is said of engines and files."""
+    lines = instance.play("pub", f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}")
+    return [line for line in lines if not re.match(" *(Engine|Files|Size|Rows:|Row Groups|Inlined Rows|Bounds):", line)]
+
+
+def test_every_node_says_what_came_of_it(pair: Instance) -> None:
+    query = """SELECT t.b, count(*) FROM t LEFT JOIN u ON t.a = u.a AND t.b + u.n > 2
+        WHERE t.a + 0 > 3 GROUP BY 1 HAVING count(*) > 2 ORDER BY 1 LIMIT 1"""
+    assert analyzed(pair, query) == [
+        "Limit (actual rows=1 loops=1)",
+        "  ->  Sort (actual rows=1 loops=1)",
+        "        Sort Key: t.b",
+        "        ->  HashAggregate (actual rows=1 loops=1)",
+        "              Group Key: t.b",
+        "              Filter: (count(*) > 2)",
+        "              Rows Removed by Filter: 2",
+        "              ->  Hash Left Join (actual rows=7 loops=1)",
+        "                    Hash Cond: (t.a = u.a)",
+        "                    Join Filter: ((t.b + u.n) > 2)",
+        "                    Rows Removed by Join Filter: 5",
+        "                    ->  Lake Scan on t (actual rows=7 loops=1)",
+        "                          Filter: ((t.a + 0) > 3)",
+        "                          Rows Removed by Filter: 3",
+        "                    ->  Lake Scan on u (actual rows=20 loops=1)",
+    ]
+
+
+def test_loops_are_averaged_and_what_never_runs_says_so(pair: Instance) -> None:
+    """As PostgreSQL has it, to the rounded zero."""
+    query = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5), d AS (SELECT * FROM t)
+        SELECT * FROM c, d WHERE n = 100"""
+    assert analyzed(pair, query) == [
+        "Nested Loop (actual rows=0 loops=1)",
+        "  CTE c",
+        "    ->  Recursive Union (actual rows=5 loops=1)",
+        "          ->  Result (actual rows=1 loops=1)",
+        "          ->  WorkTable Scan on c c_1 (actual rows=1 loops=5)",
+        "                Filter: (c_1.n < 5)",
+        "                Rows Removed by Filter: 0",
+        "  CTE d",
+        "    ->  Lake Scan on t (never executed)",
+        "  ->  CTE Scan on c (actual rows=0 loops=1)",
+        "        Filter: (c.n = 100)",
+        "        Rows Removed by Filter: 5",
+        "  ->  CTE Scan on d (never executed)",
+    ]
+    assert analyzed(pair, "SELECT * FROM t, LATERAL (SELECT count(*) FROM u WHERE u.a + 0 < t.a) x") == [
+        "Nested Loop (actual rows=10 loops=1)",
+        "  ->  Lake Scan on t (actual rows=10 loops=1)",
+        "  ->  Subquery Scan on x (actual rows=1 loops=10)",
+        "        ->  Aggregate (actual rows=1 loops=10)",
+        "              ->  Lake Scan on u (actual rows=4 loops=10)",
+        "                    Filter: ((u.a + 0) < t.a)",
+        "                    Rows Removed by Filter: 16",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [
+        (
+            "SELECT generate_series(1, 3), a FROM t WHERE a > 8 UNION SELECT 1, 2",
+            ["HashAggregate 7", "Append 7", "ProjectSet 6", "Lake Scan on t 2", "Result 1"],
+        ),
+        ("SELECT a, generate_series(1, a) FROM t ORDER BY a LIMIT 2",
+         ["Limit 2", "ProjectSet 2", "Sort 2", "Lake Scan on t 10"]),
+        ("SELECT a FROM t EXCEPT SELECT n FROM u", ["HashSetOp Except 8", "Lake Scan on t 10", "Lake Scan on u 20"]),
+        ("SELECT DISTINCT b, rank() OVER (PARTITION BY b) FROM t",
+         ["Unique 3", "WindowAgg 10", "Lake Scan on t 10"]),
+        ("SELECT a FROM t WHERE EXISTS (SELECT FROM u WHERE n = b GROUP BY n)",
+         ["Lake Scan on t 10", "Lake Scan on u 1"]),
+        ("SELECT a FROM t FOR UPDATE LIMIT 2", ["Limit 2", "Lake Scan on t 2"]),
+        ("UPDATE t SET b = n FROM u WHERE u.a = t.a AND n <> b",
+         ["Update on t 0", "Hash Join 0", "Lake Scan on t 10", "Lake Scan on u 20"]),
+        ("INSERT INTO t SELECT a, n FROM u ORDER BY 1 LIMIT 3",
+         ["Insert on t 0", 'Subquery Scan on "*SELECT*" 3', "Limit 3", "Sort 3", "Lake Scan on u 20"]),
+    ],
+)  # fmt: skip
+def test_rows_of_nodes(pair: Instance, query: str, nodes: list[str]) -> None:
+    found = re.findall(r"^(?: *->  | *)(\S.*?) \(actual rows=(\d+)", "\n".join(analyzed(pair, query)), re.M)
+    assert [f"{title} {rows}" for title, rows in found] == nodes
+
+
+def test_partitions_are_counted_one_by_one(instance: Instance) -> None:
+    instance.play(
+        "pub",
+        "CREATE TABLE p (a int) PARTITION BY LIST (a)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES IN (2)",
+        "INSERT INTO p VALUES (1), (2), (2)",
+    )
+    assert analyzed(instance, "SELECT * FROM p WHERE a + 0 = 2") == [
+        "Append on p (actual rows=2 loops=1)",
+        "  Filter: ((a + 0) = 2)",
+        "  Rows Removed by Filter: 1",
+        "  ->  Lake Scan on p1 (actual rows=1 loops=1)",
+        "  ->  Lake Scan on p2 (actual rows=2 loops=1)",
+    ]
+
+
+def test_groups_found_by_columns_are_counted(pair: Instance) -> None:
+    pair.play("pub", "SET pgrepl.local_rows = 1")
+    assert analyzed(pair, "SELECT n, count(*) FROM u WHERE a > 7 GROUP BY 1 HAVING count(*) > 4 ORDER BY 1") == [
+        "Sort (actual rows=1 loops=1)",
+        "  Sort Key: n",
+        "  ->  HashAggregate (actual rows=1 loops=1)",
+        "        Group Key: n",
+        "        Filter: (count(*) > 4)",
+        "        Rows Removed by Filter: 2",
+        "        ->  Lake Scan on u (actual rows=13 loops=1)",
+        "              Filter: (a > 7)",
+    ]
+
+
+def test_times_and_formats(pair: Instance) -> None:
+    (text,) = pair.play("pub", "EXPLAIN (ANALYZE, FORMAT JSON) SELECT * FROM t WHERE a + 0 > 4 ORDER BY 1")
+    (plan,) = json.loads(text)
+    sort, scan = plan["Plan"], plan["Plan"]["Plans"][0]
+    assert [sort["Actual Rows"], sort["Actual Loops"], scan["Rows Removed by Filter"]] == [6, 1, 4]
+    assert 0 <= scan["Actual Total Time"] <= sort["Actual Total Time"] <= plan["Execution Time"]
+    assert scan["Actual Startup Time"] <= scan["Actual Total Time"]
+    (yaml,) = pair.play("pub", "EXPLAIN (ANALYZE, TIMING OFF, FORMAT YAML) SELECT * FROM t WHERE a + 0 > 4")
+    assert '    Filter: "((a + 0) > 4)"\n    Rows Removed by Filter: 4\n' in yaml
+    (xml,) = pair.play("pub", "EXPLAIN (ANALYZE, TIMING OFF, FORMAT XML) SELECT * FROM t WHERE a + 0 > 4")
+    assert "<Rows-Removed-by-Filter>4</Rows-Removed-by-Filter>" in xml
+    found = pair.play("pub", "EXPLAIN (ANALYZE, COSTS OFF) SELECT 1")
+    assert re.fullmatch(r"Result \(actual time=\d+\.\d{3}\.\.\d+\.\d{3} rows=1 loops=1\)", found[0])
+
+
+def test_a_condition_on_the_rows_that_an_outer_join_keeps_is_asked_before_it(pair: Instance) -> None:
+    query = "SELECT count(*) FROM u RIGHT JOIN (t LEFT JOIN u v ON v.a = t.a) ON u.a = t.a WHERE t.b = 1 AND v.a > 4"
+    assert pair.play("pub", query) == ["2"]
+    assert analyzed(pair, query) == [
+        "Aggregate (actual rows=1 loops=1)",
+        "  ->  Hash Left Join (actual rows=2 loops=1)",
+        "        Hash Cond: (u.a = t.a)",
+        "        ->  Hash Left Join (actual rows=2 loops=1)",
+        "              Hash Cond: (v.a = t.a)",
+        "              Filter: (v.a > 4)",
+        "              Rows Removed by Filter: 2",
+        "              ->  Lake Scan on t (actual rows=4 loops=1)",
+        "                    Filter: (t.b = 1)",
+        "              ->  Lake Scan on u v (actual rows=16 loops=1)",
+        "        ->  Lake Scan on u (actual rows=20 loops=1)",
     ]

@@ -166,7 +166,7 @@ def test_explain_analyze_carries_the_statement_out(shop: Instance) -> None:
     assert shop.play("pub", text, "SELECT count(*) FROM u") == [
         "Delete on u (actual rows=0 loops=1)",
         "  Engine: local (3 rows, not more than 20000)",
-        "  ->  Lake Scan on u",
+        "  ->  Lake Scan on u (actual rows=1 loops=1)",
         "        Filter: (n = 30)",
         "        Files: 0 read, 0 skipped",
         "        Inlined Rows: 3",

@@ -8,7 +8,7 @@ What needs a whole query inside is left open here: `execute` knows how a query i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import rewrite
+from pgrepl.instrument import Instrumentation
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
 from pgrepl.query.local.dependence import Ctes
@@ -58,6 +59,12 @@ class Evaluator(ABC):
 
     def subquery(self, query: Query) -> Run:
         return self.inside(query).play()
+
+    def node(self, step: Hashable) -> Instrumentation | None:
+        """What counts the rows of a step of the query; None: nobody asks. A step is the set of relations that are
+        joined in it, or a name (statements/explain_plan.py)."""
+        instruments = self.context.session.instruments if self.context.has_session else None
+        return None if instruments is None else instruments.of(self.query, step)
 
     def apart(self, query: Query) -> Evaluator:
         """That of a query with nothing around it."""

@@ -46,6 +46,8 @@ class QueryEvaluator(Evaluator):
         def again(other: Query, env: Env) -> Iterable[Row]:
             return QueryEvaluator(self.context, replace(other, targets=shown), self.around).play()(env)
 
+        if self.context.session.instruments is not None:
+            self.context.session.instruments.stands_for(query, self.query)
         inner = QueryEvaluator(self.context, query, self.around)
         compile_ctes(inner)
         if query.set_operation is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Query, SortGroup
+from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, same_keys, sort
@@ -27,12 +28,14 @@ class Finish:
         self._distinct_order = self._order if query.distinct_on and self._order else self._distinct
         self._limit, self._offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
         self._ties = self._order if query.with_ties else None
+        self._nodes = {step: evaluator.node(step) for step in ("unique", "sort", "limit")}
 
     def ordered(self, rows: Iterable[Row]) -> Iterable[Row]:
         """DISTINCT and ORDER BY."""
         if self._distinct is not None:
-            rows = _unique(sort(rows, self._distinct_order or ()), self._distinct)
-        return sort(rows, self._order) if self._order else rows
+            keys, found = self._distinct, rows
+            rows = counted(self._nodes["unique"], lambda: _unique(sort(found, self._distinct_order or ()), keys))
+        return counted(self._nodes["sort"], lambda: sort(rows, self._order)) if self._order else rows
 
     def wanted(self, env: Env) -> int | None:
         """How many rows LIMIT and OFFSET have use for; None: all, or so many as there are ties."""
@@ -41,7 +44,10 @@ class Finish:
 
     def limited(self, rows: Iterable[Row], env: Env) -> Iterable[Row]:
         """LIMIT; and the columns that only served for order are dropped."""
-        rows = _limited(rows, self._offset(env), self._limit(env), self._ties)
+        offset, limit = self._offset(env), self._limit(env)
+        if offset is not None or limit is not None:
+            found = rows
+            rows = counted(self._nodes["limit"], lambda: _limited(found, offset, limit, self._ties))
         return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
 
 

@@ -9,13 +9,14 @@ Outer joins keep their shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.instrument import counted
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.env import Combination, Env, Scan
 from pgrepl.query.local.evaluator import Evaluator
@@ -47,35 +48,50 @@ def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan
     """The whole FROM clause with WHERE."""
     parts: list[JoinPlan] = []
     conditions: list[Expr] = []
+    above = list(conjuncts(where))
     for item in query.from_:
-        _flatten(query, item, evaluator, scan, parts, conditions)
-    conditions += conjuncts(where)
-    return _combine(len(query.rtable), parts, conditions, evaluator)
+        _flatten(query, item, evaluator, scan, parts, conditions, above)
+    conditions += above
+    return _counted(_combine(len(query.rtable), parts, conditions, evaluator), evaluator)
+
+
+def _counted(plan: JoinPlan, evaluator: Evaluator) -> JoinPlan:
+    """For EXPLAIN ANALYZE."""
+    node, run = evaluator.node(plan.relations), plan.run
+    return plan if node is None else replace(plan, run=lambda env: counted(node, lambda: run(env)))
 
 
 def _flatten(
-    query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, parts: list[JoinPlan], conditions: list[Expr]
+    query: Query,
+    item: RangeRef | Join,
+    evaluator: Evaluator,
+    scan: Scan,
+    parts: list[JoinPlan],
+    conditions: list[Expr],
+    above: list[Expr],
 ) -> None:
     if isinstance(item, Join) and item.kind in (JoinType.INNER, JoinType.CROSS):
-        _flatten(query, item.left, evaluator, scan, parts, conditions)
-        _flatten(query, item.right, evaluator, scan, parts, conditions)
+        _flatten(query, item.left, evaluator, scan, parts, conditions, above)
+        _flatten(query, item.right, evaluator, scan, parts, conditions, above)
         conditions.extend(conjuncts(evaluator.flat(item.quals)))
     else:
-        parts.append(_plan(query, item, evaluator, scan))
+        parts.append(_plan(query, item, evaluator, scan, above))
 
 
-def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan) -> JoinPlan:
+def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, above: list[Expr]) -> JoinPlan:
+    """`above`: conditions of WHERE, of which an outer join takes what can be asked before it joins."""
     if isinstance(item, RangeRef):
         return _plan_scan(query, item.varno, evaluator, scan)
     if item.kind in (JoinType.INNER, JoinType.CROSS):
         parts: list[JoinPlan] = []
         conditions: list[Expr] = []
-        _flatten(query, item, evaluator, scan, parts, conditions)
+        _flatten(query, item, evaluator, scan, parts, conditions, [])
         return _combine(len(query.rtable), parts, conditions, evaluator)
-    left = _plan(query, item.left, evaluator, scan)
-    right = _plan(query, item.right, evaluator, scan)
-    if item.kind is JoinType.RIGHT:
-        left, right = right, left
+    outer, inner = (item.right, item.left) if item.kind is JoinType.RIGHT else (item.left, item.right)
+    above = above if item.kind is not JoinType.FULL else []
+    left = _plan(query, outer, evaluator, scan, above)
+    left = _filtered(left, take_early(above, left.relations), evaluator)
+    right = _plan(query, inner, evaluator, scan, [])
     tests = conjuncts(evaluator.flat(item.quals))
     if item.kind is JoinType.FULL and any(map(relations_of, tests)):
         if not any(equality(test, left.relations, right.relations) for test in tests):
@@ -83,18 +99,17 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan)
     return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
 
 
+def take_early(conditions: list[Expr], relations: frozenset[int]) -> list[Expr]:
+    """Take out those that speak of one side of a join alone, whose rows it keeps."""
+    early = [c for c in conditions if relations_of(c) and relations_of(c) <= relations and not is_volatile(c)]
+    conditions[:] = [c for c in conditions if c not in early]
+    return early
+
+
 def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> JoinPlan:
     entry = query.rtable[varno - 1]
     rows_of = scan(varno)
     size = len(query.rtable)
-    needs: frozenset[int] = frozenset()
-    if entry.kind is RteKind.FUNCTION:
-        needs = frozenset().union(*[relations_of(f) for f in entry.functions]) if entry.functions else needs
-    elif entry.kind is RteKind.VALUES:
-        needs = frozenset().union(*[relations_of(v) for row in entry.values for v in row])
-    elif entry.subquery is not None and entry.lateral:
-        needs = relations_of(entry.subquery, 1)
-
     watch = evaluator.context.meter.watch
 
     def run(env: Env) -> Iterator[Combination]:
@@ -103,7 +118,17 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
             combination[varno] = row
             yield combination
 
-    return JoinPlan(frozenset({varno}), run, needs, stable=entry.kind is RteKind.RELATION and entry.sample is None)
+    stable = entry.kind is RteKind.RELATION and entry.sample is None
+    return JoinPlan(frozenset({varno}), run, needs_of(entry), stable)
+
+
+def needs_of(entry: Rte) -> frozenset[int]:
+    """The relations beside it that an entry of FROM refers to."""
+    if entry.kind is RteKind.FUNCTION:
+        return frozenset().union(*[relations_of(f) for f in entry.functions])
+    if entry.kind is RteKind.VALUES:
+        return frozenset().union(*[relations_of(v) for row in entry.values for v in row])
+    return relations_of(entry.subquery, 1) if entry.lateral else frozenset()
 
 
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -147,7 +172,7 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
     current = remaining.pop(0)
     current = _filtered(current, take(current.relations | outside), evaluator)
     while remaining:
-        chosen = _next(current.relations | outside, remaining, waiting)
+        chosen = next_part(current.relations | outside, remaining, waiting)
         remaining.remove(chosen)
         if not chosen.needs & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
@@ -158,7 +183,17 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
     return _filtered(JoinPlan(current.relations, current.run, outside), waiting, evaluator)
 
 
-def _next(known: frozenset[int], remaining: list[JoinPlan], waiting: list[Expr]) -> JoinPlan:
+class Part(Protocol):
+    """What is joined in FROM."""
+
+    relations: frozenset[int]
+    needs: frozenset[int]
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+def next_part(known: frozenset[int], remaining: list[AnyPart], waiting: list[Expr]) -> AnyPart:
     """A part that an equality ties to what is there, else the first that needs nothing more."""
     possible = [p for p in remaining if p.needs <= known] or remaining
     for part in possible:
@@ -176,7 +211,9 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
             found = _looked_up(plan, *sides, evaluator)
             return _filtered(found, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
-    run = plan.run
+    run, node = plan.run, evaluator.node(plan.relations)
+    if node is not None:
+        passes = node.filter(passes)
 
     def filtered(env: Env) -> Iterator[Combination]:
         left = env.rows
@@ -242,6 +279,9 @@ class _Matcher:
         self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
         self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
+        node = evaluator.node(left.relations | right.relations)
+        if node is not None:
+            self.passes = node.join_filter(self.passes)
 
     def load(self, env: Env) -> _Loaded:
         """Read the right side once, unless it depends on the left."""
@@ -287,6 +327,7 @@ def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: En
 
 
 def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
+    left, right = _counted(left, evaluator), _counted(right, evaluator)
     matcher = _Matcher(left, right, tests, evaluator)
     needs = (left.needs | right.needs) - left.relations
 
@@ -307,6 +348,7 @@ def _beside(env: Env, left: JoinPlan, needs: frozenset[int]) -> Iterable[Combina
 
 
 def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> JoinPlan:
+    left, right = _counted(left, evaluator), _counted(right, evaluator)
     matcher = _Matcher(left, right, tests, evaluator)
     needs = (left.needs | right.needs) - left.relations
 

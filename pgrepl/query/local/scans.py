@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from functools import partial
+from itertools import chain, zip_longest
 from typing import Any
 
 from pgrepl.catalog import store
@@ -15,6 +16,7 @@ from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.growing import Growing
@@ -78,7 +80,12 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
         return lambda env: sampling.of(table_rows(session, scanned, attnums), env)
 
     def read() -> Iterator[Row]:
-        return table_rows(session, scanned, attnums, bounds)
+        if session.instruments is None or (len(scanned) == 1 and scanned[0].relation.oid == entry.relid):
+            return table_rows(session, scanned, attnums, bounds)
+        nodes = [(evaluator.node((varno, member.relation.oid)), member) for member in scanned]
+        return chain.from_iterable(
+            counted(node, partial(table_rows, session, (member,), attnums, bounds)) for node, member in nodes
+        )
 
     if evaluator.around is None:
         return lambda env: read()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite
+from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
@@ -55,10 +56,11 @@ class _Select:
         if query.windows:
             self._windows()
         self._finish = Finish(query, evaluator)
-        late = {t.resno for t in _postponed(query)}
+        late = {t.resno for t in postponed(query)}
         first = [t for t in query.targets if t.resno not in late]
         self._first = _Targets(self, first)
         self._second = _Targets(self, [t for t in query.targets if t.resno in late], first) if late else None
+        self._made, self._filled = evaluator.node("targets"), evaluator.node("late targets") if late else None
 
     @property
     def slots(self) -> int:
@@ -102,11 +104,16 @@ class _Select:
         grouping = Grouping(query, evaluator, self._set_keys(query.group))
         self._grouping = evaluator.grouping = grouping
         self._rewrites.append(grouping.after)
-        self._steps.append(grouping.groups)
         self._slots = grouping.slots
-        if query.having is not None:
-            having = evaluator.test([self._after(query.having)])
-            self._steps.append(lambda envs, surroundings: (env for env in envs if having(env)))
+        node = evaluator.node("group")
+        having = evaluator.test([self._after(query.having)]) if query.having is not None else None
+        passes = having if having is None or node is None else node.filter(having)
+
+        def group(envs: Envs, surroundings: Env) -> Envs:
+            groups = grouping.groups(envs, surroundings)
+            return groups if passes is None else filter(passes, groups)
+
+        self._steps.append(lambda envs, surroundings: counted(node, lambda: group(envs, surroundings)))
 
     def _windows(self) -> None:
         from pgrepl.query.local.windows import Windows
@@ -118,23 +125,25 @@ class _Select:
         if windows.functions:
             self._rewrites.insert(0, windows.after)  # it knows its functions as they were written
             self._slots += len(windows.functions)
-            self._steps.append(lambda envs, surroundings: windows.add(list(envs)))
+            node = self.evaluator.node("window")
+            self._steps.append(lambda envs, surroundings: counted(node, lambda: windows.add(list(envs))))
 
     def rows(self, envs: Envs, surroundings: Env) -> Iterable[Row]:
         for step in self._steps:
             envs = step(envs, surroundings)
         rows: Iterable[Row]
         if self._second is None:
-            rows = self._finish.ordered(self._first.rows(envs))
+            rows = self._finish.ordered(counted(self._made, lambda: self._first.rows(envs)))
         else:
-            made = ((*row, env) for row, env in self._first.with_envs(envs))
-            rows = self._second.filled(self._finish.ordered(made))
+            second = self._second
+            made = counted(self._made, lambda: ((*row, env) for row, env in self._first.with_envs(envs)))
+            rows = counted(self._filled, lambda: second.filled(self._finish.ordered(made)))
         if self._lock is not None:
             rows = self._lock.rows(rows, surroundings.outer, self._finish.wanted(surroundings))
         return self._finish.limited(rows, surroundings)
 
 
-def _postponed(query: Query) -> Iterator[Target]:
+def postponed(query: Query) -> Iterator[Target]:
     """The targets that are computed behind ORDER BY."""
     if not query.sort:
         return

@@ -10,6 +10,7 @@ from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Query, RangeRef, SetOperation
+from pgrepl.instrument import Instrumentation, counted
 from pgrepl.query.local.env import Env, Row, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
@@ -39,7 +40,8 @@ def compile_part(query: Query, part: SetOperation | RangeRef, evaluator: Evaluat
         _as_types(compile_part(query, side, evaluator), _types(query, side), part, evaluator)
         for side in (part.left, part.right)
     )
-    return lambda env: _combined(part, left(env), right(env))
+    node, append = evaluator.node(part), evaluator.node((part,)) if part.op is SetOp.UNION else None
+    return lambda env: counted(node, lambda: _combined(part, left(env), right(env), append))
 
 
 def _types(query: Query, part: SetOperation | RangeRef) -> list[int]:
@@ -72,9 +74,12 @@ def _as_types(run: Run, types: list[int], operation: SetOperation, evaluator: Ev
     return converted
 
 
-def _combined(operation: SetOperation, left: Iterable[Row], right: Iterable[Row]) -> Iterable[Row]:
+def _combined(
+    operation: SetOperation, left: Iterable[Row], right: Iterable[Row], append: Instrumentation | None
+) -> Iterable[Row]:
     if operation.op is SetOp.UNION:
-        return chain(left, right) if operation.all else _unique(chain(left, right), operation)
+        both = chain(left, right)
+        return both if operation.all else _unique(counted(append, lambda: both), operation)
     forms = [hash_form(column.type) for column in operation.columns]
     counts: dict[Any, int] = {}
     for row in right:

@@ -26,7 +26,7 @@ _PORTION = 1000
 
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     assert link.query is not None
-    query = _bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
+    query = bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
     level = nearest(query, evaluator.ctes)
     rows = evaluator.subquery(query)
     if level != 0:
@@ -62,7 +62,7 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     return compare
 
 
-def _bare(query: Query) -> Query:
+def bare(query: Query) -> Query:
     """EXISTS only asks for rows: what they show is not even computed (simplify_EXISTS_query)."""
     limit = query.limit
     if (

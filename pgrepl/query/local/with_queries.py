@@ -17,6 +17,7 @@ from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
 from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.instrument import counted
 from pgrepl.query.local.dependence import kept, nearest, times_read
 from pgrepl.query.local.env import Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
@@ -53,6 +54,7 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
     query, extra = cte.query, _Extra(cte)
     if extra.width:
         query = _with_origin(cte, operation, extra.width)
+        _note_stand_ins(parent, query, cte.query)
     working = object()
     ctes.runs[cte.name] = lambda env: env.memory(0)[working]
     ctes.needs[cte.name] = None
@@ -93,7 +95,18 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
             round_ = fresh(map(go_on, again(here), repeat(here)))
 
     ctes.needs[cte.name] = level
-    return rows
+    node = evaluator.node(operation)
+    return lambda env: counted(node, lambda: rows(env))
+
+
+def _note_stand_ins(evaluator: Evaluator, query: Query, meant: Query) -> None:
+    """The recursive query with its added columns, and its second term with them, count as those without."""
+    instruments = evaluator.context.session.instruments if evaluator.context.has_session else None
+    if instruments is not None:
+        instruments.stands_for(query, meant)
+        for entry, other in zip(query.rtable, meant.rtable, strict=True):
+            if entry is not other:
+                instruments.stands_for(entry.subquery, other.subquery)
 
 
 def _with_origin(cte: Cte, operation: SetOperation, width: int) -> Query:

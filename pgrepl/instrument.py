@@ -1,0 +1,113 @@
+"""What EXPLAIN ANALYZE counts while a statement is carried out: how often each node of its plan ran, how many rows it
+gave, and how long that took, with what stands below it (instrument.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from time import perf_counter
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Instrumentation:
+    """Of one node: sums over all its runs."""
+
+    __slots__ = ("_clock", "joins_removed", "loops", "removed", "rows", "startup", "total")
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.loops = 0
+        self.rows = 0
+        self.removed = 0  # rows that did not pass the filter
+        self.joins_removed = 0  # and pairs that did not pass that of a join
+        self.startup = 0.0  # seconds until the first row
+        self.total = 0.0
+
+    def run(self, make: Callable[[], Iterable[Item]], size: Callable[[Item], int] | None = None) -> Iterator[Item]:
+        """The rows of one run. `size`: how many rows an item stands for."""
+        clock = self._clock
+        self.loops += 1
+        begin = clock()
+        items = iter(make())
+        item = next(items, _END)
+        spent = clock() - begin
+        self.startup += spent
+        self.total += spent
+        while item is not _END:
+            self.rows += 1 if size is None else size(item)
+            yield item
+            begin = clock()
+            item = next(items, _END)
+            self.total += clock() - begin
+
+    def before(self, work: Callable[[], Item]) -> Item:
+        """Work that is done before the first row."""
+        begin = self._clock()
+        try:
+            return work()
+        finally:
+            spent = self._clock() - begin
+            self.startup += spent
+            self.total += spent
+
+    def filter(self, passes: Callable[[Item], bool]) -> Callable[[Item], bool]:
+        def counted(item: Item) -> bool:
+            if passes(item):
+                return True
+            self.removed += 1
+            return False
+
+        return counted
+
+    def join_filter(self, passes: Callable[[Item], bool]) -> Callable[[Item], bool]:
+        def counted(item: Item) -> bool:
+            if passes(item):
+                return True
+            self.joins_removed += 1
+            return False
+
+        return counted
+
+
+_END: Any = object()
+
+
+def counted(node: Instrumentation | None, make: Callable[[], Iterable[Item]]) -> Iterable[Item]:
+    """The rows of a run; None: nobody asks what they are like."""
+    return make() if node is None else node.run(make)
+
+
+class Instruments:
+    """Of one statement, by query and by what step of it a node is. Equal queries are one: a statement that is analysed
+    again is still the same."""
+
+    def __init__(self, *, timing: bool) -> None:
+        self._clock: Callable[[], float] = perf_counter if timing else _no_clock
+        self._known: list[tuple[object, dict[Hashable, Instrumentation]]] = []
+        self._stand_ins: list[tuple[object, object, Mapping[Hashable, Hashable]]] = []
+
+    def of(self, query: object, step: Hashable) -> Instrumentation:
+        for other, meant, steps in self._stand_ins:
+            if other is query:
+                return self.of(meant, steps.get(step, step))
+        nodes = self._of_query(query)
+        if nodes is None:
+            nodes = {}
+            self._known.append((query, nodes))
+        return nodes.setdefault(step, Instrumentation(self._clock))
+
+    def find(self, query: object, step: Hashable) -> Instrumentation | None:
+        """None: nothing is known of it."""
+        return (self._of_query(query) or {}).get(step)
+
+    def stands_for(self, query: object, meant: object, steps: Mapping[Hashable, Hashable] | None = None) -> None:
+        """A query is carried out in place of another, and some of its steps in place of others."""
+        self._stand_ins.append((query, meant, steps or {}))
+
+    def _of_query(self, query: object) -> dict[Hashable, Instrumentation] | None:
+        return next((nodes for known, nodes in self._known if known is query or known == query), None)
+
+
+def _no_clock() -> float:
+    return 0.0
