@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError, Report
+from tests.harness.database import identifiers_seen
 
 
 def refusal(path: Path | str) -> Report:
@@ -61,21 +61,7 @@ def test_opening_again_finds_the_same_instance(path: Path) -> None:
 
 
 def test_all_who_come_first_at_once_find_one_catalog(path: Path) -> None:
-    identifiers: list[object] = []
-
-    def arrive() -> None:
-        catalog = open_catalog(path)
-        link = catalog.connect()
-        identifiers.append(link.execute("SELECT system_identifier FROM pgrepl_instance"))
-        link.close()
-
-    threads = [threading.Thread(target=arrive) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(identifiers) == 8
-    assert len({str(i) for i in identifiers}) == 1
+    assert len(set(identifiers_seen(lambda: open_catalog(path), visitors=8))) == 1
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
 
 

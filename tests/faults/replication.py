@@ -11,18 +11,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.statements.run import run
+from tests.harness.database import Rows, ask, visit
 
-Rows = list[tuple[str | None, ...]]
 State = tuple[Rows, ...]
 
 _TABLES = """
@@ -60,16 +56,18 @@ class Replicas:
         self._slots = [("s", "f")]
 
     def pub(self, text: str, database: str = "pub") -> Rows:
-        return _play(self.publisher, database, text)
+        with visit(self.publisher, database) as session:
+            return ask(session, text)
 
     def sub(self, text: str, database: str = "sub") -> Rows:
-        return _play(self.subscriber, database, text)
+        with visit(self.subscriber, database) as session:
+            return ask(session, text)
 
     # --- what happens at the publisher ----------------------------------------------------------------------------
 
     def work(self, chance: random.Random, transactions: int = 2) -> None:
         """Some transactions; what is published after each is remembered."""
-        with _session(self.publisher, "pub") as pub:
+        with visit(self.publisher, "pub") as pub:
             for _ in range(transactions):
                 self._work(pub, chance)
 
@@ -90,7 +88,7 @@ class Replicas:
         chosen = chance.sample(statements, 3)
         if len(self._slots) > 1:
             chosen.append(f"INSERT INTO other VALUES ({n})")
-        _rows(pub, "BEGIN; " + "; ".join(chosen) + "; COMMIT")
+        ask(pub, "BEGIN; " + "; ".join(chosen) + "; COMMIT")
         self.states.append(_state(pub, "WHERE a >= 0"))
 
     def add_table(self) -> None:
@@ -116,11 +114,11 @@ class Replicas:
     # --- what must be true ----------------------------------------------------------------------------------------
 
     def published(self) -> State:
-        with _session(self.publisher, "pub") as session:
+        with visit(self.publisher, "pub") as session:
             return _state(session, "WHERE a >= 0")
 
     def received(self) -> State:
-        with _session(self.subscriber, "sub") as session:
+        with visit(self.subscriber, "sub") as session:
             return _state(session, "")
 
     def check_whole_transactions(self) -> None:
@@ -193,32 +191,9 @@ def _listen(hear: Callable[[str], None]) -> None:
     sys.setprofile(profile)
 
 
-def _play(catalog: Path, database: str, text: str) -> Rows:
-    with _session(catalog, database) as session:
-        return _rows(session, text)
-
-
-@contextmanager
-def _session(catalog: Path, database: str) -> Iterator[Session]:
-    opened = open_catalog(catalog)
-    session = open_session(opened, database, settings={"pgrepl.engine": "local"})
-    try:
-        yield session
-    finally:
-        session.close()
-        opened.close()
-
-
-def _rows(session: Session, text: str) -> Rows:
-    rows: Rows = []
-    for result in run(session, text):
-        rows = list(result.rows)
-    return rows
-
-
 def _state(session: Session, condition: str) -> State:
     return (
-        _rows(session, f"SELECT * FROM t {condition} ORDER BY a"),
-        _rows(session, "SELECT * FROM u ORDER BY b"),
-        _rows(session, "SELECT * FROM p ORDER BY a"),
+        ask(session, f"SELECT * FROM t {condition} ORDER BY a"),
+        ask(session, "SELECT * FROM u ORDER BY b"),
+        ask(session, "SELECT * FROM p ORDER BY a"),
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from pgrepl.backend import open_session
+from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.catch_up import CatchUp
@@ -17,6 +21,40 @@ from pgrepl.statements.run import run
 
 Rows = list[tuple[str | None, ...]]
 Errors = list[tuple[str, str | None, str | None]]  # message, detail, context
+
+
+def ask(session: Session, *statements: str) -> Rows:
+    """The rows of the last statement."""
+    rows: Rows = []
+    for text in statements:
+        for result in run(session, text):
+            rows = [tuple(row) for row in result.rows]
+    return rows
+
+
+@contextmanager
+def visit(catalog: Path, database: str = "postgres", data_path: str | None = None) -> Iterator[Session]:
+    """A session in this process; nothing of the catalog is open behind it."""
+    opened = open_catalog(catalog, data_path=data_path)
+    try:
+        session = open_session(opened, database, settings={"pgrepl.engine": "local"})
+        try:
+            yield session
+        finally:
+            session.close()
+    finally:
+        opened.close()
+
+
+def identifiers_seen(opening: Callable[[], Catalog], visitors: int) -> list[str]:
+    """The system identifier that each of them finds who open a catalog at once."""
+
+    def arrive(_: int) -> str:
+        with closing(opening()) as catalog, closing(catalog.connect()) as link:
+            return str(link.execute("SELECT system_identifier FROM pgrepl_instance")[0][0])
+
+    with ThreadPoolExecutor(visitors) as threads:
+        return list(threads.map(arrive, range(visitors)))
 
 
 class HeardLog(ServerLog):
@@ -71,11 +109,7 @@ class Database:
 
     def __call__(self, *statements: str) -> Rows:
         """The rows of the last statement."""
-        rows: Rows = []
-        for text in statements:
-            for result in run(self.session, text):
-                rows = list(result.rows)
-        return rows
+        return ask(self.session, *statements)
 
     def says(self, text: str) -> str:
         """What a statement that fails says."""

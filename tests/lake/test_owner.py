@@ -6,41 +6,23 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.statements.run import run
+from tests.harness.database import ask, visit
 from tests.lake import duck
 
 MANY = "INSERT INTO t SELECT g, 'row ' || g FROM generate_series({}, {}) g"
 COUNT = "SELECT count(*) FROM t"
 
 
-@contextmanager
-def session(catalog: Path, data_path: str | None = None) -> Iterator[Session]:
-    opened = open_catalog(catalog, data_path=data_path)
-    made = open_session(opened, settings={"pgrepl.engine": "local"})
-    try:
-        yield made
-    finally:
-        made.close()
-        opened.close()
-
-
 def play(catalog: Path, *statements: str, data_path: str | None = None) -> list[tuple[str | None, ...]]:
-    found: list[tuple[str | None, ...]] = []
-    with session(catalog, data_path) as made:
-        for text in statements:
-            for result in run(made, text):
-                found = list(result.rows)
-    return found
+    with visit(catalog, data_path=data_path) as session:
+        return ask(session, *statements)
 
 
 def vacuum(catalog: Path) -> None:

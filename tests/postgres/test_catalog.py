@@ -19,7 +19,7 @@ from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.subscriber.worker import Worker
 from pgrepl.statements.run import run
-from tests.harness.database import HeardLog
+from tests.harness.database import HeardLog, identifiers_seen
 from tests.harness.programs import PATIENCE, eventually
 from tests.postgres.play import Pair
 
@@ -142,22 +142,7 @@ def test_a_block_with_one_snapshot_cannot_write_over_what_came_after(catalog: Ca
 
 
 def test_all_who_come_first_at_once_find_one_catalog(url: str, tmp_path: Path) -> None:
-    identifiers: list[object] = []
-
-    def arrive() -> None:
-        catalog = open_catalog(url, data_path=str(tmp_path))
-        link = catalog.connect()
-        identifiers.append(link.execute("SELECT system_identifier FROM pgrepl_instance"))
-        link.close()
-        catalog.close()
-
-    threads = [threading.Thread(target=arrive) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(identifiers) == 4
-    assert len({str(identifier) for identifier in identifiers}) == 1
+    assert len(set(identifiers_seen(lambda: open_catalog(url, data_path=str(tmp_path)), visitors=4))) == 1
 
 
 def test_a_schema_of_that_name_that_is_not_ours_is_left_alone(url: str, pair16: Pair) -> None:

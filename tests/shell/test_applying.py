@@ -12,10 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
 from pgrepl.cli import run as command_line
-from pgrepl.statements.run import run
+from tests.harness.database import Rows, ask, visit
 from tests.harness.programs import PATIENCE, eventually, started
 
 SETUP = """
@@ -24,7 +22,9 @@ CREATE TABLE u (a int PRIMARY KEY)
 """
 
 
-class Instance:
+class CommandLine:
+    """A publisher and a subscriber, and the commands that a person calls there."""
+
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.catalog = str(folder / "catalog.db")
         self._capsys = capsys
@@ -36,15 +36,9 @@ class Instance:
         connection = "host=localhost dbname=pub password=secret"
         self.play("sub", f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p")
 
-    def play(self, database: str, text: str) -> list[tuple[str | None, ...]]:
-        opened = open_catalog(self.catalog)
-        session = open_session(opened, database, settings={"pgrepl.engine": "local"})
-        rows: list[tuple[str | None, ...]] = []
-        for result in run(session, text):
-            rows = list(result.rows)
-        session.close()
-        opened.close()
-        return rows
+    def play(self, database: str, text: str) -> Rows:
+        with visit(Path(self.catalog), database) as session:
+            return ask(session, text)
 
     def __call__(self, *arguments: str) -> tuple[str, str, int]:
         """Output, complaints and exit code of a command."""
@@ -55,11 +49,11 @@ class Instance:
 
 
 @pytest.fixture
-def instance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Instance:
-    return Instance(tmp_path, capsys)
+def instance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(tmp_path, capsys)
 
 
-def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
+def test_sync_and_apply_say_what_they_have_done(instance: CommandLine) -> None:
     out, err, code = instance("sync", "--tables", "u")
     assert (out, code) == ('subscription "s": table public.u copied, 1 row\n', 0)
     assert re.fullmatch(
@@ -78,14 +72,14 @@ def test_sync_and_apply_say_what_they_have_done(instance: Instance) -> None:
     assert instance.play("sub", "SELECT min(a), max(a), count(*) FROM t") == [("13", "40", "19")]
 
 
-def by_columns(instance: Instance) -> int:
+def by_columns(instance: CommandLine) -> int:
     """How many batches have been applied so."""
     query = "SELECT sum(calls) FROM pgrepl_stat_engine WHERE work = 'apply' AND engine = 'columns'"
     return int(instance.play("sub", query)[0][0] or 0)
 
 
 @pytest.mark.parametrize("setting", ["pgrepl.engine = local", "pgrepl.local_rows = 0"])
-def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(instance: Instance, setting: str) -> None:
+def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(instance: CommandLine, setting: str) -> None:
     instance.play("sub", f"ALTER DATABASE sub SET {setting}")
     instance("apply")
     for database in ("pub", "sub"):
@@ -107,7 +101,7 @@ def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(instance
     assert instance.play("sub", "SELECT string_agg(a::text, ' ' ORDER BY a) FROM u") == [("1 4 7",)]
 
 
-def test_apply_goes_no_further_than_told(instance: Instance) -> None:
+def test_apply_goes_no_further_than_told(instance: CommandLine) -> None:
     instance("sync")
     lsns = []
     for number in (2, 3, 4, 5):
@@ -123,7 +117,7 @@ def test_apply_goes_no_further_than_told(instance: Instance) -> None:
     assert "1 transaction" in instance("apply")[0]
 
 
-def test_a_dry_run_shows_the_plan_and_does_nothing(instance: Instance) -> None:
+def test_a_dry_run_shows_the_plan_and_does_nothing(instance: CommandLine) -> None:
     instance("sync", "--tables", "public.u")
     instance.play("pub", "INSERT INTO u VALUES (2), (3); DELETE FROM u WHERE a = 1; UPDATE u SET a = 4 WHERE a = 3")
     before = instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid")
@@ -146,7 +140,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(instance: Instance) -> None:
     assert instance.play("sub", "SELECT count(*) FROM u") == [("1",)]
 
 
-def test_status(instance: Instance) -> None:
+def test_status(instance: CommandLine) -> None:
     instance("sync", "--tables", "u")
     instance.play("pub", "INSERT INTO u VALUES (2), (3)")
     (found,) = json.loads(instance("status", "--json")[0])
@@ -167,7 +161,7 @@ def test_status(instance: Instance) -> None:
     assert "secret" not in out + json.dumps(found)
 
 
-def test_status_shows_the_last_error_until_it_is_over(instance: Instance) -> None:
+def test_status_shows_the_last_error_until_it_is_over(instance: CommandLine) -> None:
     instance("sync")
     instance.play("sub", "INSERT INTO u VALUES (2)")
     instance.play("pub", "INSERT INTO u VALUES (2)")
@@ -184,7 +178,7 @@ def test_status_shows_the_last_error_until_it_is_over(instance: Instance) -> Non
     assert json.loads(instance("status", "--json")[0])[0]["last_error"] is None
 
 
-def test_a_log_file_takes_what_workers_say(instance: Instance, tmp_path: Path) -> None:
+def test_a_log_file_takes_what_workers_say(instance: CommandLine, tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     instance.play("sub", "INSERT INTO u VALUES (1)")
     _, err, code = instance("sync", "--log-file", str(log))
@@ -207,7 +201,7 @@ def test_a_log_file_takes_what_workers_say(instance: Instance, tmp_path: Path) -
         ),
     ],
 )
-def test_mistakes(instance: Instance, arguments: tuple[str, ...], message: str) -> None:
+def test_mistakes(instance: CommandLine, arguments: tuple[str, ...], message: str) -> None:
     assert instance(*arguments) == ("", message, 1)
 
 
@@ -219,12 +213,12 @@ def test_no_catalog_is_made_by_mistake(command: str, tmp_path: Path, capsys: pyt
     assert not file.exists()
 
 
-def test_a_dry_run_is_not_followed(instance: Instance) -> None:
+def test_a_dry_run_is_not_followed(instance: CommandLine) -> None:
     _, err, code = instance("apply", "--dry-run", "--follow")
     assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 1)
 
 
-def test_a_disabled_subscription(instance: Instance) -> None:
+def test_a_disabled_subscription(instance: CommandLine) -> None:
     instance.play("sub", "ALTER SUBSCRIPTION s DISABLE")
     for command in (["apply"], ["apply", "--dry-run"], ["sync"]):
         assert instance(*command) == ("no subscription is enabled\n", "", 0)
@@ -236,7 +230,7 @@ def test_a_disabled_subscription(instance: Instance) -> None:
     assert "disabled" in instance("status")[0]
 
 
-def test_only_for_those_who_may(instance: Instance) -> None:
+def test_only_for_those_who_may(instance: CommandLine) -> None:
     instance.play("sub", "CREATE ROLE somebody LOGIN")
     assert instance("apply", "s", "-U", "somebody", "-d", "sub") == ("", "ERROR:  must be owner of subscription s\n", 1)
     _, err, code = instance("status", "-U", "somebody")
@@ -244,7 +238,7 @@ def test_only_for_those_who_may(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_following_stops_cleanly(instance: Instance, number: signal.Signals) -> None:
+def test_following_stops_cleanly(instance: CommandLine, number: signal.Signals) -> None:
     """Another process says who holds the slot, and takes over as soon as that one has stopped."""
     follow = ("apply", "--follow", "--interval", "0.05", "--catalog", instance.catalog)
     ready = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'r'"
@@ -266,7 +260,7 @@ def test_following_stops_cleanly(instance: Instance, number: signal.Signals) -> 
     assert instance("apply", "s") == ('subscription "s": nothing to do\n', "", 0)
 
 
-def test_status_starts_no_jvm_and_loads_little(instance: Instance) -> None:
+def test_status_starts_no_jvm_and_loads_little(instance: CommandLine) -> None:
     code = (
         "import sys; from pgrepl.cli import run; code = run(['status', '--catalog', sys.argv[1]]);"
         "assert not {'pyspark', 'py4j', 'pyarrow', 'numpy', 'rich'} & set(sys.modules); sys.exit(code)"

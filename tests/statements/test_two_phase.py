@@ -15,20 +15,12 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.statements.run import run
+from tests.harness.database import Rows, ask
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually
 from tests.lake.duck import close, duck
 
 ROOT = Path(__file__).resolve().parents[2]
-Rows = list[tuple[str | None, ...]]
-
-
-def ask(session: Session, text: str) -> Rows:
-    rows: Rows = []
-    for result in run(session, text):
-        rows = [tuple(row) for row in result.rows]
-    return rows
 
 
 @pytest.fixture
