@@ -47,6 +47,7 @@ def snapshots(db: Database) -> int:
         return int(link.execute("SELECT count(*) FROM ducklake_snapshot").fetchone()[0])
 
 
+MANY_DEAD = "CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300"
 VACUUMED = ['automatic vacuum of table "postgres.public.t"']
 
 
@@ -129,7 +130,7 @@ def test_nobody_needs_what_expires(db: Database) -> None:
 
 
 def test_what_others_are_at_is_left_to_them(db: Database) -> None:
-    db("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+    db(MANY_DEAD)
     with Database(db.folder) as other:
         other("BEGIN; UPDATE t SET a = -1 WHERE a = 400")
         assert look(db) == []
@@ -139,7 +140,7 @@ def test_what_others_are_at_is_left_to_them(db: Database) -> None:
 
 
 def test_off_means_off(db: Database) -> None:
-    db("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+    db(MANY_DEAD)
     db("ALTER SYSTEM SET autovacuum = off")
     before = snapshots(db)
     assert look(db) == []
@@ -151,12 +152,12 @@ def test_off_means_off(db: Database) -> None:
 def test_every_database_has_its_turn_and_its_settings(db: Database) -> None:
     with Database(db.folder, "more", new=True) as more:
         for each in (db, more):
-            each("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+            each(MANY_DEAD)
         assert look(db) == ['automatic vacuum of table "more.public.t"', *VACUUMED]
 
 
 def test_an_error_is_logged_and_no_more(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    db("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+    db(MANY_DEAD)
     (name,) = (name for name in files(db) if "delete" not in name)
     (path,) = (Path(folder) / name for folder, _, names in os.walk(db.folder) if name in names)
     whole = path.read_bytes()
@@ -178,13 +179,13 @@ def test_an_error_is_logged_and_no_more(db: Database, monkeypatch: pytest.Monkey
 
 
 def test_a_standby_is_vacuumed_by_its_primary(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    db("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+    db(MANY_DEAD)
     monkeypatch.setattr(autovacuum, "in_recovery", lambda _: True)
     assert look(db) == []
 
 
 def test_it_says_what_it_did(db: Database) -> None:
-    db("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 500); DELETE FROM t WHERE a <= 300")
+    db(MANY_DEAD)
     look(db)
     first, second, third, fourth = db.log.messages("LOG")[0].split("\n")
     assert first == 'automatic vacuum of table "postgres.public.t": index scans: 0'
