@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 from tests.house.trees import tree_of
 
@@ -39,7 +39,7 @@ FLOORS = {
     "__init__": -3,
 }
 
-MODULES = sorted(PACKAGE.rglob("*.py"))
+PATHS = sorted(PACKAGE.rglob("*.py"))
 
 _NAMED = re.compile(r"pgrepl(\.\w+){2,}")
 
@@ -49,9 +49,39 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def imports_of(path: Path) -> list[tuple[int, str]]:
+class Module(NamedTuple):
+    """What these tests want to know of a module."""
+
+    name: str
+    is_silent: bool
+    upwards: list[str]
+    ways_around: list[tuple[int, str]]
+    fillings: list[str]
+    heavy: list[str]
+
+
+@cache
+def modules() -> list[Module]:
+    """Each is parsed once."""
+    found = []
+    for path in PATHS:
+        tree = tree_of(path)
+        found.append(
+            Module(
+                str(path.relative_to(PACKAGE)),
+                not ast.get_docstring(tree),
+                list(upwards(path, tree)),
+                list(ways_around(tree)),
+                list(fillings(path, tree)),
+                [name for name in names_at_top(tree) if name.split(".")[0] in HEAVY],
+            )
+        )
+    return found
+
+
+def imports_of(path: Path, tree: ast.Module) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -66,20 +96,22 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
     return [(line, name) for line, name in found if name == "pgrepl" or name.startswith("pgrepl.")]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_downwards_only(path: Path) -> None:
+def upwards(path: Path, tree: ast.Module) -> Iterator[str]:
     relative = path.relative_to(PACKAGE)
     room = relative.parts[0].removesuffix(".py")
     floor = FLOORS[room]
-    for line, name in imports_of(path):
+    for line, name in imports_of(path, tree):
         other = room_of(name)
-        allowed = other == room or FLOORS[other] < floor
-        assert allowed, f"{relative}:{line} on floor {floor} imports {name} of floor {FLOORS[other]}"
+        if other != room and FLOORS[other] >= floor:
+            yield f"{relative}:{line} on floor {floor} imports {name} of floor {FLOORS[other]}"
+
+
+def test_imports_go_downwards_only() -> None:
+    assert [each for module in modules() for each in module.upwards] == []
 
 
 def test_every_room_says_what_it_is_for() -> None:
-    silent = [str(p.relative_to(PACKAGE)) for p in MODULES if not ast.get_docstring(tree_of(p))]
-    assert silent == []
+    assert [module.name for module in modules() if module.is_silent] == []
 
 
 # --- ways around --------------------------------------------------------------------------------------------------
@@ -100,10 +132,10 @@ def ways_around(tree: ast.Module) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 if (node.module, alias.name) not in (("importlib", "import_module"), ("importlib.util", "find_spec")):
                     yield line, f"from {node.module} import {alias.name}"
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.modules":
+        elif isinstance(node, ast.Attribute) and node.attr == "modules" and ast.unparse(node) == "sys.modules":
             yield line, "sys.modules"
-        elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called = node.func.id
             if called == "__import__" or (called == "import_module" and not _is_known(node, has_table)):
                 yield line, ast.unparse(node)
 
@@ -113,18 +145,15 @@ def _is_known(node: ast.Call, has_table: bool) -> bool:
     return _OWN_FOLDER.fullmatch(argument) is not None or (has_table and argument == "module")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_nothing_is_imported_by_name(path: Path) -> None:
-    found = list(ways_around(tree_of(path)))
-    assert found == []
+def test_nothing_is_imported_by_name() -> None:
+    assert {module.name: module.ways_around for module in modules() if module.ways_around} == {}
 
 
 _HARMLESS = ("pgrepl.frozen.frozen", "pgrepl.cli.main")
 
 
-def fillings(path: Path) -> Iterator[str]:
+def fillings(path: Path, tree: ast.Module) -> Iterator[str]:
     """What a module calls as it is imported, of a room other than its own, and what it decorates with it."""
-    tree = tree_of(path)
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     origins: dict[str, str] = {}
     for node in tree.body:
@@ -143,8 +172,8 @@ def fillings(path: Path) -> Iterator[str]:
 
 
 def test_no_import_fills_a_table_of_another_room() -> None:
-    found = {(origin, str(path.relative_to(PACKAGE))) for path in MODULES for origin in fillings(path)}
-    assert {(origin, path) for origin, path in found if origin not in _HARMLESS} == set()
+    found = {(origin, module.name) for module in modules() for origin in module.fillings}
+    assert {(origin, name) for origin, name in found if origin not in _HARMLESS} == set()
 
 
 def test_what_these_tests_see() -> None:
@@ -162,15 +191,14 @@ def test_what_these_tests_see() -> None:
 HEAVY = {"pyspark", "pyarrow", "sqlglot", "pandas", "lark"}
 
 
+def names_at_top(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
 def test_nothing_heavy_is_imported_at_the_top_of_a_module() -> None:
     """Only the maker of the parse tables imports lark."""
-    found = []
-    for path in MODULES:
-        for node in tree_of(path).body:
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            found += [(str(path.relative_to(PACKAGE)), n) for n in names if n.split(".")[0] in HEAVY]
-    assert {n for p, n in found if not p.startswith("sql/")} == set()
+    assert [(module.name, module.heavy) for module in modules() if module.heavy and module.name[:4] != "sql/"] == []
