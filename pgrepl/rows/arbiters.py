@@ -1,4 +1,4 @@
-"""Which unique indexes ON CONFLICT (…) means (infer_arbiter_indexes)."""
+"""The unique indexes that ON CONFLICT (…) names: infer_arbiter_indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgrepl.types.builtin import opclass_by_oid
 
 
 def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> frozenset[int]:
-    """Their OIDs; none: any unique index will do."""
+    """The OIDs of the arbiter indexes. Empty: any unique index will do."""
     if conflict.constraint:
         return frozenset([_of_constraint(session, conflict)])
     if not conflict.elements:
@@ -65,7 +65,7 @@ def _matches(index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
 
 
 def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], element: Inference) -> bool:
-    """A key of the index that is the element has the collation and operator class that were written
+    """Whether an index column that is the element has the collation and operator class written there
     (infer_collation_opclass_match)."""
     if not element.collation and not element.opclass:
         return True
@@ -88,7 +88,7 @@ def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], elemen
 
 
 def implies(given: Expr | None, predicate: Expr) -> bool:
-    """Whether the WHERE that was written has every part of the index's (predicate_implied_by)."""
+    """Whether the written WHERE has every conjunct of the index's predicate (predicate_implied_by)."""
     from pgrepl.rows.implication import implied
 
     return implied(_conjuncts(predicate), _conjuncts(given) if given is not None else [])

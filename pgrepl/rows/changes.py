@@ -1,4 +1,4 @@
-"""What a statement does to single rows."""
+"""The changes of single rows by INSERT, UPDATE and DELETE, and ON CONFLICT's action."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class ModifyKind(Enum):
 
 @frozen
 class ModifiedRow:
-    """One row of a statement.
+    """The change of one row.
 
-    An INSERT gives (table: the relation it names, new: in that relation's layout). UPDATE and DELETE give the table
-    where the row stands (a leaf, or a child by inheritance), its place, and the whole row as it was; UPDATE the whole
-    row as it shall be; both rows in the layout of that table. What comes back from `RowChecks.local` names in `to` the
-    table where the new row goes, and has `new` in the layout of that one.
+    An INSERT fills `table` (the relation it names) and `new` (in that relation's layout). UPDATE and DELETE fill the
+    table where the row stands (a leaf, or a child by inheritance), its place, and the whole old row; UPDATE also the
+    whole new row. Both rows are in the layout of that table. `RowChecks.local` returns changes whose `to` is the table
+    of the new row, and whose `new` is in the layout of that one.
     """
 
     table: int
@@ -40,12 +40,12 @@ class ModifiedRow:
 
 @frozen
 class ConflictAction:
-    """What an INSERT does about a row that is there already.
+    """ON CONFLICT's action for a row whose key exists already.
 
-    `arbiters` are unique indexes of the relation the statement names (empty: all of them). `update` is given the
-    table, the row that is there and the row proposed, both in that table's layout, and gives the row's new version, or
-    None when its WHERE is not true; `update` None is DO NOTHING. What is updated comes back from `RowChecks.local` as
-    a change with a place; what was left alone does not come back.
+    `arbiters` are unique indexes of the relation the statement names (empty: all of them). `update` gets the table, the
+    existing row and the proposed row, both in that table's layout, and returns the row's new version, or None when its
+    WHERE is not true. `update` None is DO NOTHING. `RowChecks.local` returns an updated row as a change with a place,
+    and nothing for a row that was left alone.
     """
 
     arbiters: frozenset[int] = frozenset()

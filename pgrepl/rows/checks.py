@@ -37,7 +37,7 @@ from pgrepl.rows.unique import UniqueChecks
 
 
 class RowChecks:
-    """The checks of one statement on one relation."""
+    """The checks of the rows of one statement on one relation."""
 
     def __init__(self, session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
         self.relation = named
@@ -59,10 +59,10 @@ class RowChecks:
         conflict: ConflictAction | None = None,
         entered: Callable[[int], int] | None = None,
     ) -> list[ModifiedRow]:
-        """The changes as they shall be written. The first violation in the order of the rows is raised; an error that
+        """The changes, ready to be written. Raises the first violation in the order of the rows. An error that
         `changes` itself raises comes after the violations of the rows before it, unless it ends the statement at once.
-        COPY enters rows into unique indexes some at a time: `entered` says how many are in them when the row of this
-        number fails."""
+        COPY inserts rows into unique indexes in batches: `entered` gives, for the number of a failing row, how many
+        rows have been inserted by then."""
         if conflict is not None:
             self.modified |= conflict.modified
             self._updates = conflict.update is not None
@@ -87,8 +87,8 @@ class RowChecks:
         return done
 
     def rechecks(self) -> dict[int, list[Recheck]]:
-        """The keys of deferrable unique constraints to be looked at again once the changes are written, by the
-        positions of the changes in what `local` gave."""
+        """The keys of deferrable unique constraints to check again after the write, by the positions of the changes
+        that `local` returned."""
         found: dict[int, list[Recheck]] = {}
         for each in self._unique.values() if fires(self._session) else ():
             for number, index, values in each.late:
@@ -96,8 +96,8 @@ class RowChecks:
         return found
 
     def named(self, change: ModifiedRow) -> Row:
-        """The new row (of a DELETE the old one) in the layout of the relation that the statement names, for
-        RETURNING."""
+        """For RETURNING: the new row (of a DELETE the old one) in the layout of the relation that the statement
+        names."""
         row, table = (change.new, change.to) if change.new is not None else (change.old, change.table)
         assert row is not None
         convert = self._converters.get(table)
@@ -108,7 +108,7 @@ class RowChecks:
     # --- one row ------------------------------------------------------------------------------------------------------
 
     def _table(self, rel: Relation, *, partly: bool = False) -> TableChecks:
-        """`partly`: the row was there already, and only the columns the statement names have changed."""
+        """`partly`: the row exists, and only the columns the statement names have changed."""
         found = self._tables.get((rel.oid, partly))
         if found is None:
             changed = self._changed(rel) if partly else None
@@ -117,7 +117,7 @@ class RowChecks:
         return found
 
     def _changed(self, rel: Relation) -> frozenset[int] | None:
-        """The modified columns by the numbers of another table, with the generated ones."""
+        """The modified columns by the numbers of another table, with the generated columns."""
         if not self.modified:
             return None
         names = {a.name for a in self.relation.columns if a.num in self.modified}
@@ -195,9 +195,9 @@ class RowChecks:
             if change.new is None:
                 done[number] = change
             elif conflict is not None and change.old is None:
-                settled = self._settled(change, change.new, number, conflict)
-                if settled is not None:
-                    done[number] = settled
+                resolved = self._resolve_conflict(change, change.new, number, conflict)
+                if resolved is not None:
+                    done[number] = resolved
             else:
                 stays = change.table == change.to
                 self._unique[change.to].enter(
@@ -211,8 +211,8 @@ class RowChecks:
         return list(done.values())
 
     def _have_changed(self, tables: Iterable[int], conflict: ConflictAction | None) -> bool:
-        """Whether rows that have the keys of new ones have changed while they were waited for, or locked for an
-        update."""
+        """Whether other transactions have changed rows that have the keys of new ones, while this statement waited for
+        them or locked them for DO UPDATE."""
         for table in tables:
             places = self._unique[table].places
             if wait_for_changes(self._session, table, places):
@@ -221,8 +221,10 @@ class RowChecks:
                 return True
         return False
 
-    def _settled(self, change: ModifiedRow, row: Row, number: int, conflict: ConflictAction) -> ModifiedRow | None:
-        """A row that may meet one that is there: inserted, the other one updated, or nothing (ExecOnConflictUpdate)."""
+    def _resolve_conflict(
+        self, change: ModifiedRow, row: Row, number: int, conflict: ConflictAction
+    ) -> ModifiedRow | None:
+        """Insert the row, update the row that has its key, or do nothing (ExecOnConflictUpdate)."""
         unique = self._unique[change.to]
         found = unique.conflict(row, conflict.arbiters)
         if found is None:
@@ -263,7 +265,8 @@ class RowChecks:
 def prepare(
     session: Session, relation: Relation, kind: ModifyKind, modified: frozenset[int] = frozenset()
 ) -> RowChecks:
-    """`modified` are the columns the statement gives values to: who may not read the others is told of these only."""
+    """`modified` are the columns the statement gives values to: error messages show a role without SELECT only
+    these."""
     return RowChecks(session, relation, kind, modified)
 
 

@@ -1,7 +1,6 @@
-"""What a statement that Spark carries out does to rows: they are checked while they are written, their keys before they
-count.
+"""The checks of rows that Spark writes: NOT NULL, CHECK and bounds while the rows are written, keys before the commit.
 
-    if fits(session, relation, Kind.UPDATE, modified): …
+    check_fits(session, relation, Kind.UPDATE, modified)
     changes = SparkChanges(session, relation, Kind.UPDATE, modified, snapshot)
     changes.insert(frame)         # INSERT: columns c{attnum} of the relation the statement names
     changes.update(table, frame)  # UPDATE, table by table: c{attnum} of the whole new row, and `place`
@@ -10,10 +9,9 @@ count.
     …                             # take the write lock
     apply(changes)                # commit.Stale if a table that was read or written has changed since `snapshot`
 
-Files are staged by insert, update and delete; nothing refers to them before `apply`. If anything fails, or the
-statement is to begin anew, `changes.discard()` removes them. `changes.count` is the number of rows for the command tag.
-`apply` stands in foreign_actions_spark: it commits, then does what ON DELETE CASCADE and its like change, as further
-snapshots.
+insert, update and delete stage files that nothing refers to before `apply`. `changes.discard()` removes them when
+something fails, or the statement begins again. `changes.count` is the number of rows for the command tag. `apply`
+(foreign_actions_spark) commits, and then makes the changes of ON DELETE CASCADE and its like, as further snapshots.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, numbered
 from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
-from pgrepl.rows.foreign_spark import After, Failure, first_missing, first_referenced, side
+from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
 from pgrepl.rows.members import members
 from pgrepl.rows.routing import Router
 from pgrepl.rows.routing_spark import LEAF, NOWHERE, SparkRouter, in_layout
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
 
 
 def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
-    """Declined if Spark cannot do it: a change of keys that ON UPDATE passes on, and constraints that wait for the
-    commit, are looked at row by row. Spark does not know rows as values."""
+    """Decline what Spark cannot check: a change of keys with an ON UPDATE action, and deferred constraints, are checked
+    row by row. Spark has no rows as values."""
     if any(is_row_type(a.type) for a in named.columns):
         raise Declined("rows as values")
     names = {a.name for a in named.columns if a.num in modified}
@@ -69,11 +67,11 @@ def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: fr
 
 
 class FoundTwice(Exception):
-    """A row to update was there more than once: the same row joined to several others."""
+    """An UPDATE found a row more than once: the same row joined to several others."""
 
 
 class SparkChanges:
-    """One statement on one relation."""
+    """The changes and checks of one statement on one relation."""
 
     def __init__(
         self, session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int], snapshot: int
@@ -95,15 +93,16 @@ class SparkChanges:
         if rel.kind == "p":
             self.count += self._route(frame)
         else:
-            self.count += self._arrive(rel, frame, bound=rel.is_partition)
+            self.count += self._stage_rows(rel, frame, bound=rel.is_partition)
 
-    def arrive(self, files: Sequence[NewFile]) -> None:
-        """New rows of a table that is not partitioned: whoever wrote them has checked them, keys included."""
-        self._of(self.relation).arrive(files)
+    def add_files(self, files: Sequence[NewFile]) -> None:
+        """Add files with new rows of a table that is not partitioned. Their writer has checked the rows, keys
+        included."""
+        self._of(self.relation).add_files(files)
         self.count += sum(file.record_count for file in files)
 
     def update(self, table: Relation, frame: DataFrame) -> None:
-        """Each row of the table at most once, else FoundTwice."""
+        """Each row of the table at most once; else FoundTwice."""
         from pyspark.sql import functions as F
 
         checks = SparkChecks(self._session, table, self.relation, self._modified, self._changed(table))
@@ -117,12 +116,12 @@ class SparkChanges:
                 rows = checks.inside(rows, wanted=True)
             files = self._write(checks, rows.withColumn(ROW, F.col("place.row")), bound=stays, row_ids=ROW)
             staged = self._of(table)
-            staged.arrive(files, versions=True)
+            staged.add_files(files, versions=True)
             if files:
                 from pgrepl.lake.stage import locate, row_ids_of
 
                 row_ids = row_ids_of(staged.table, files)
-                left = staged.leave(locate(self._session, staged.table, row_ids, self.snapshot))
+                left = staged.delete(locate(self._session, staged.table, row_ids, self.snapshot))
                 if left != len(row_ids):
                     raise FoundTwice
                 self.count += left
@@ -133,7 +132,7 @@ class SparkChanges:
     def delete(self, table: Relation, frame: DataFrame) -> None:
         from pgrepl.lake.stage import positions
 
-        self.count += self._of(table).leave(positions(frame))
+        self.count += self._of(table).delete(positions(frame))
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
@@ -149,11 +148,11 @@ class SparkChanges:
         names = {a.name for a in self.relation.columns if a.num in self._modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
 
-    def _arrive(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
-        """New rows come into a table; how many."""
+    def _stage_rows(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
+        """Write new rows of a table into staged files; returns their number."""
         checks = SparkChecks(self._session, rel, self.relation, self._modified)
         files = self._write(checks, checks.complete(frame), bound=bound)
-        self._of(rel).arrive(files)
+        self._of(rel).add_files(files)
         return sum(file.record_count for file in files)
 
     def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
@@ -169,7 +168,7 @@ class SparkChanges:
     # --- partitions ---------------------------------------------------------------------------------------------------
 
     def _route(self, frame: DataFrame) -> int:
-        """New rows of a partitioned table go to its leaves; how many."""
+        """Write new rows of a partitioned table to its leaves; returns their number."""
         router = SparkRouter(self._session, self.relation)
         rows = router.routed(frame)
         rows = numbered(rows).persist()
@@ -182,13 +181,13 @@ class SparkChanges:
         parts, nowhere = router.parts(rows)
         self._refuse_unroutable(rows, parts, nowhere)
         try:
-            return sum(self._arrive(leaf, part, bound=False) for leaf, part in parts)
+            return sum(self._stage_rows(leaf, part, bound=False) for leaf, part in parts)
         except PgError:
             self._first_of_all(parts, [])
             raise
 
     def _refuse_unroutable(self, rows: DataFrame, parts: Parts, nowhere: bool) -> None:
-        """Rows that are not the relation's own, and rows for which there is no partition."""
+        """Raise for rows outside the relation's own bound, and for rows without a partition."""
         found: list[tuple[int, PgError]] = []
         if self.relation.is_partition:
             checks = SparkChecks(self._session, self.relation, self.relation, self._modified)
@@ -215,7 +214,8 @@ class SparkChanges:
         return None
 
     def _first_of_all(self, parts: Parts, found: list[tuple[int, PgError]]) -> None:
-        """Leaves are written one after the other: which of them has the first row that breaks a rule?"""
+        """Leaves are written one after the other: raise the error of the first row, over all leaves, that breaks a
+        rule."""
         for leaf, part in parts:
             checks = SparkChecks(self._session, leaf, self.relation, self._modified)
             found = found + _known(checks.first_violation(checks.complete(part), bound=False))
@@ -223,10 +223,10 @@ class SparkChanges:
             raise min(found, key=lambda each: each[0])[1]
 
     def _move(self, table: Relation, rows: DataFrame) -> None:
-        """Rows of an UPDATE that leave their partition."""
+        """UPDATE moves rows to another partition."""
         from pgrepl.lake.stage import positions
 
-        left = self._of(table).leave(positions(rows))
+        left = self._of(table).delete(positions(rows))
         if left:
             self._moved = True
             self.count += left
@@ -235,29 +235,29 @@ class SparkChanges:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     @property
-    def after(self) -> After:
+    def after(self) -> TablesAfter:
         """The tables as the statement leaves them."""
-        return After(self._session, self.staged, self.snapshot)
+        return TablesAfter(self._session, self.staged, self.snapshot)
 
     def check(self) -> None:
-        """Unique keys first, then foreign keys, as triggers come after the last row."""
+        """Check unique keys, then foreign keys: the triggers of foreign keys fire after the last row."""
         for staged in self.staged.values():
             check_unique(self._session, staged, None if staged.inserted else self._changed(staged.relation))
         raise_first(found for staged in self.staged.values() if staged.files for found in self._missing(staged))
         acting = bool(self.acting())
         raise_first(
-            self._still_referenced(left, key)
-            for left, key in self.referenced()
+            self._still_referenced(deleted, key)
+            for deleted, key in self.referenced()
             if self.action(key) == RESTRICT or (self.action(key) == NO_ACTION and not acting)
         )
 
-    def _still_referenced(self, left: Sequence[StagedRows], key: ForeignKey) -> Failure | None:
+    def _still_referenced(self, deleted: Sequence[StagedRows], key: ForeignKey) -> Failure | None:
         self._note_read(key.referencing)
         restrict = self.action(key) == RESTRICT and not self._moved
-        return first_referenced(self.after, left, key, restrict=restrict)
+        return first_referenced(self.after, deleted, key, restrict=restrict)
 
     def action(self, key: ForeignKey) -> str:
-        """ON DELETE, or ON UPDATE, of a foreign key."""
+        """The ON DELETE or ON UPDATE action of a foreign key."""
         return key.on_delete if self.kind is ModifyKind.DELETE else key.on_update
 
     def _missing(self, staged: StagedRows) -> Iterator[Failure | None]:
@@ -268,13 +268,13 @@ class SparkChanges:
                 yield first_missing(self.after, staged, key)
 
     def referenced(self) -> list[tuple[list[StagedRows], ForeignKey]]:
-        """The foreign keys to tables whose rows go or have other keys now."""
+        """The foreign keys to tables of which rows are deleted or keys are updated."""
         if self._moved:
-            left = [staged for staged in self.staged.values() if staged.anything_gone]
-            return [(left, key) for key in keys_to(self._session, self.relation.oid)]
+            deleted = [staged for staged in self.staged.values() if staged.has_deletions]
+            return [(deleted, key) for key in keys_to(self._session, self.relation.oid)]
         found = []
         for staged in self.staged.values():
-            if staged.anything_gone:
+            if staged.has_deletions:
                 changed = self._changed(staged.relation)
                 for key in keys_to(self._session, staged.relation.oid):
                     if changed is None or changed & set(key.referenced_columns):
@@ -282,8 +282,8 @@ class SparkChanges:
         return found
 
     def acting(self) -> list[tuple[list[StagedRows], ForeignKey]]:
-        """Those of them that change the rows that reference them."""
-        return [(left, key) for left, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
+        """Those with an action that changes the referencing rows."""
+        return [(deleted, key) for deleted, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
 
     def _note_read(self, table: int) -> None:
         for member in side(self._session, table):
@@ -293,7 +293,7 @@ class SparkChanges:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Holding the write lock: what was staged is there."""
+        """Commit what was staged; the session holds the write lock."""
         from pgrepl.lake import commit
 
         commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
@@ -311,7 +311,7 @@ class SparkChanges:
 
 
 def raise_first(failures: Iterable[Failure | None]) -> None:
-    """The error of the row that comes first; for one row, of the key that does."""
+    """Raise the error of the first row; for one row, the error of the first key."""
     found = [failure for failure in failures if failure is not None]
     if found:
         raise min(found, key=lambda failure: failure[0])[1]

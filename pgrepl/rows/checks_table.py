@@ -1,4 +1,4 @@
-"""What one table asks of each of its rows: generated columns, NOT NULL, CHECK, the bound of a partition."""
+"""The rules of one table for its rows: generated columns, NOT NULL, CHECK, the bound of a partition."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table_rules(session: Session, rel: Relation) -> TableRules:
 
 
 def own(expr: Expr, rel: Relation) -> Expr:
-    """An expression over rows alone: tableoid is a constant."""
+    """The expression over the rows of this table alone: tableoid becomes a constant."""
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Var) and node.attnum == TABLEOID:
@@ -62,8 +62,8 @@ def own(expr: Expr, rel: Relation) -> Expr:
 
 
 class TableChecks:
-    """The rules of a table for one statement, compiled. `named` is the relation the statement names: messages show
-    rows in its layout."""
+    """The compiled rules of a table for one statement. Messages show rows in the layout of `named`, the relation that
+    the statement names."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class TableChecks:
         modified: frozenset[int],
         changed: frozenset[int] | None = None,
     ) -> None:
-        """`modified` are columns of the named relation, for messages; `changed` columns of this one, if the others are
-        known to be as they were."""
+        """`modified` are columns of the named relation, for messages. `changed` are columns of this table, if the
+        others are known to be unchanged."""
         self.relation = rel
         self._session = session
         self._named = named
@@ -94,7 +94,7 @@ class TableChecks:
             self._bound = [compile(expr, context) for expr in rules.bound]
 
     def complete(self, row: Row) -> Row:
-        """With the generated columns filled in."""
+        """The row with its generated columns computed."""
         if not self._generated:
             return row
         values = list(row)
@@ -103,7 +103,7 @@ class TableChecks:
         return tuple(values)
 
     def constraints(self, row: Row) -> None:
-        """NOT NULL and CHECK (ExecConstraints)."""
+        """Check NOT NULL and CHECK (ExecConstraints)."""
         for index, attribute in self._not_null:
             if row[index] is None:
                 raise self.null_value(attribute, self.shown(row))
@@ -112,7 +112,7 @@ class TableChecks:
                 raise self.check_failed(name, self.shown(row))
 
     def in_bound(self, row: Row) -> bool:
-        """Whether the row may be in this partition (ExecPartitionCheck)."""
+        """Whether the partition's bound admits the row (ExecPartitionCheck)."""
         return all(test(row) is not False for test in self._bound)
 
     def bound(self, row: Row) -> None:
@@ -122,7 +122,7 @@ class TableChecks:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def shown(self, row: Row) -> str | None:
-        """The DETAIL that shows a row."""
+        """The DETAIL that shows the row."""
         return failing_row(self._session, self._named, self._to_named(row), self._modified)
 
     def null_value(self, attribute: Attribute, detail: str | None) -> PgError:

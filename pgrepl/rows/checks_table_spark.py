@@ -1,7 +1,7 @@
-"""What one table asks of the rows of a DataFrame: the same rules as checks_table, as conditions in one projection.
+"""The rules of checks_table for the rows of a DataFrame, as conditions in one projection.
 
-A row that breaks a rule raises while the frame is written: nothing is computed twice, nothing is collected. Only then
-`first_violation` looks for the first such row, and the rules over Python rows say what PostgreSQL says of it.
+The projection raises for a row that breaks a rule, while the frame is written: nothing is computed twice, nothing is
+collected. Only then `first_violation` looks for the first such row, and checks_table makes PostgreSQL's error of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ORDER = "__n"
 
 
 class SparkChecks:
-    """The rules of a table for one statement of Spark's; frames have columns c{attnum}."""
+    """The rules of one table for one statement of Spark's. Frames have columns c{attnum}."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SparkChecks:
         self._outside = [f"({text(expr)}) IS FALSE" for expr in rules.bound] if self.watches_bound else []
 
     def complete(self, frame: DataFrame) -> DataFrame:
-        """With the generated columns filled in."""
+        """The frame with its generated columns computed."""
         if not self._generated:
             return frame
         made = [f"{text} AS c{number}" for number, text in self._generated]
@@ -69,7 +69,7 @@ class SparkChecks:
         return self._run(f"SELECT {', '.join([*rest, *made])} FROM {{f}}", frame)
 
     def checked(self, frame: DataFrame, *, bound: bool) -> DataFrame:
-        """The same rows; the first that is computed and breaks a rule raises."""
+        """The same rows; the first computed row that breaks a rule raises."""
         broken = self.broken(bound=bound)
         if not broken:
             return frame
@@ -80,18 +80,17 @@ class SparkChecks:
         return self._run(f"SELECT {', '.join(columns)} FROM {{f}}", frame)
 
     def broken(self, *, bound: bool) -> str:
-        """Whether a row breaks a rule, as SQL; empty: none can."""
+        """SQL that is true for a row that breaks a rule. Empty: no row can."""
         return " OR ".join([*self._broken, *(self._outside if bound else [])])
 
     def inside(self, frame: DataFrame, *, wanted: bool) -> DataFrame:
-        """The rows that the partition's bound lets in, or the others."""
+        """The rows that the partition's bound admits, or the others."""
         outside = " OR ".join(self._outside) or "false"
         condition = f"NOT ({outside})" if wanted else outside
         return self._run(f"SELECT * FROM {{f}} WHERE {condition}", frame)
 
     def first_violation(self, frame: DataFrame, *, bound: bool) -> tuple[int, PgError] | None:
-        """Of the rows of a frame that is complete but not checked: where the first stands that breaks a rule, and
-        PostgreSQL's error."""
+        """The place of the first row of a complete, unchecked frame that breaks a rule, and PostgreSQL's error."""
         broken = self.broken(bound=bound)
         found = None if not broken else first_row(self._statement, frame, self.relation, broken)
         if found is None:
@@ -106,7 +105,7 @@ class SparkChecks:
         return None
 
     def first_outside(self, frame: DataFrame) -> tuple[int, PgError] | None:
-        """The first row that the bound of this partition does not let in."""
+        """The first row that the bound of this partition does not admit."""
         found = first_row(self._statement, frame, self.relation, " OR ".join(self._outside) or "false")
         return None if found is None else (found[0], self.checks.out_of_bound(self.checks.shown(found[1])))
 
@@ -117,14 +116,14 @@ class SparkChecks:
 
 
 def numbered(frame: DataFrame) -> DataFrame:
-    """With the order of the rows, as far as they have one: by partition, then as they come."""
+    """The frame with the order of its rows, as far as they have one: by Spark partition, then by position."""
     from pyspark.sql import functions as F
 
     return frame if ORDER in frame.columns else frame.withColumn(ORDER, F.monotonically_increasing_id())
 
 
 def first_row(statement: Statement, frame: DataFrame, rel: Relation, condition: str) -> tuple[int, Row] | None:
-    """The first row such that `condition`, in the layout of the table, and its place in the order."""
+    """The first row that satisfies `condition`, in the layout of the table, and its place in the order."""
     from pgrepl.lake import spark
 
     names = ", ".join(f"c{a.num}" for a in rel.columns)
@@ -156,7 +155,7 @@ def python_rows(frame: DataFrame, types: Sequence[tuple[int, int]]) -> list[Row]
 
 
 def _rows_spelled_out(expr: Expr, rel: Relation) -> Expr:
-    """A reference to the whole row as the row of its columns."""
+    """The expression with each reference to the whole row as a row of its columns."""
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Var) and node.attnum == 0:

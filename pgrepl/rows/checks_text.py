@@ -1,4 +1,4 @@
-"""The rows and keys that messages show: no more of them than the user may see, and no more than fits."""
+"""The rows and keys in error messages: only columns that the user may read, clipped to 64 bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _clipped(text: str) -> str:
 
 
 def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
-    """The whole table, or each of these columns; an expression (0) nobody may look into."""
+    """Whether the user may read the whole table, or each of these columns. Nobody may read an expression (0)."""
     if row_security.is_active(session, rel):
         return False
     return has_table_privilege(session, rel, "SELECT") or all(
@@ -40,8 +40,8 @@ def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
 
 
 def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: frozenset[int]) -> str | None:
-    """`Failing row contains (1, null).`: the columns that the user may read or has given values for, as
-    ExecBuildSlotValueDescription does."""
+    """`Failing row contains (1, null).`: the columns that the user may read or has given values for
+    (ExecBuildSlotValueDescription)."""
     if row_security.is_active(session, rel):
         return None
     everything = has_table_privilege(session, rel, "SELECT")
@@ -58,7 +58,7 @@ def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: f
 
 
 def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, values: Sequence[Any]) -> str | None:
-    """`Partition key of the failing row contains (a) = (5).`, as ExecBuildSlotPartitionKeyDescription does."""
+    """`Partition key of the failing row contains (a) = (5).` (ExecBuildSlotPartitionKeyDescription)."""
     from pgrepl.expr.definitions import partition_key_columns
 
     if not _may_read(session, rel, [column.attnum for column in key.columns]):
@@ -71,7 +71,7 @@ def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, va
 
 
 def index_key(session: Session, info: IndexInfo, values: Sequence[Any]) -> str | None:
-    """`Key (id)=(1)`, as BuildIndexValueDescription does."""
+    """`Key (id)=(1)` (BuildIndexValueDescription)."""
     from pgrepl.expr.definitions import index_definition
 
     if not _may_read(session, relation(session, info.table), info.columns[: info.key_count]):
@@ -85,7 +85,7 @@ def index_key(session: Session, info: IndexInfo, values: Sequence[Any]) -> str |
 
 
 def index_types(session: Session, info: IndexInfo) -> list[int]:
-    """The types of what an index is over."""
+    """The types of an index's columns."""
     rel = relation(session, info.table)
     exprs = iter(info.exprs)
     types = []
@@ -96,7 +96,7 @@ def index_types(session: Session, info: IndexInfo) -> list[int]:
 
 
 def _input_type(opclass: int, own: int) -> int:
-    """Values are shown as the operator class takes them; one that takes a family of types, as what they are."""
+    """The operator class's input type; for one over a family of types, the column's own."""
     found = opclass_by_oid(opclass)
     kind = None if found is None else type_by_oid(found.intype)
     return own if found is None or kind is None or kind.typtype == "p" else found.intype
@@ -105,7 +105,7 @@ def _input_type(opclass: int, own: int) -> int:
 def foreign_key_values(
     session: Session, rel: Relation, attnums: Sequence[int], value: Callable[[int], Any]
 ) -> tuple[str, str] | None:
-    """Names and values of a key, None if the user may not see them (ri_ReportViolation)."""
+    """The names and values of a key; None if the user may not read them (ri_ReportViolation)."""
     if not _may_read(session, rel, attnums):
         return None
     attributes = [rel.attributes[number - 1] for number in attnums]

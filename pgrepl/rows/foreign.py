@@ -1,8 +1,9 @@
-"""Foreign keys at work: the triggers that PostgreSQL makes of them, fired once a statement has written its rows.
+"""Foreign keys: the triggers that fire after a statement has written its rows.
 
-Each row that came or changed must find its key, each key that went must not be missed; CASCADE, SET NULL and SET
-DEFAULT change the rows that reference it, and those changes fire in their turn, behind what is waiting already. Events
-of one constraint are looked at together; the error is that of the first of them in the order of the rows.
+A row that is inserted, or whose key is updated, must reference an existing key; a key that is deleted or updated must
+not be referenced. CASCADE, SET NULL and SET DEFAULT change the referencing rows, and those changes queue events of
+their own. Events of one constraint are checked together; the error is that of the first of them in the order of the
+rows.
 
 INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 """
@@ -21,7 +22,7 @@ from pgrepl.errors import PgError
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.foreign_actions import act
-from pgrepl.rows.foreign_events import Does, Event, Fired, Recheck
+from pgrepl.rows.foreign_events import Event, EventKind, Fired, Recheck
 from pgrepl.rows.foreign_key import (
     RESTRICT,
     SET_DEFAULT,
@@ -44,8 +45,8 @@ _FEW = 64  # events that are fired one by one where their order could matter
 
 
 def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
-    """Fire what the written changes of a statement call for: foreign keys on both sides, and deferrable unique
-    constraints. What CASCADE and its like change are further snapshots."""
+    """Fire the triggers for the written changes of a statement: foreign keys on both sides, and deferrable unique
+    constraints. The changes of CASCADE and its like are further snapshots."""
     queue = Queue(session)
     queue.add(checks.relation, changes, checks.rechecks())
     queue.run()
@@ -65,13 +66,13 @@ class Deferred:
 
     @property
     def waiting(self) -> list[Fired]:
-        """Those that SET CONSTRAINTS has not fired since."""
+        """The events that SET CONSTRAINTS has not fired yet."""
         fired = modes(self.session).fired
         return [event for event in self.events if id(event) not in fired]
 
 
 def pending(session: Session, table: int) -> bool:
-    """Whether rows of the table wait for the commit to be checked."""
+    """Whether a row of the table has an event that waits for the commit."""
     return any(event.table == table for event in _waiting(session))
 
 
@@ -81,14 +82,14 @@ def _waiting(session: Session) -> list[Fired]:
 
 
 def _exists(session: Session, event: Fired) -> bool:
-    """Whether the constraint is still there."""
+    """Whether the event's constraint still exists."""
     if isinstance(event, Recheck):
         return store.one(session, pg_index, indexrelid=event.index.info.oid) is not None
     return store.one(session, pg_constraint, oid=event.key.oid) is not None
 
 
 def fire_deferred(session: Session) -> None:
-    """What has waited and need not any more (SET CONSTRAINTS … IMMEDIATE)."""
+    """SET CONSTRAINTS … IMMEDIATE: fire the waiting events of constraints that are immediate now."""
     events = [event for event in _waiting(session) if _exists(session, event) and not waits(session, event)]
     queue = Queue(session)
     queue.events += events
@@ -98,14 +99,14 @@ def fire_deferred(session: Session) -> None:
 
 
 def waits(session: Session, event: Fired) -> bool:
-    """Whether an event is left to the commit."""
+    """Whether an event waits for the commit."""
     if isinstance(event, Recheck):
         return is_deferred(session, constraint_of_index(session, event.index.info.oid))
     return event.can_wait and event.key.deferrable and is_deferred(session, event.key.oid)
 
 
 class Queue:
-    """The events of one statement, or of a commit."""
+    """The queue of events of one statement, or of a commit."""
 
     def __init__(self, session: Session, *, at_commit: bool = False) -> None:
         self.session = session
@@ -118,15 +119,15 @@ class Queue:
     def add(
         self, named: Relation, changes: Sequence[ModifiedRow], late: Mapping[int, Sequence[Recheck]] | None = None
     ) -> None:
-        """The events of changes that a statement on `named` has written, row by row; for one row in the order of the
-        triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
+        """Add the events of changes that a statement on `named` has written, row by row; for one row in the order of
+        the triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
         for position, change in enumerate(changes):
             again = late.get(position, ()) if late else ()
             self.events += [each for each in again if each.index.info.primary]
             if change.old is not None:
-                self._leaves(named, change, change.old)
+                self._add_old_row(named, change, change.old)
             if change.new is not None:
-                self._comes(change, change.new)
+                self._add_new_row(change, change.new)
             self.events += [each for each in again if not each.index.info.primary]
 
     def _to(self, table: int) -> list[ForeignKey]:
@@ -141,13 +142,13 @@ class Queue:
             found = self._keys["of", table] = keys_of(self.session, table)
         return found
 
-    def _leaves(self, named: Relation, change: ModifiedRow, old: Row) -> None:
+    def _add_old_row(self, named: Relation, change: ModifiedRow, old: Row) -> None:
         table, new = change.table, change.new
-        does = Does.DELETE if new is None else Does.UPDATE
+        kind = EventKind.DELETE if new is None else EventKind.UPDATE
         if new is not None and change.to != change.table:
             for key in self._to(table):  # a key to nothing but this partition
                 if not key.derived and None not in key_values(old, key.referenced_columns):
-                    self.events.append(Event(key, Does.DELETE, table, old))
+                    self.events.append(Event(key, EventKind.DELETE, table, old))
             old, new = self._moved(named, change, old, new)
             table = named.oid
         for key in self._to(table):
@@ -156,11 +157,11 @@ class Queue:
                 continue
             if new is not None and _same_image(before, key_values(new, key.referenced_columns)):
                 continue
-            self.events.append(Event(key, does, table, old, new))
+            self.events.append(Event(key, kind, table, old, new))
 
     def _moved(self, named: Relation, change: ModifiedRow, old: Row, new: Row) -> tuple[Row, Row]:
-        """A row that goes to another partition has been updated as far as keys to the whole are concerned; a key to
-        something between cannot tell (ExecCrossPartitionUpdateForeignKey)."""
+        """The old and new row of a move to another partition, in the root's layout: for a key to the root it is an
+        UPDATE. A key to a partitioned table between them is refused (ExecCrossPartitionUpdateForeignKey)."""
         for ancestor in partition_ancestors(self.session, change.table):
             if ancestor == named.oid:
                 break
@@ -180,7 +181,7 @@ class Queue:
             hint=f'Consider defining the foreign key on table "{named.name}".',
         )
 
-    def _comes(self, change: ModifiedRow, new: Row) -> None:
+    def _add_new_row(self, change: ModifiedRow, new: Row) -> None:
         for key in self._of(change.to):
             values = key_values(new, key.columns)
             missing = values.count(None)
@@ -189,7 +190,7 @@ class Queue:
             if change.old is not None and change.to == change.table:
                 if not missing and values == key_values(change.old, key.columns):
                     continue
-            self.events.append(Event(key, Does.CHECK, change.to, new))
+            self.events.append(Event(key, EventKind.CHECK, change.to, new))
 
     # --- firing -------------------------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ class Queue:
             self._put_off()
 
     def _put_off(self) -> None:
-        """What can wait for the commit does."""
+        """Leave the events of deferred constraints to the commit."""
         if self._at_commit:
             return
         waiting = {id(event) for event in self.events if waits(self.session, event)}
@@ -211,8 +212,9 @@ class Queue:
             self.session.transaction.before_commit.append(Deferred(self.session, put_off))
 
     def _fire_all(self, batch: Sequence[Fired]) -> None:
-        """One by one while there are few, if what one does could be seen by another; else key by key."""
-        groups: dict[tuple[int, Does | None], list[Fired]] = {}
+        """Fire event by event while there are few, if one event's action could be seen by another; else constraint by
+        constraint."""
+        groups: dict[tuple[int, EventKind | None], list[Fired]] = {}
         for event in batch:
             groups.setdefault(_group(event), []).append(event)
         acting = any(isinstance(event, Event) and event.acts for event in batch)
@@ -226,7 +228,7 @@ class Queue:
             self._raise_first(batch, list(groups.values()))
 
     def _fire(self, group: Sequence[Fired]) -> None:
-        """Events of one key and kind."""
+        """Fire events of one constraint and kind."""
         events = [event for event in group if isinstance(event, Event) and event.acts]
         if not events:
             self._raise_first(group, [group])
@@ -238,7 +240,7 @@ class Queue:
                 raise found[1]
 
     def _raise_first(self, batch: Sequence[Fired], groups: Sequence[Sequence[Fired]]) -> None:
-        """Look at all, and raise the error of the first event that has one."""
+        """Check all events, and raise the error of the first that has one."""
         position = {id(event): number for number, event in enumerate(batch)}
         found = [failure for group in groups if (failure := self._failure(group)) is not None]
         if found:
@@ -252,12 +254,12 @@ class Queue:
         events = [event for event in group if isinstance(event, Event)]
         if not events:
             return None
-        if events[0].does is Does.CHECK:
+        if events[0].kind is EventKind.CHECK:
             return self._missing(events)
         return self._still_referenced(events, restrict=events[0].action == RESTRICT)
 
     def _missing(self, events: Sequence[Event]) -> tuple[Event, PgError] | None:
-        """The first row whose key is not there (RI_FKey_check)."""
+        """The first row whose key does not exist (RI_FKey_check)."""
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
@@ -280,7 +282,7 @@ class Queue:
         return None
 
     def _still_referenced(self, events: Sequence[Event], *, restrict: bool) -> tuple[Event, PgError] | None:
-        """The first key that went and is missed (ri_restrict)."""
+        """The first deleted or updated key that is still referenced (ri_restrict)."""
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.referenced_columns) for event in events]
         if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
@@ -299,8 +301,8 @@ class Queue:
         return event, still_referenced(session, key, event.row)
 
 
-def _group(event: Fired) -> tuple[int, Does | None]:
-    return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.does)
+def _group(event: Fired) -> tuple[int, EventKind | None]:
+    return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.kind)
 
 
 def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:

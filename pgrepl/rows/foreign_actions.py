@@ -1,4 +1,4 @@
-"""CASCADE, SET NULL and SET DEFAULT: the rows that reference a key that went or became another."""
+"""CASCADE, SET NULL and SET DEFAULT: changes of the rows that reference a deleted or updated key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
-from pgrepl.rows.foreign_events import Does, Event
+from pgrepl.rows.foreign_events import Event, EventKind
 from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.write import next_snapshot, write_changes
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[ModifiedRow]]:
-    """Change the rows that reference the events' keys, with the rights of their table's owner; the table and what was
-    changed."""
-    key, delete = events[0].key, events[0].does is Does.DELETE
+    """Change the rows that reference the events' keys, with the rights of their table's owner. Returns the table and
+    the changes."""
+    key, delete = events[0].key, events[0].kind is EventKind.DELETE
     rel = relation(session, key.referencing)
     action = key.on_delete if delete else key.on_update
     remove = delete and action == CASCADE
@@ -67,7 +67,7 @@ def _locked(
     changes: Sequence[ModifiedRow],
     change: Callable[[Referencing], Row | None],
 ) -> list[ModifiedRow]:
-    """The changes of rows that are still there once they are locked, and reference the key as before."""
+    """The changes of rows that still exist once they are locked, and reference the same key."""
     rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
     modes = [mode_of(session, each) for each in changes]
     removes = any(each.new is None for each in changes)
@@ -85,7 +85,7 @@ def _locked(
 
 
 def may_change(session: Session, rel: Relation, kind: ModifyKind) -> None:
-    """Whether the owner of the table may, and whether it could be published."""
+    """Check the owner's privilege on the table, and its replica identity where it is published."""
     if not has_table_privilege(session, rel, kind.value):
         raise permission_denied(rel)
     for member in lookup.tables_of(session, rel.oid):
@@ -105,7 +105,7 @@ def _removed(each: Referencing) -> None:
 def _updated(
     session: Session, key: ForeignKey, rel: Relation, events: Sequence[Event], action: str, columns: Sequence[int]
 ) -> Callable[[Referencing], Row]:
-    """What becomes of a row that references the key of one of the events."""
+    """A function that gives a referencing row's new version."""
     values = _values(session, key, rel, action, columns)
 
     def updated(each: Referencing) -> Row:
@@ -122,7 +122,7 @@ def _updated(
 def _values(
     session: Session, key: ForeignKey, rel: Relation, action: str, columns: Sequence[int]
 ) -> Callable[[Event], dict[str, Any]]:
-    """What the columns become, by name."""
+    """The new values of the columns, by name."""
     names = [rel.attributes[number - 1].name for number in columns]
     if action == SET_NULL:
         return lambda event: dict.fromkeys(names)
@@ -164,7 +164,7 @@ def as_owner(session: Session, rel: Relation) -> Iterator[None]:
 def in_statement(
     session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
 ) -> Iterator[None]:
-    """What goes wrong happened in the statement that PostgreSQL's trigger runs."""
+    """Add the CONTEXT of the statement that PostgreSQL's trigger runs to an error."""
     try:
         yield
     except PgError as error:
@@ -191,7 +191,7 @@ def _statement(
 
 
 def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) -> str:
-    """As ri_GenerateQual writes them."""
+    """The conditions on the key, as ri_GenerateQual writes them."""
     own, other = lookup.column_types(session, key)
     parts = []
     for number, operator_oid in enumerate(lookup.equality_operators(session, key)):

@@ -1,7 +1,7 @@
-"""ON DELETE CASCADE, SET NULL and SET DEFAULT behind a statement that Spark has carried out.
+"""ON DELETE CASCADE, SET NULL and SET DEFAULT after a statement of Spark's.
 
-Of the keys that went those are looked for that are in use. When they are few, their rows are changed one by one, with
-all that follows; when they are many that is a statement for Spark again.
+Spark finds the removed keys that are referenced. When they are few, their rows are changed one by one, with all that
+follows; when they are many, by Spark.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
 from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
-from pgrepl.rows.foreign_events import Does, Event
+from pgrepl.rows.foreign_events import Event, EventKind
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
 from pgrepl.rows.foreign_spark import (
-    After,
     Failure,
     SparkKey,
+    TablesAfter,
     first_keys,
     first_referenced,
-    gone_keys,
     referencing_keys,
+    removed_keys,
     side,
 )
 from pgrepl.rows.members import Member
@@ -43,54 +43,54 @@ if TYPE_CHECKING:
 
 
 def apply(changes: SparkChanges) -> None:
-    """Holding the write lock: what was staged is there, and foreign keys do what they do."""
+    """Commit the staged changes, then make those of foreign keys' actions; the session holds the write lock."""
     changes.commit()
     acting = changes.acting()
     if not acting:
         return
     session = changes.after.session
     next_snapshot(session)
-    for left, key in acting:
-        _act(changes.after, left, key)
-    now = After(session, {}, session.transaction.numbering.last_snapshot())
+    for deleted, key in acting:
+        _act(changes.after, deleted, key)
+    now = TablesAfter(session, {}, session.transaction.numbering.last_snapshot())
     raise_first(
-        first_referenced(now, left, key, restrict=False)
-        for left, key in changes.referenced()
+        first_referenced(now, deleted, key, restrict=False)
+        for deleted, key in changes.referenced()
         if changes.action(key) == NO_ACTION
     )
 
 
-def _act(before: After, left: Sequence[StagedRows], foreign: ForeignKey) -> None:
-    """`before`: as the tables were when the statement began; it has been written since."""
+def _act(before: TablesAfter, deleted: Sequence[StagedRows], foreign: ForeignKey) -> None:
+    """`before`: the tables when the statement began; it has been written since."""
     session = before.session
-    now = After(session, {}, session.transaction.numbering.last_snapshot())
+    now = TablesAfter(session, {}, session.transaction.numbering.last_snapshot())
     key = SparkKey(session, foreign)
-    gone = gone_keys(before, left, key)
-    frames = {"old": gone, "used": referencing_keys(now, key)}
+    removed = removed_keys(before, deleted, key)
+    frames = {"old": removed, "used": referencing_keys(now, key)}
     few = local_rows(session)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
     rows = first_keys(key, text, few + 1, frames)
     if not rows:
         return
-    if len(rows) <= few and not _many(now, key, gone, few):
+    if len(rows) <= few and not _are_many(now, key, removed, few):
         queue = Queue(session)
-        queue.events += [Event(foreign, Does.DELETE, foreign.referenced, row) for _, row in rows]
+        queue.events += [Event(foreign, EventKind.DELETE, foreign.referenced, row) for _, row in rows]
         queue.run()
         return
-    _act_on_many(now, key, gone, left)
+    _act_by_spark(now, key, removed, deleted)
 
 
-def _many(now: After, key: SparkKey, gone: DataFrame, few: int) -> bool:
-    """Whether more rows than that reference the keys."""
+def _are_many(now: TablesAfter, key: SparkKey, removed: DataFrame, few: int) -> bool:
+    """Whether more than `few` rows reference the keys."""
     from pgrepl.lake import spark
 
     text = f"SELECT 1 AS one FROM {{used}} b LEFT SEMI JOIN {{old}} a ON {key.on} LIMIT {few + 1}"
-    frames = {"old": gone, "used": referencing_keys(now, key)}
+    frames = {"old": removed, "used": referencing_keys(now, key)}
     with spark.pg_errors():
         return bool(key.statement.run(spark.session(), text, frames).toArrow().num_rows > few)
 
 
-def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[StagedRows]) -> None:
+def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: Sequence[StagedRows]) -> None:
     session, foreign = now.session, key.key
     rel = relation(session, foreign.referencing)
     remove = foreign.on_delete == CASCADE
@@ -101,14 +101,14 @@ def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Stag
         may_change(session, rel, kind)
         changes = SparkChanges(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
         for member in side(session, rel.oid):
-            rows = _referencing_rows(now, key, member, gone)
+            rows = _referencing_rows(now, key, member, removed)
             if remove:
                 changes.delete(member.relation, rows.select("place"))
             else:
                 changes.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
         if foreign.on_delete == SET_DEFAULT:  # the default may be the very key that went
-            after = After(session, changes.staged, now.snapshot)
-            failure = first_referenced(after, left, foreign, restrict=False)
+            after = TablesAfter(session, changes.staged, now.snapshot)
+            failure = first_referenced(after, deleted, foreign, restrict=False)
     if failure is not None:
         raise failure[1]
     with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
@@ -116,8 +116,8 @@ def _act_on_many(now: After, key: SparkKey, gone: DataFrame, left: Sequence[Stag
         apply(changes)
 
 
-def _referencing_rows(now: After, key: SparkKey, member: Member, gone: DataFrame) -> DataFrame:
-    """Whole rows with `place` that reference a key that went."""
+def _referencing_rows(now: TablesAfter, key: SparkKey, member: Member, removed: DataFrame) -> DataFrame:
+    """Whole rows with `place` that reference a removed key."""
     from pgrepl.lake import scan
 
     session = now.session
@@ -129,7 +129,7 @@ def _referencing_rows(now: After, key: SparkKey, member: Member, gone: DataFrame
     from pgrepl.lake import spark
 
     text = f"SELECT {', '.join(f'b.{name}' for name in shown.split(', '))} FROM {{rows}} b LEFT SEMI JOIN {{old}} a"
-    return key.statement.run(spark.session(), f"{text} ON {key.on}", {"rows": keyed, "old": gone})
+    return key.statement.run(spark.session(), f"{text} ON {key.on}", {"rows": keyed, "old": removed})
 
 
 def _with_values(

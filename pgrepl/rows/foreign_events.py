@@ -11,29 +11,29 @@ from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey
 from pgrepl.rows.unique import UniqueIndex
 
 
-class Does(Enum):
-    CHECK = "check"  # a row of the referencing table came or changed
-    UPDATE = "update"  # a key of the referenced table became another
-    DELETE = "delete"  # a key of the referenced table went
+class EventKind(Enum):
+    CHECK = "check"  # a row of the referencing table was inserted, or its key updated
+    UPDATE = "update"  # a key of the referenced table was updated
+    DELETE = "delete"  # a row of the referenced table was deleted
 
 
 @frozen
 class Event:
-    """One row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own table, else the
-    old row as the referenced table of the key has it, and `new` what became of it."""
+    """The event of one row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own
+    table, else the old row as the referenced table of the key has it, with its new version in `new`."""
 
     key: ForeignKey
-    does: Does
+    kind: EventKind
     table: int
     row: Row
     new: Row | None = None
 
     @property
     def action(self) -> str:
-        """What is done; of a CHECK nothing but looking."""
-        if self.does is Does.CHECK:
+        """The action on the referencing rows; empty for a CHECK."""
+        if self.kind is EventKind.CHECK:
             return ""
-        return self.key.on_update if self.does is Does.UPDATE else self.key.on_delete
+        return self.key.on_update if self.kind is EventKind.UPDATE else self.key.on_delete
 
     @property
     def acts(self) -> bool:
@@ -41,12 +41,12 @@ class Event:
 
     @property
     def can_wait(self) -> bool:
-        return self.does is Does.CHECK or self.action == NO_ACTION
+        return self.kind is EventKind.CHECK or self.action == NO_ACTION
 
 
 @frozen
 class Recheck:
-    """A key of a deferrable constraint that somebody else had when the row came."""
+    """A key of a deferrable constraint that another row had when the row was written."""
 
     index: UniqueIndex
     values: tuple[Any, ...]

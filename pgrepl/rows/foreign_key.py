@@ -1,4 +1,4 @@
-"""A foreign key as its triggers know it (RI_ConstraintInfo), and which of them look at a table."""
+"""A foreign key as its triggers know it (RI_ConstraintInfo), and the foreign keys of and to a table."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def foreign_key(session: Session, oid: int) -> ForeignKey:
 
 
 def keys_of(session: Session, relid: int) -> list[ForeignKey]:
-    """The foreign keys that rows of a table must satisfy, in the order of their triggers. A key to a partitioned table
-    has a row for each partition there; only the one for the whole checks."""
+    """The foreign keys of a table, in the order of their triggers. A key to a partitioned table has a row of
+    pg_constraint for each partition there; only the one for the whole table checks."""
     if not fires(session):
         return []
     own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f")}
@@ -71,8 +71,8 @@ def keys_of(session: Session, relid: int) -> list[ForeignKey]:
 
 
 def keys_to(session: Session, relid: int) -> list[ForeignKey]:
-    """The foreign keys to a table, in the order of their triggers. A key of a partitioned table has a row for each
-    partition there; only the one of the whole acts."""
+    """The foreign keys to a table, in the order of their triggers. A key of a partitioned table has a row of
+    pg_constraint for each partition there; only the one of the whole table acts."""
     found: list[ForeignKey] = []
     if not fires(session):
         return found
@@ -96,7 +96,7 @@ def _key_text(session: Session, rel: Relation, columns: Sequence[int], row: Row,
 
 
 def not_present(session: Session, key: ForeignKey, rel: Relation, row: Row) -> PgError:
-    """A row of the referencing table `rel` references nothing."""
+    """The error for a row of the referencing table `rel` whose key does not exist."""
     other = relation(session, key.referenced)
     return PgError(
         "23503",
@@ -122,7 +122,7 @@ def mixed_nulls(key: ForeignKey, rel: Relation) -> PgError:
 
 
 def still_referenced(session: Session, key: ForeignKey, row: Row) -> PgError:
-    """A row of the referenced table that goes is referenced."""
+    """The error for a row of the referenced table that cannot be deleted or updated because it is referenced."""
     rel, other = relation(session, key.referenced), relation(session, key.referencing)
     return PgError(
         "23503",

@@ -1,4 +1,4 @@
-"""Both sides of a foreign key: which keys are there, and which rows reference them."""
+"""Look-ups on both sides of a foreign key: which keys exist, and which rows reference them."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _INTEGERS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
 
 
 class _NoMatch(Exception):
-    """The value is none that the other type has."""
+    """The other type has no such value."""
 
 
 def tables_of(session: Session, oid: int) -> list[Member]:
-    """Where rows of one side stand: the table itself, of a partitioned one all its leaves."""
+    """The tables that hold the rows of one side: the table itself, or all leaves of a partitioned one."""
     return members(session, oid, relation(session, oid).kind == "p")
 
 
 @frozen
 class Referencing:
-    """A row that references one of the keys asked for."""
+    """A row that references one of the wanted keys."""
 
     number: int  # of the key
     relation: Relation
@@ -60,17 +60,17 @@ class Referencing:
     columns: tuple[int, ...]  # where the key stands in it
 
     def still(self, row: Row) -> bool:
-        """Does a newer version of the row reference the key as well?"""
+        """Whether a newer version of the row references the same key."""
         return all(row[number - 1] == self.row[number - 1] for number in self.columns)
 
 
 def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bool = False) -> set[int]:
-    """Which of the keys are in the referenced table, by their numbers. They are of the referencing columns' types, or
-    with `own` of the referenced ones'."""
+    """Which of the keys exist in the referenced table, by their numbers. They have the types of the referencing
+    columns, or with `own` of the referenced ones."""
     rel = relation(session, key.referenced)
     convert = _converters(session, key, to_referenced=True) if not own else None
     wanted, numbers = _converted(values, convert)
-    look = there_now if own or rel.kind == "p" else _there
+    look = newest_rows if own or rel.kind == "p" else _rows_at_snapshot
     found: set[int] = set()
     for member in tables_of(session, rel.oid):
         if not wanted:
@@ -83,7 +83,7 @@ def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bo
 Found = list[tuple[int, Row]]
 
 
-def _there(
+def _rows_at_snapshot(
     session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
 ) -> Found:
     from pgrepl.lake import local
@@ -91,26 +91,26 @@ def _there(
     return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
 
 
-def there_now(
+def newest_rows(
     session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
 ) -> Found:
-    """The rows of a table that have these keys, and are there now: also for a transaction that keeps its snapshot
+    """The rows of a table that have these keys in its newest state, also for a transaction that keeps its snapshot
     (ri_PerformCheck, detectNewRows)."""
     from pgrepl.lake.overlay import PROVISIONAL, own_rows
 
-    found = _there(session, oid, attnums, wanted, want)
+    found = _rows_at_snapshot(session, oid, attnums, wanted, want)
     transaction = session.transaction
     if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
         return found
     mine = own_rows(session, lake_table(session, oid).table_id)
     own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
     with session.beside.newest() as now:
-        others = [each for each in _there(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
+        others = [each for each in _rows_at_snapshot(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
     return own + others
 
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
-    """Lock the rows that have the keys, so that nobody takes these away (FOR KEY SHARE)."""
+    """Lock the rows that have the keys, so that nobody deletes them or changes their keys (FOR KEY SHARE)."""
     from pgrepl.lake import local
     from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
 
@@ -132,7 +132,7 @@ def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) ->
 
 @contextmanager
 def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
-    """What goes wrong happened in the query that PostgreSQL's trigger runs (RI_FKey_check)."""
+    """Add the CONTEXT of the query that PostgreSQL's trigger runs to an error (RI_FKey_check)."""
     try:
         yield
     except PgError as error:
@@ -148,8 +148,8 @@ def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
 
 
 def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:
-    """The rows that reference any of these keys of the referenced table, in the order of the keys. What has come
-    since the snapshot of a transaction that keeps it cannot be changed by it."""
+    """The rows that reference any of these keys of the referenced table, in the order of the keys. A transaction that
+    keeps its snapshot cannot change a row that was inserted since."""
     wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
     found = []
     for member in tables_of(session, key.referencing):
@@ -159,9 +159,9 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
         table = lake_table(session, member.relation.oid)
         width = len(member.relation.attributes)
         want = [column.attnum for column in table.columns]
-        there = there_now(session, table.oid, attnums, wanted, want)
+        there = newest_rows(session, table.oid, attnums, wanted, want)
         if session.transaction.keeps_snapshot:
-            known = {read[-1].row for _, read in _there(session, table.oid, attnums, wanted)}
+            known = {read[-1].row for _, read in _rows_at_snapshot(session, table.oid, attnums, wanted)}
             if any(read[-1].row not in known for _, read in there):
                 raise PgError("40001", "could not serialize access due to concurrent update")
         for n, read in there:
@@ -171,14 +171,14 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
 
 
 def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
-    """Which keys of the referenced table are referenced by some row, by their numbers."""
+    """Which keys of the referenced table are referenced, by their numbers."""
     wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
-    return _numbers_in(session, key, wanted, numbers, there_now)
+    return _numbers_in(session, key, wanted, numbers, newest_rows)
 
 
 def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
-    """Which values of the referencing columns are there, by their numbers."""
-    return _numbers_in(session, key, values, list(range(len(values))), _there)
+    """Which values of the referencing columns exist, by their numbers."""
+    return _numbers_in(session, key, values, list(range(len(values))), _rows_at_snapshot)
 
 
 def _numbers_in(
@@ -203,7 +203,7 @@ def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> li
 
 
 def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int]]:
-    """Of the referencing columns and of the referenced ones."""
+    """The types of the referencing columns and of the referenced ones."""
     rel, other = relation(session, key.referencing), relation(session, key.referenced)
     return (
         [rel.attributes[number - 1].type for number in key.columns],
@@ -212,7 +212,7 @@ def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int
 
 
 def _converted(values: Sequence[Key], convert: Sequence[Callable[[Any], Any]] | None) -> tuple[list[Key], list[int]]:
-    """The keys as the other side would have them, and their numbers; a key that it cannot have is left out."""
+    """The keys in the other side's types, and their numbers; without keys that those types cannot hold."""
     if convert is None:
         return list(values), list(range(len(values)))
     wanted, numbers = [], []
@@ -226,7 +226,7 @@ def _converted(values: Sequence[Key], convert: Sequence[Callable[[Any], Any]] | 
 
 
 def _equal_value(source: int, target: int) -> Callable[[Any], Any]:
-    """The value of the target type that an = between the types calls equal."""
+    """Converts to the value of the target type that an = between the types calls equal."""
     source, target = typefacts.base(source), typefacts.base(target)
     if source == target:
         return lambda value: value
@@ -267,7 +267,7 @@ def _day(value: int, length: int) -> int:
 
 
 def assigned(session: Session, source: int, target: int, typmod: int) -> Callable[[Any], Any]:
-    """A value as a column of another type takes it by assignment."""
+    """Converts a value to a column of another type, as assignment does."""
     if source == target:
         return lambda value: value
     expr = coerce_to_target(

@@ -1,5 +1,5 @@
-"""Whether the triggers of constraints fire, and SET CONSTRAINTS: which deferrable ones wait for the commit, for the
-rest of the transaction."""
+"""Whether the triggers of constraints fire (session_replication_role), and SET CONSTRAINTS: which deferrable
+constraints wait for the commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Modes:
-    """What a transaction has said: of all, of single constraints (by OID) later than that."""
+    """What SET CONSTRAINTS has set in this transaction: ALL, and since then single constraints by OID."""
 
     every: bool | None = None
     single: tuple[tuple[int, bool], ...] = ()
@@ -28,7 +28,8 @@ _NONE = Modes()
 
 
 def fires(session: Session) -> bool:
-    """The triggers of foreign keys and of deferrable unique constraints are of the kind that a replica leaves out."""
+    """Whether triggers of foreign keys and of deferrable unique constraints fire: with session_replication_role =
+    replica they do not."""
     return session.settings.get("session_replication_role") != "replica"
 
 
@@ -37,7 +38,7 @@ def modes(session: Session) -> Modes:
 
 
 def set_modes(session: Session, now: Modes) -> None:
-    """For the rest of the transaction, or until a savepoint before it is rolled back to."""
+    """Set the modes until the transaction ends, or rolls back to a savepoint before."""
     before = modes(session)
     if session not in _modes:
         session.on_commit(lambda: _forget(session))
@@ -57,17 +58,17 @@ def _restore(session: Session, before: Modes) -> None:
 
 
 def is_deferred(session: Session, constraint: int) -> bool:
-    """Whether a constraint is looked at when the transaction commits."""
+    """Whether a constraint is checked when the transaction commits."""
     row = constraint_row(session, constraint)
     if not row.condeferrable:
         return False
-    said = modes(session)
-    known = dict(said.single)
+    current = modes(session)
+    known = dict(current.single)
     if constraint in known:
         return known[constraint]
-    return bool(row.condeferred) if said.every is None else said.every
+    return bool(row.condeferred) if current.every is None else current.every
 
 
 def note_fired(session: Session, events: frozenset[int]) -> None:
-    said = modes(session)
-    set_modes(session, replace(said, fired=said.fired | events))
+    current = modes(session)
+    set_modes(session, replace(current, fired=current.fired | events))

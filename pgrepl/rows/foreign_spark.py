@@ -1,7 +1,7 @@
-"""Foreign keys of a statement that Spark carries out, set-wise: which staged rows reference nothing, which keys that go
-are still referenced.
+"""Foreign keys of a statement of Spark's, as joins: staged rows whose key does not exist, removed keys that are still
+referenced.
 
-Both sides are looked at as the statement leaves them: without the rows that go, with the staged ones.
+Both sides are read as the statement leaves them: without the deleted rows, with the staged ones.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Failure = tuple[tuple[int, ...], PgError]  # where in the order of the rows, and
 
 
 @frozen
-class After:
+class TablesAfter:
     """The tables as the statement leaves them: those it changes, the others at its snapshot."""
 
     session: Session
@@ -54,12 +54,12 @@ class After:
             from pgrepl.lake import scan
 
             return scan.frame(self.session, lake_table(self.session, table), attnums, self.snapshot, bounds)
-        rows = changed.old_rows(attnums, gone=False, bounds=bounds).drop("place")
+        rows = changed.old_rows(attnums, deleted=False, bounds=bounds).drop("place")
         return rows.unionByName(changed.new_rows(attnums).select(*rows.columns)) if changed.files else rows
 
 
 class SparkKey:
-    """A foreign key over frames: what both sides are compared by."""
+    """A foreign key over frames: the expressions that both sides are joined by."""
 
     def __init__(self, session: Session, key: ForeignKey) -> None:
         from pgrepl.expr.spark import Statement
@@ -75,7 +75,8 @@ class SparkKey:
         self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(made)))
 
     def referencing(self, rows: DataFrame, numbers: dict[int, int] | None, more: str = "") -> DataFrame:
-        """Rows of a referencing table whose key has no NULL; `numbers`: its columns for those of the whole."""
+        """The rows of a referencing table whose key has no NULL; `numbers`: the columns of a child for those of the
+        whole."""
         return self._keyed(rows, self._own, numbers, more)
 
     def referenced(self, rows: DataFrame, numbers: dict[int, int] | None, more: str = "") -> DataFrame:
@@ -106,7 +107,7 @@ def _column(rel: Relation, attnum: int) -> Expr:
 
 
 def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
-    """Both as values of one type."""
+    """Both expressions as values of one type."""
     if own.type == other.type:
         return own, other
     scope, form = Scope(session), CoercionForm.IMPLICIT_CAST
@@ -125,8 +126,8 @@ def side(session: Session, table: int) -> list[Member]:
 # --- rows that came ---------------------------------------------------------------------------------------------------
 
 
-def first_missing(after: After, staged: StagedRows, key: ForeignKey) -> Failure | None:
-    """The first staged row of a referencing table that does not find its key."""
+def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Failure | None:
+    """The first staged row of a referencing table whose key does not exist."""
     session, rel = after.session, staged.relation
     spark_key = SparkKey(session, key)
     numbers = dict(zip(key.columns, key.columns, strict=True))
@@ -161,8 +162,8 @@ def first_missing(after: After, staged: StagedRows, key: ForeignKey) -> Failure 
     return min(failures, key=lambda each: each[0], default=None)
 
 
-def _present(after: After, key: SparkKey, staged: StagedRows | None) -> DataFrame:
-    """The keys of the referenced table; of `staged` rows only those near its keys."""
+def _present(after: TablesAfter, key: SparkKey, staged: StagedRows | None) -> DataFrame:
+    """The keys of the referenced table; with `staged`, only those within the bounds of its keys."""
     bounds = []
     if staged is not None:
         for own, other in zip(key.key.columns, key.key.referenced_columns, strict=True):
@@ -200,16 +201,16 @@ def _spark() -> Any:
 # --- keys that went ---------------------------------------------------------------------------------------------------
 
 
-def gone_keys(after: After, left: Sequence[StagedRows], key: SparkKey) -> DataFrame:
-    """The keys of rows of a referenced table, or of its partitions, that go or become others: k…, the old key as o…,
-    `place`."""
+def removed_keys(after: TablesAfter, deleted: Sequence[StagedRows], key: SparkKey) -> DataFrame:
+    """The keys of a referenced table, or of its partitions, whose rows are deleted or get other keys: k…, the old key
+    as o…, `place`."""
     parts = []
     columns = key.key.referenced_columns
-    for staged in left:
+    for staged in deleted:
         numbers = attnum_map(staged.relation, key.other)
         own = [numbers[number] for number in columns]
         shown = ", ".join([*(f"c{own} AS o{number}" for own, number in zip(own, columns, strict=True)), "place"])
-        old = key.referenced(staged.old_rows(own, gone=True), numbers, shown)
+        old = key.referenced(staged.old_rows(own, deleted=True), numbers, shown)
         if staged.versions:
             new = key.referenced(staged.new_rows(own), numbers, ROW)
             text = f"SELECT a.* FROM {{old}} a LEFT ANTI JOIN {{new}} b ON a.place.row = b.{ROW} AND {key.on}"
@@ -219,12 +220,13 @@ def gone_keys(after: After, left: Sequence[StagedRows], key: SparkKey) -> DataFr
 
 
 def first_referenced(
-    after: After, left: Sequence[StagedRows], foreign: ForeignKey, *, restrict: bool
+    after: TablesAfter, deleted: Sequence[StagedRows], foreign: ForeignKey, *, restrict: bool
 ) -> Failure | None:
-    """The first key that went and is referenced (ri_restrict); without `restrict` another row may have it now."""
+    """The first removed key that is referenced (ri_restrict). Without `restrict`, a key that another row has now is
+    none."""
     key = SparkKey(after.session, foreign)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
-    frames = {"old": gone_keys(after, left, key), "used": referencing_keys(after, key)}
+    frames = {"old": removed_keys(after, deleted, key), "used": referencing_keys(after, key)}
     if not restrict:
         text = f"SELECT a.* FROM ({text}) a LEFT ANTI JOIN {{there}} b ON {key.on}"
         frames["there"] = _present(after, key, None)
@@ -236,7 +238,7 @@ def first_referenced(
 def first_keys(
     key: SparkKey, text: str, count: int, frames: Mapping[str, DataFrame]
 ) -> list[tuple[tuple[int, int], Row]]:
-    """Old keys by their places, as rows of the referenced table with nothing else in them."""
+    """The first old keys by their places, as rows of the referenced table with NULL in all other columns."""
     columns = key.key.referenced_columns
     attributes = [key.other.attributes[number - 1] for number in columns]
     order = "coalesce(place.file, 9223372036854775807) AS f, coalesce(place.pos, place.row) AS p"
@@ -252,8 +254,8 @@ def first_keys(
     return rows
 
 
-def referencing_keys(after: After, key: SparkKey) -> DataFrame:
-    """The keys in use, of all rows of the referencing table."""
+def referencing_keys(after: TablesAfter, key: SparkKey) -> DataFrame:
+    """The keys that all rows of the referencing table reference."""
     parts = []
     for member in side(after.session, key.key.referencing):
         attnums = sorted({member.numbers[number] for number in key.key.columns})

@@ -1,5 +1,5 @@
-"""Whether conditions that are known to hold make others hold: the WHERE of ON CONFLICT against the predicate of a
-partial index (predicate_implied_by, as far as such predicates go)."""
+"""Whether conditions imply others: the WHERE of ON CONFLICT the predicate of a partial index (predicate_implied_by, as
+far as such predicates go)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _implies(given: Expr, wanted: Expr) -> bool:
 
 
 def _is_false_for_null(expr: Expr, part: Expr) -> bool:
-    """A strict operator over the part (clause_is_strict_for)."""
+    """Whether the expression is a strict operator over the part (clause_is_strict_for)."""
     if not isinstance(expr, OpExpr) or not any(node == part for node in walk(expr)):
         return False
     for node in walk(expr):
@@ -62,7 +62,7 @@ def _is_false_for_null(expr: Expr, part: Expr) -> bool:
 
 
 def _compares_further(given: OpExpr, wanted: OpExpr) -> bool:
-    """x > 5 makes x > 3 hold (operator_predicate_proof)."""
+    """x > 5 implies x > 3 (operator_predicate_proof)."""
     if len(given.args) != 2 or len(wanted.args) != 2 or given.args[0] != wanted.args[0]:
         return False
     one, other = given.args[1], wanted.args[1]

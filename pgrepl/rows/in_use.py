@@ -1,5 +1,5 @@
-"""Tables that cannot change while somebody is at work on them: the transaction itself, which has still to look at rows
-of them (CheckTableNotInUse), or another, which has changed rows and not committed."""
+"""Whether a table's definition can change: not while the transaction has pending trigger events on it
+(CheckTableNotInUse), or another transaction holds a lock that conflicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_not_in_use(
 
 def lock_table(session: Session, oid: int, mode: RelationMode) -> None:
     """Lock a table whose definition, or all of whose rows, a statement is about to change. A statement by itself holds
-    the catalog's lock, so that it need only look whether somebody was there before."""
+    the catalog's lock, so that it need only look for locks of others."""
     locks = session.transaction.locks
     if not locks.possible:
         return

@@ -1,4 +1,4 @@
-"""The locks of unique keys: who brings a row with a key holds the key until its transaction ends."""
+"""The locks of unique keys: a transaction that writes a row with a key holds the key until it ends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
 
 def key_lock(table: int, index: UniqueIndex, values: tuple[Any, ...]) -> LockRequest:
-    """Of a key of a unique index of a table; `values` as the index holds them."""
+    """The lock of a key of a unique index; `values` as the index holds them."""
     digest = blake2b(repr((index.info.oid, index.key(values))).encode(), digest_size=8).digest()
     return LockRequest(LockKind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
 
 
 def change_lock(table: int, row_id: int) -> LockRequest:
-    """Of a row with unique keys that is changed or deleted: who finds one of its keys taken waits for that."""
+    """The lock of a row with unique keys that is changed or deleted: a transaction that finds one of its keys taken
+    waits for it."""
     return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 

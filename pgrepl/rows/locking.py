@@ -1,8 +1,9 @@
-"""The locks that statements take which change rows, and what becomes of rows that others have changed meanwhile.
+"""The locks of INSERT, UPDATE, DELETE and SELECT FOR UPDATE, and rows that others have changed since the statement's
+snapshot.
 
-A statement finds its rows as of its snapshot and locks them one after the other. Who has waited, or comes late, meets
-newer versions: READ COMMITTED looks at these with the statement's condition again (EvalPlanQual), and rows that were
-not found at first are not added; REPEATABLE READ and SERIALIZABLE fail (40001).
+A statement finds its rows as of its snapshot and locks them one after the other. A row it has waited for may have a
+newer version: READ COMMITTED checks this one against the statement's condition again (EvalPlanQual), without adding
+rows that were not found at first; REPEATABLE READ and SERIALIZABLE fail (40001).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """A row of a table, where the statement has found it."""
+    """A row of a table, at the place where the statement found it."""
 
     table: int
     place: RowPlace
 
 
 class Newer(NamedTuple):
-    """Its newest version: in the layout of its table."""
+    """The newest version of a row, in the layout of its table."""
 
     place: RowPlace
     row: Row
@@ -46,8 +47,8 @@ class Newer(NamedTuple):
 
 
 def others_hold_locks(session: Session) -> bool:
-    """Asked of a statement by itself that has the catalog's lock. If so it takes locks as a block does, and begins
-    anew."""
+    """Whether a statement by itself, with the catalog's write lock, has to take locks as in a block, because other
+    transactions hold some. It then releases the write lock and begins again."""
     transaction = session.transaction
     if session.in_block or not transaction.can_keep_pending:
         return False
@@ -60,7 +61,8 @@ def others_hold_locks(session: Session) -> bool:
 
 
 def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> bool:
-    """Lock tables for a statement that is about to begin. True: others have changed something since it was analysed."""
+    """Lock the tables of a statement that is about to begin. True: another transaction has changed something since the
+    analysis."""
     locks = session.transaction.locks
     fresh = [LockRequest(LockKind.RELATION, oid, 0, int(mode)) for oid in tables if not locks.has_relation(oid, mode)]
     if not fresh:
@@ -76,8 +78,8 @@ def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> 
 def lock_rows(
     session: Session, rows: Sequence[Standing], modes: Sequence[RowMode], *, verb: str, blocked: Wait = Wait.BLOCK
 ) -> tuple[set[Standing], dict[Standing, Newer | None]]:
-    """Lock rows in their order; those that were skipped, and those that others have changed since the snapshot, with
-    their newest version (None: they are gone)."""
+    """Lock rows in their order. Returns the rows skipped, and the rows that others have changed since the snapshot,
+    with their newest version (None: deleted)."""
     transaction = session.transaction
     wanted = [
         LockRequest(LockKind.ROW, each.table, each.place.row, int(mode)) for each, mode in zip(rows, modes, strict=True)
@@ -110,7 +112,7 @@ def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool
 
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
-    """The rows that others have changed since the statement's snapshot. All of them are locked."""
+    """The rows that others have changed since the statement's snapshot; the caller holds locks on all of them."""
     from pgrepl.lake.versions import begun_after, newest, standing
 
     transaction = session.transaction
@@ -154,8 +156,8 @@ def as_found(session: Session, each: Standing) -> Newer | None:
 
 
 def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *, locking: bool = False) -> None:
-    """Who keeps a snapshot cannot go on with rows that others have changed since. `locking`: who only locks them is
-    told of an update in any case (ExecLockRows)."""
+    """A transaction that keeps its snapshot fails for rows that others have changed since. `locking`: a statement that
+    only locks them is told of an update in any case (ExecLockRows)."""
     if changed and session.transaction.keeps_snapshot:
         row, newer = next(iter(changed.items()))
         what = "delete" if newer is None and not locking and not _was_updated(session, row) else "update"
@@ -163,7 +165,7 @@ def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *
 
 
 def _was_updated(session: Session, row: Standing) -> bool:
-    """Whether others have updated a row before it went."""
+    """Whether others have updated the row before it was deleted."""
     from pgrepl.lake.versions import updated_after
 
     snapshot = session.transaction.numbering.committed_snapshot()
@@ -172,7 +174,7 @@ def _was_updated(session: Session, row: Standing) -> bool:
 
 
 def mode_of(session: Session, change: ModifiedRow) -> RowMode:
-    """How an UPDATE or DELETE locks the row it changes: an UPDATE of no key column leaves room for foreign keys
+    """The row lock of an UPDATE or DELETE: an UPDATE of no key column leaves room for FOR KEY SHARE
     (HeapDetermineColumnsInfo, INDEX_ATTR_BITMAP_KEY)."""
     if change.new is None or change.old is None or (change.to and change.to != change.table):
         return RowMode.UPDATE
@@ -183,7 +185,7 @@ def mode_of(session: Session, change: ModifiedRow) -> RowMode:
 
 
 def key_columns(session: Session, oid: int) -> frozenset[int]:
-    """The columns of a table that foreign keys could refer to."""
+    """The columns of a table that foreign keys could reference."""
     key = ("key_columns", oid)
     known: frozenset[int] | None = session.derived.get(key)
     if known is None:
@@ -202,9 +204,9 @@ def key_columns(session: Session, oid: int) -> frozenset[int]:
 
 
 def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collection[int] | None = None) -> None:
-    """Hold the unique keys that rows bring, and the changes of rows that have such: who wants to write one of them
-    waits. Then the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a row that has met another
-    there is not to come, and keys that are taken already are none to be held."""
+    """Lock the unique keys of new rows, and the changes of rows that have unique keys. A transaction that wants to
+    write one of them waits; afterwards the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a
+    row whose key exists is not inserted, and its keys are not locked."""
     from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
     indexes: dict[int, list[UniqueIndex]] = {}
@@ -239,7 +241,7 @@ def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collec
 
 
 def lock_new_keys(session: Session, change: ModifiedRow) -> None:
-    """ON CONFLICT DO UPDATE gives a row other keys than it had."""
+    """Lock the keys that ON CONFLICT DO UPDATE gives to a row."""
     keys = key_columns(session, change.table)
     assert change.old is not None and change.new is not None
     if any(change.old[n - 1] != change.new[n - 1] for n in keys) or _has_other_keys(session, change.table):
@@ -247,7 +249,7 @@ def lock_new_keys(session: Session, change: ModifiedRow) -> None:
 
 
 def _has_other_keys(session: Session, oid: int) -> bool:
-    """Has the table unique indexes that depend on more than plain columns?"""
+    """Whether the table has unique indexes with expressions or a predicate."""
     rel = relation(session, oid)
     infos = index_infos(session, oid) if rel.has_index else ()
     return any(info.unique and (info.exprs or info.predicate is not None) for info in infos)
@@ -259,7 +261,7 @@ def _same(index: UniqueIndex, change: ModifiedRow) -> bool:
 
 
 def wait_for_changes(session: Session, table: int, places: Iterable[RowPlace]) -> bool:
-    """Rows that have the keys of new ones: wait for those who are changing or deleting them. Has anybody been?"""
+    """Wait for transactions that change or delete these rows, which have the keys of new rows. True: there were any."""
     locks = session.transaction.locks
     if not locks.are_held_by_others(LockKind.CHANGE, [table], (EXCLUSIVE,)):
         return False
@@ -274,7 +276,7 @@ def wait_for_changes(session: Session, table: int, places: Iterable[RowPlace]) -
 
 
 def lock_conflicting(session: Session, table: int, places: Iterable[RowPlace]) -> bool:
-    """Lock the rows that ON CONFLICT DO UPDATE has met; have others changed any of them?"""
+    """Lock the existing rows of ON CONFLICT DO UPDATE. True: others have changed any of them."""
     rows = [Standing(table, place) for place in places if place.row < PROVISIONAL]
     if not rows:
         return False

@@ -34,7 +34,7 @@ class Member:
 
 
 def members(session: Session, relid: int, inh: bool) -> list[Member]:
-    """The tables that a scan reads, in its order; with `inh` False (ONLY) those below are left out."""
+    """The tables that a scan reads, in its order; with `inh` False (ONLY), the table alone."""
     top = relation(session, relid)
     found = [top]
     if inh and top.kind == "p":

@@ -1,4 +1,4 @@
-"""Questions about the rows of one table, as queries that either engine answers: is there a row such that …?"""
+"""Queries on the rows of one table, for either engine: is there a row that satisfies …?"""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Run = Callable[[Session, Query], Iterable[Row]]
 
 
 class Asking:
-    """Asks about the rows of one table."""
+    """Runs queries on the rows of one table."""
 
     def __init__(self, session: Session, rel: Relation, run: Run) -> None:
         self.session = session
@@ -77,23 +77,23 @@ class Asking:
         return next(iter(self._run(self.session, query)), None)
 
     def first(self, shown: Sequence[Expr], where: Expr | None) -> Row | None:
-        """Of the first row such that `where`, what is `shown`; None: there is no such row."""
+        """The `shown` expressions of the first row that satisfies `where`; None: there is no such row."""
         return self.first_row(self._query(shown, where=where, limit=_ONE))
 
     def compute(self, exprs: Sequence[Expr], where: Expr | None) -> None:
-        """Compute expressions for every row such that `where`, for the errors that they raise."""
+        """Compute expressions for every row that satisfies `where`, for the errors that they raise."""
         (count,) = [proc for proc in procs_by_name("count") if proc.nargs]
         counts = [Aggref(oids.INT8, func=count.oid, args=(expr,)) for expr in exprs or [_ONE]]
         self.first_row(self._query(counts, where=where, has_aggregates=True))
 
     def duplicate(self, keys: Sequence[Expr], operators: Sequence[tuple[int, int]], where: Expr | None) -> Row | None:
-        """The smallest values of the keys that several rows have; `operators` are the = and < of each key."""
+        """The smallest key values that several rows have; `operators` are the = and < of each key."""
         groups = tuple(SortGroup(n, eqop, sortop) for n, (eqop, sortop) in enumerate(operators, 1))
         query = self._query(keys, where=where, group=groups, having=more_than_one(), sort=groups, limit=_ONE)
         return self.first_row(replace(query, has_aggregates=True))
 
     def _query(self, shown: Sequence[Expr], **clauses: Any) -> Query:
-        """Over the table without what is below it."""
+        """A query on the table, without its children."""
         targets = tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(shown, 1))
         return Query(targets, (relation_rte(self._rel, inh=False),), (RangeRef(1),), **clauses)
 

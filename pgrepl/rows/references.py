@@ -1,4 +1,4 @@
-"""Which tables reference which by foreign keys: what TRUNCATE must not leave behind."""
+"""The tables that reference others by foreign keys, for TRUNCATE."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
-    """The tables with foreign keys to any of these, by OID, these themselves left out. A key to a partition is a key to
-    the whole (heap_truncate_find_FKs)."""
+    """The OIDs of other tables with foreign keys to any of these. A key to a partition is a key to the whole table
+    (heap_truncate_find_FKs)."""
     reached = list(tables)
     found: set[int] = set()
     for table in reached:
@@ -32,7 +32,7 @@ def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
 
 
 def refuse_referenced(session: Session, tables: Sequence[int]) -> None:
-    """As heap_truncate_check_FKs does: who references a truncated table is to be truncated with it."""
+    """Raise unless every table that references a truncated one is truncated too (heap_truncate_check_FKs)."""
     for table in tables:
         for other in referencing_tables(session, [table]):
             if other not in tables:

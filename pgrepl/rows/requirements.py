@@ -1,8 +1,8 @@
-"""What a change of definition requires of the rows that are there: the NewConstraints of ALTER TABLE's phase 3, and
-what index_build finds out.
+"""What a change of definition requires of the existing rows: the NewConstraints of ALTER TABLE's phase 3, and
+index_build.
 
-A command that adds a constraint, attaches a partition or changes a type says with these what must hold of the rows;
-`validate` raises the error that PostgreSQL raises: `check constraint "c" of relation "t" is violated by some row`.
+A command that adds a constraint, attaches a partition or changes a type returns these requirements. `validate` raises
+PostgreSQL's error: `check constraint "c" of relation "t" is violated by some row`.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Indexed:
 
 @frozen
 class InPartition:
-    """Every row of the table is one its bound lets in:
-    `partition constraint of relation "p" is violated by some row`."""
+    """The partition's bound admits every row of the table: `partition constraint of relation "p" is violated by some
+    row`."""
 
     table: int
     parent: int
@@ -62,8 +62,8 @@ class InPartition:
 
 @frozen
 class DefaultPartition:
-    """No row of the default partition belongs into the new one: `updated partition constraint for default partition "d"
-    would be violated by some row`."""
+    """The new partition's bound admits no row of the default partition: `updated partition constraint for default
+    partition "d" would be violated by some row`."""
 
     table: int
     parent: int
@@ -72,7 +72,7 @@ class DefaultPartition:
 
 @frozen
 class NotReferenced:
-    """No row of a partition that is to be detached is referenced by a foreign key."""
+    """No row of a partition to be detached is referenced by a foreign key."""
 
     table: int
     constraint: int

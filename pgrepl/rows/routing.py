@@ -1,4 +1,4 @@
-"""Which partition a row belongs into."""
+"""Tuple routing: the partition of a row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Choose = Callable[[Sequence[Any]], int]  # values of the key → position in Par
 
 
 class Router:
-    """Sends rows of a partitioned table to its leaves, as ExecFindPartition does."""
+    """Routes rows of a partitioned table to its leaves (ExecFindPartition)."""
 
     def __init__(self, session: Session, root: Relation) -> None:
         self._session = session
@@ -32,7 +32,7 @@ class Router:
         self._levels: dict[int, _Level] = {}
 
     def route(self, row: Row) -> tuple[Relation, Row]:
-        """The leaf for a row of the root, and the row in the leaf's layout."""
+        """The leaf of a row of the root, and the row in the leaf's layout."""
         rel = self._root
         while rel.kind == "p":
             level = self._levels.get(rel.oid)
@@ -43,7 +43,7 @@ class Router:
 
 
 class _Level:
-    """One partitioned table on the way down."""
+    """One partitioned table on the way to the leaf."""
 
     def __init__(self, session: Session, rel: Relation) -> None:
         self._session = session
@@ -73,7 +73,7 @@ class _Level:
 
 
 def key_values(session: Session, key: PartitionKey) -> list[Compiled]:
-    """What the columns of a key are worth, given a row."""
+    """A function that gives the values of a partition key for a row."""
     context = Context(session)
 
     def of_column(number: int) -> Compiled:
@@ -83,7 +83,7 @@ def key_values(session: Session, key: PartitionKey) -> list[Compiled]:
 
 
 def converter(source: Relation, target: Relation) -> Callable[[Row], Row]:
-    """Rows of one relation in the layout of another that has the same columns, by name."""
+    """A function that puts rows of one relation into the layout of another with the same columns, by name."""
     if [(a.name, a.dropped) for a in source.attributes] == [(a.name, a.dropped) for a in target.attributes]:
         return lambda row: row
     take = column_places(source, target)
@@ -91,8 +91,8 @@ def converter(source: Relation, target: Relation) -> Callable[[Row], Row]:
 
 
 def column_places(source: Relation, target: Relation) -> tuple[int, ...]:
-    """For each column of the target, by number, its place in the rows of a source that has the same columns; -1: none,
-    it is dropped."""
+    """For each column of the target, by number, its place in the rows of a source with the same columns; -1 for a
+    dropped column."""
     places = {a.name: a.num - 1 for a in source.columns}
     return tuple([-1 if a.dropped else places.get(a.name, -1) for a in target.attributes])
 
@@ -101,7 +101,7 @@ def column_places(source: Relation, target: Relation) -> tuple[int, ...]:
 
 
 def chooser(desc: PartitionDesc) -> Choose:
-    """A function of the key's values."""
+    """A function that gives the partition for the values of the key."""
     default = next((n for n, bound in enumerate(desc.bounds) if bound.default), -1)
     kinds = {"h": _by_hash, "l": _by_list, "r": _by_range}
     return kinds[desc.key.strategy](desc, default)
@@ -161,7 +161,7 @@ def _by_range(desc: PartitionDesc, default: int) -> Choose:
 
 
 def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], datums: Sequence[RangeDatum]) -> bool:
-    """Whether values are below a bound; equal to it they are not."""
+    """Whether values are below a bound; values equal to it are not."""
     for order, value, datum in zip(compare, values, datums, strict=True):
         if datum.value is None:
             return datum.kind != MINVALUE

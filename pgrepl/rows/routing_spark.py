@@ -1,7 +1,7 @@
-"""Which partition each row of a DataFrame belongs into: one column with the number of the leaf.
+"""Tuple routing of a DataFrame: one column with the number of each row's leaf.
 
-The bounds of partitions are conditions in SQL, tried in order, the default partition last. Hash partitions go by a
-bucket that Python computes as PostgreSQL does, over Arrow batches.
+The bounds of partitions are conditions in SQL, tried in order, the default partition last. For hash partitions Python
+computes the remainder as PostgreSQL does, over Arrow batches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEAF = "__leaf"  # the column with the number of the leaf
 
 
 class SparkRouter:
-    """Leaves of a partitioned table, by number, and the SQL that chooses among them."""
+    """The leaves of a partitioned table, by number, and the SQL that chooses among them."""
 
     def __init__(self, session: Session, root: Relation) -> None:
         from pgrepl.expr.spark import Statement
@@ -44,7 +44,7 @@ class SparkRouter:
         self._choice = self._level(root, {a.num: a.num for a in root.columns})
 
     def routed(self, frame: DataFrame) -> DataFrame:
-        """The frame with the leaf's number in `LEAF`; NOWHERE where there is no partition for a row."""
+        """The frame with the leaf's number in `LEAF`; NOWHERE for a row without a partition."""
         from pgrepl.lake import spark
 
         session = spark.session()
@@ -56,7 +56,7 @@ class SparkRouter:
         return frame.drop(*[name for name, *_ in self._buckets])
 
     def parts(self, rows: DataFrame) -> tuple[list[tuple[Relation, DataFrame]], bool]:
-        """Of rows with the leaf's number in `LEAF`, which are kept: the leaves that get any, with these in their
+        """Of rows with the leaf's number in `LEAF`, which are kept: the leaves that get any, each with its rows in its
         layout; and whether there are rows without a partition."""
         from pyspark.sql import functions as F
 
@@ -68,7 +68,7 @@ class SparkRouter:
         return [(leaf, in_layout(part, self.root, leaf)) for leaf, part in leaves], NOWHERE in present
 
     def _level(self, rel: Relation, numbers: dict[int, int]) -> str:
-        """`numbers`: the columns of the root for those of this table on the way down."""
+        """`numbers`: the columns of the root for those of this table."""
         desc = partition_desc(self._session, rel.oid)
         bucket = self._bucket(desc, numbers) if desc.key.strategy == "h" else ""
         whens, otherwise = [], str(NOWHERE)
@@ -109,7 +109,8 @@ class SparkRouter:
 
 
 def in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
-    """Columns c{attnum} of one relation as those of another that has the same, by name, as far as rows have them."""
+    """The columns c{attnum} of one relation as those of another with the same columns, by name, as far as the rows have
+    them."""
     from pyspark.sql import functions as F
 
     numbers = {a.name: f"c{a.num}" for a in source.columns}
@@ -125,7 +126,7 @@ def _key_expr(column: KeyColumn, numbers: dict[int, int]) -> Expr:
 
 
 def column_names(node: Expr) -> Any:
-    """Columns of a table are called c{attnum}."""
+    """The names c{attnum} of a table's columns."""
     from pgrepl.expr.spark import Sql
     from pgrepl.expr.spark.sql import form_type
 
@@ -144,7 +145,7 @@ def condition_text(expr: Expr, statement: Statement) -> str:
 
 
 def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequence[int]) -> DataFrame:
-    """The hash of the key's values by the largest modulus, which all others divide."""
+    """The frame with the remainder of the key's hash by the largest modulus, which every other modulus divides."""
     from pyspark.sql import functions as F
 
     from pgrepl.internals.pyspark import arrow_function
@@ -167,7 +168,7 @@ def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequenc
 
 
 def hash_buckets(program: str, arrays: Sequence[Any]) -> pa.Array:
-    """What runs on the executors."""
+    """The function that runs on the executors."""
     import pyarrow as pa
 
     from pgrepl.expr.partition_hash import hash_function, row_hash

@@ -1,4 +1,4 @@
-"""What a statement of Spark's does to one table, as far as it stands in files that nothing refers to yet."""
+"""The changes of one table by a statement of Spark's, staged in files that nothing refers to yet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROW = "__row"  # the row id of a new version, NULL of a new row
 
 
 class StagedRows:
-    """New rows, new versions of rows, and the places of the rows that go or have got another version."""
+    """The new rows, the new versions of rows, and the places of deleted and updated rows."""
 
     def __init__(self, session: Session, rel: Relation, snapshot: int) -> None:
         self.relation = rel
@@ -35,7 +35,7 @@ class StagedRows:
         self.inserted: list[NewFile] = []
         self.versions: list[NewFile] = []
         self._session = session
-        self._gone: list[Positions] = []
+        self._deleted: list[Positions] = []
 
     @property
     def files(self) -> list[NewFile]:
@@ -45,21 +45,21 @@ class StagedRows:
     def count(self) -> int:
         return sum(file.record_count for file in self.files)
 
-    def arrive(self, files: Sequence[NewFile], *, versions: bool = False) -> None:
+    def add_files(self, files: Sequence[NewFile], *, versions: bool = False) -> None:
         self.write.insert_files(files)
         (self.versions if versions else self.inserted).extend(files)
 
-    def leave(self, places: Positions) -> int:
-        """Rows go from these places; how many."""
-        self._gone.append(places)
+    def delete(self, places: Positions) -> int:
+        """Delete the rows at these places; returns their number."""
+        self._deleted.append(places)
         for file_id, positions in places.files.items():
             self.write.delete_positions(file_id, positions)
         self.write.delete_inlined([int(row) for row in places.inlined])
         return sum(map(len, places.files.values())) + len(places.inlined)
 
     @property
-    def anything_gone(self) -> bool:
-        return any(places.files or len(places.inlined) for places in self._gone)
+    def has_deletions(self) -> bool:
+        return any(places.files or len(places.inlined) for places in self._deleted)
 
     # --- as DataFrames ------------------------------------------------------------------------------------------------
 
@@ -99,20 +99,20 @@ class StagedRows:
         row = F.col(_quoted(ROW_ID_NAME)) if row_ids else F.lit(None).cast("bigint")
         return read.select(*own, row.alias(ROW))
 
-    def old_rows(self, attnums: Sequence[int], *, gone: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
-        """The rows that were there before the statement, with `place`: those that go, or those that stay."""
+    def old_rows(self, attnums: Sequence[int], *, deleted: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
+        """The rows before the statement, with `place`: the deleted and updated ones, or the others."""
         from pgrepl.lake import scan
 
         rows = scan.frame(self._session, self.table, attnums, self.snapshot, bounds, places=True)
-        if not self.anything_gone:
-            return rows.limit(0) if gone else rows
+        if not self.has_deletions:
+            return rows.limit(0) if deleted else rows
         places = self._places()
         file, at = _key_of_place("place")
         condition = (places["file"] == file) & (places["at"] == at)
-        return rows.join(places, condition, "left_semi" if gone else "left_anti")
+        return rows.join(places, condition, "left_semi" if deleted else "left_anti")
 
     def _places(self) -> DataFrame:
-        """The places of the rows that go: (file, position), or (-1, row id) of an inlined one."""
+        """The places of the deleted and updated rows: (file, position), or (-1, row id) of an inlined one."""
         import numpy as np
         import pyarrow as pa
 
@@ -120,7 +120,7 @@ class StagedRows:
 
         files: list[npt.NDArray[np.int64]] = []
         at: list[npt.NDArray[np.int64]] = []
-        for places in self._gone:
+        for places in self._deleted:
             for file_id, positions in places.files.items():
                 files.append(np.full(len(positions), file_id, np.int64))
                 at.append(np.asarray(positions, np.int64))
@@ -131,7 +131,7 @@ class StagedRows:
     # --- statistics ---------------------------------------------------------------------------------------------------
 
     def range_of(self, attnum: int) -> Bound | None:
-        """Within which bounds all staged values of a column are, as far as the files' statistics know."""
+        """The bounds of all staged values of a column, as far as the files' statistics know them."""
         column = self.table.column(attnum)
         if column.form.ordered != "full":
             return None

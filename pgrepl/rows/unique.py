@@ -1,11 +1,10 @@
-"""Unique indexes while rows are written, by a statement or by the messages of an apply worker: who holds which key, row
-by row, as a btree would say it.
+"""Unique indexes while a statement or an apply worker writes rows: which row holds which key, row by row, as a btree.
 
-The keys that rows are going to have are looked up in the table once; after that the answer is here. An UPDATE takes a
-row's old key away before it gives it the new one, and sees the rows behind it still with their old keys: so
-`UPDATE t SET id = id + 1` fails where it meets a key that is still taken.
+The keys of the new rows are looked up in the table once; after that `Holders` knows them. An UPDATE removes a row's old
+key before it enters the new one, while the rows behind it still hold their old keys: so `UPDATE t SET id = id + 1`
+fails where it meets a key that is still taken.
 
-A deferrable constraint lets everything pass; its keys are looked at again at the statement's end, or at commit.
+A deferrable constraint admits every key; its keys are checked again at the statement's end, or at commit.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
 
 
 class UniqueIndex:
-    """One unique index: what a row's key in it is, and which rows of the table have a key."""
+    """One unique index: the key of a row, and the rows of the table that hold a key."""
 
     def __init__(self, session: Session, rel: Relation, info: IndexInfo) -> None:
         self.info = info
@@ -67,18 +66,19 @@ class UniqueIndex:
 
     @property
     def attnums(self) -> frozenset[int]:
-        """The columns that decide about a row's key."""
+        """The columns that a row's key is computed from."""
         return frozenset(self._read)
 
     def values(self, row: Row) -> tuple[Any, ...] | None:
-        """What the index would hold for a row; None: it is not in it, or differs from any other by a NULL."""
+        """The index's values for a row. None: the row is not in the index, or a NULL makes it distinct from every
+        other."""
         if self._predicate is not None and self._predicate(row) is not True:
             return None
         values = tuple([value(row) for value in self._values])
         return None if None in values and not self.info.nulls_not_distinct else values
 
     def key(self, values: tuple[Any, ...]) -> Key:
-        """Equal exactly when the index says so."""
+        """A key that is equal exactly when the index calls the values equal."""
         return tuple([None if v is None else form(v) for form, v in zip(self._forms, values, strict=True)])
 
     def of_row(self, row: Row) -> Key | None:
@@ -114,7 +114,7 @@ class UniqueIndex:
     def _scanned(
         self, table: LakeTable, wanted: Sequence[tuple[Any, ...]], columns: Sequence[int]
     ) -> Iterable[tuple[Any, ...]]:
-        """Rows among which are those with the keys, where the keys cannot be looked up."""
+        """A superset of the rows with the keys, where statistics cannot find the keys."""
         from pgrepl.lake import local
         from pgrepl.rows.unique_lookup_spark import is_large, rows_with_keys
 
@@ -146,14 +146,14 @@ def _column(rel: Relation, attnum: int) -> Expr:
 
 @frozen
 class KeyHolder:
-    """Who has a key: a place of the table, or the name of a new row; and what stands at the place."""
+    """The holder of a key: a place of the table, or the name of a new row; and the row at the place."""
 
     holder: Any
     row: Row
 
 
 class Holders:
-    """Who holds which key of one index: rows of the table by their places, new ones by whatever names them."""
+    """The holders of the keys of one index: rows of the table by their places, new ones by any name."""
 
     def __init__(self, index: UniqueIndex) -> None:
         self.index = index
@@ -164,10 +164,10 @@ class Holders:
         self._emptied = False
         self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
         self.places: list[RowPlace] = []  # where rows stand that have one of the keys
-        self.unseen: set[Any] = set()  # those that came after the transaction's snapshot
+        self.unseen: set[Any] = set()  # rows inserted after the transaction's snapshot
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
-        """Look up the keys that these rows have; the columns `want` of who has them are remembered."""
+        """Look up the keys of these rows; the columns `want` of their holders are kept."""
         fresh: dict[Key, tuple[Any, ...]] = {}
         for row in rows:
             values = self.index.values(row)
@@ -189,8 +189,8 @@ class Holders:
                     self._rows[place] = row
 
     def enter(self, row: Row, holder: Any, old: Row | None = None) -> tuple[Any, ...] | None:
-        """A row comes, or a version in place of `old`, which has gone. That another row has its key is an error; if the
-        constraint is deferrable the key is given back, to be looked at again."""
+        """Enter the key of a new row, or of a new version of `old`, which has been removed. A key that another row
+        holds is an error; for a deferrable constraint it is returned, to be checked again."""
         values = self.index.values(row)
         if values is None:
             return None
@@ -207,7 +207,7 @@ class Holders:
     def _found(
         self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
     ) -> Iterable[tuple[Key, RowPlace, tuple[Any, ...]]]:
-        """Who has the keys now: to a transaction that keeps its snapshot its own rows, and what others have
+        """The holders of the keys now. A transaction that keeps its snapshot sees its own rows here, and those
         committed since."""
         found = self.index.find(values, want)
         session = self.index.session
@@ -247,26 +247,26 @@ class Holders:
             self._holders[key].remove(holder)
 
     def clear(self) -> None:
-        """The table was emptied."""
+        """The table was truncated."""
         self._emptied = True
         self._holders.clear()
         self._keys.clear()
 
     def of(self, row: Row) -> KeyHolder | None:
-        """Who has this row's key; None: nobody."""
+        """The holder of this row's key; None: nobody."""
         key = self.index.of_row(row)
         found = () if key is None else self._holders.get(key, ())
         return KeyHolder(found[0], self._rows.get(found[0], ())) if found else None
 
 
 class UniqueChecks:
-    """All unique indexes of one table, while a statement or a batch of messages writes."""
+    """All unique indexes of one table, while a statement or a batch of messages writes to it."""
 
     def __init__(
         self, session: Session, rel: Relation, changed: frozenset[int] | None = None, *, deferrable: bool = True
     ) -> None:
-        """`changed`: of an UPDATE, the columns that can have another value. Without `deferrable` immediate ones only:
-        the others are checked by triggers, which do not fire in an apply worker."""
+        """`changed`: of an UPDATE, the columns that can have another value. Without `deferrable`, immediate constraints
+        only: deferrable ones are checked by triggers, which do not fire in an apply worker."""
         self.relation = rel
         self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # to be looked at again: whose key, which
         self._session = session
@@ -282,12 +282,12 @@ class UniqueChecks:
             holders.load(wanted, want)
 
     def leave(self, holder: Any) -> None:
-        """A row goes, for good or to another table."""
+        """A row is deleted, or moves to another table."""
         for holders in self._holders:
             holders.remove(holder)
 
     def clear(self) -> None:
-        """The table was emptied."""
+        """The table was truncated."""
         for holders in self._holders:
             holders.clear()
 
@@ -300,7 +300,7 @@ class UniqueChecks:
         return [place for holders in self._holders for place in holders.places]
 
     def enter(self, row: Row, holder: Any, replaces: Any = None, old: Row | None = None) -> None:
-        """A row comes, or takes the place of its older version; raises if a key of it is taken."""
+        """Enter the keys of a new row, or of a new version of `replaces`; raises if a key is taken."""
         for holders in self._holders:
             holders.remove(replaces)
             values = holders.enter(row, holder, old)
@@ -308,7 +308,7 @@ class UniqueChecks:
                 self.late.append((holder, holders.index, values))
 
     def conflict(self, row: Row, arbiters: frozenset[int]) -> KeyHolder | None:
-        """Who has a key of this row, by any of the arbiters (ExecCheckIndexConstraints)."""
+        """The holder of a key of this row in any of the arbiters (ExecCheckIndexConstraints)."""
         for holders in self._holders:
             info = holders.index.info
             if arbiters and not arbiters & {info.oid, *partition_ancestors(self._session, info.oid)}:

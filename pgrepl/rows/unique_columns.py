@@ -1,8 +1,8 @@
-"""Unique indexes over the files of a copy, by whole columns and without Spark: no two rows agree in a key.
+"""Unique indexes over the files of a COPY, by whole columns and without Spark: whether no two rows have the same key.
 
-Where the parts of a copy have seen that a key ascends, that is known already. Else the key columns of the new files,
-and of what is in the table where statistics say that keys may meet, are looked at together. Only whether keys agree is
-found out: which, and how PostgreSQL says it, is for whoever inserts the rows one by one.
+A key that the parts of the copy have seen ascending is unique. Else the key columns of the new files are compared, with
+those of the table where statistics say that keys may be equal. The result says only that keys are equal; the insertion
+row by row finds the row and raises PostgreSQL's error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AS_STORED = frozenset(
 
 
 def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
-    """The columns of which it helps to know whether they ascend."""
+    """The columns for which the copy should notice whether they ascend."""
     found = []
     for info in infos:
         only = _only_column(info)
@@ -46,7 +46,7 @@ def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
 
 
 def _only_column(info: IndexInfo) -> int | None:
-    """The column of an index over one."""
+    """The column of an index over one column."""
     if info.key_count != 1 or info.predicate is not None or info.nulls_not_distinct:
         return None
     return info.columns[0] or None
@@ -55,7 +55,7 @@ def _only_column(info: IndexInfo) -> int | None:
 def keys_differ(
     session: Session, staged: StagedRows, info: IndexInfo, spans: Mapping[int, Sequence[KeySpan | None]]
 ) -> bool | None:
-    """Whether no two rows agree; None: that cannot be found out here."""
+    """Whether no two rows have the same key; None: that cannot be decided here."""
     only = _only_column(info)
     bounds = _bounds(staged, info)
     old = _old_rows(session, staged, bounds)
@@ -70,7 +70,7 @@ def keys_differ(
 
 
 def _ascend(spans: Sequence[KeySpan | None]) -> bool:
-    """Parts follow one another, or are at least apart."""
+    """Whether each part's keys ascend, and the parts follow one another or do not overlap."""
     known = sorted((s.first, s.last) for s in spans if s is not None and s.first <= s.last)
     apart = all(one[1] < other[0] for one, other in pairwise(known))
     return apart and not any(span is None for span in spans)
@@ -94,7 +94,7 @@ def _is_known(staged: StagedRows, info: IndexInfo) -> bool:
 
 
 def _bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
-    """Where in the table equal keys can be."""
+    """The bounds within which the table can have equal keys."""
     attnums = [] if info.nulls_not_distinct else [attnum for attnum in info.columns[: info.key_count] if attnum]
     return [bound for attnum in attnums if (bound := staged.range_of(attnum)) is not None]
 
@@ -127,7 +127,7 @@ def _portions(
 def _numbers_differ(
     staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], session: Session, *, with_old: bool
 ) -> bool:
-    """Many are looked at in several turns, each of those with the same remainder."""
+    """Many numbers are compared in several turns, each over those with the same remainder."""
     import numpy as np
 
     turns = -(-count // _MANY)

@@ -1,5 +1,4 @@
-"""Rows of a large table with some keys of an index over expressions: no statistics know where they are, so Spark looks
-through the table."""
+"""Look-up by Spark of keys of an index over expressions in a large table, for which there are no statistics."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ def rows_with_keys(
 
 
 def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """The keys looked for, as columns c1 … cn."""
+    """The wanted keys, as columns c1 … cn."""
     import pyarrow as pa
 
     from pgrepl.lake.scan import arrow_frame, storage_array

@@ -1,8 +1,8 @@
-"""Unique indexes over staged rows: no two of them agree, and none agrees with a row that stays.
+"""Unique indexes over staged rows: no two of them have the same key, and none has the key of a row that stays.
 
-Where statistics say that the keys of the table and the new ones do not meet, the table is not read. What decides is the
-state the statement leaves, as far as deferrable constraints go; others must never meet a key on the way: a row that an
-UPDATE gives the old key of another is refused if that one stands behind it.
+Where statistics say that the keys of the table and the new ones do not meet, the table is not read. A deferrable
+constraint holds for the state that the statement leaves. An immediate one must hold at each row: a row that an UPDATE
+gives the old key of a row behind it is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MANY = 50_000_000  # keys that are not looked at in this process
 
 
 def check_unique(session: Session, staged: StagedRows, changed: frozenset[int] | None) -> None:
-    """All unique indexes of a table; `changed`: of an UPDATE, the columns that can have another value."""
+    """Check all unique indexes of a table; `changed`: of an UPDATE, the columns that can have another value."""
     for info in unique_indexes(session, staged.relation):
         index = SparkIndex(session, staged, info)
         if staged.files and (changed is None or index.attnums & changed):
@@ -69,7 +69,7 @@ class SparkIndex:
 
     def check(self) -> None:
         new = self._keyed(self._staged.new_rows(sorted(self.attnums)), f"{ORDER}, {ROW}")
-        found = [each for each in (self._twice(new), self._taken(new)) if each is not None]
+        found = [each for each in (self._first_duplicate(new), self._first_taken(new)) if each is not None]
         if found:
             _, values = min(found, key=lambda each: each[0])
             raise self.index.duplicate(values)
@@ -77,7 +77,7 @@ class SparkIndex:
     # --- pieces -------------------------------------------------------------------------------------------------------
 
     def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
-        """The rows that are in the index: what they are compared by (k…), the values themselves (v…), `more`."""
+        """The rows that are in the index: the key to compare (k…), its values (v…), `more`."""
         from pgrepl.expr.spark import equal_key, to_sql
         from pgrepl.lake import spark
 
@@ -107,20 +107,20 @@ class SparkIndex:
         found = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
         return (found[0][0], tuple(found[0][1:])) if found else None
 
-    def _twice(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
-        """The first staged row whose key a row before it has."""
+    def _first_duplicate(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key an earlier staged row has."""
         if self._staged.count < 2 or self._ascends():
             return None
         text = (
             f"SELECT {ORDER}, {self._values('t')} FROM (SELECT *, row_number() OVER (PARTITION BY {self._key_list}"
             f" ORDER BY {ORDER}) AS nth FROM {{new}}) t WHERE nth = 2 ORDER BY {ORDER} LIMIT 1"
         )
-        if not self._any_twice(new):
+        if not self._has_duplicate(new):
             return None
         return self._first(text, new=new)
 
-    def _any_twice(self, new: DataFrame) -> bool:
-        """Whether there are any: cheaper than saying which comes first."""
+    def _has_duplicate(self, new: DataFrame) -> bool:
+        """Whether there is a duplicate: cheaper than finding the first."""
         from pgrepl.lake import spark
 
         text = f"SELECT 1 AS one FROM {{new}} GROUP BY {self._key_list} HAVING count(*) > 1 LIMIT 1"
@@ -128,7 +128,7 @@ class SparkIndex:
             return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
 
     def _ascends(self) -> bool:
-        """Whether the staged files show at a glance that no integer key is there twice."""
+        """Whether statistics and a look at the files' key column show that no integer key is there twice."""
         (key, *more) = self._keys
         if more or self._predicate is not None or not isinstance(key, Var) or key.type not in _INTEGERS:
             return False
@@ -136,8 +136,8 @@ class SparkIndex:
             return False
         return _distinct(self._staged, key.attnum)
 
-    def _taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
-        """The first staged row whose key belongs to a row of the table that has it still."""
+    def _first_taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key a remaining row of the table has."""
         from pgrepl.lake.files import estimate
 
         staged = self._staged
@@ -145,7 +145,7 @@ class SparkIndex:
         if not estimate(staged._session, staged.table, bounds, staged.snapshot):
             return None
         attnums = sorted(self.attnums)
-        old = self._keyed(staged.old_rows(attnums, gone=False, bounds=bounds), "place")
+        old = self._keyed(staged.old_rows(attnums, deleted=False, bounds=bounds), "place")
         on = " AND ".join(f"n.k{number} <=> o.k{number}" for number in range(len(self._keys)))
         stays = self._first(
             f"SELECT n.{ORDER}, {self._values('n')} FROM {{new}} n JOIN {{old}} o ON {on} ORDER BY n.{ORDER} LIMIT 1",
@@ -154,11 +154,11 @@ class SparkIndex:
         )
         if stays is not None or not staged.versions or not self.info.immediate:
             return stays
-        return self._met(new, on)
+        return self._first_met_on_the_way(new, on)
 
-    def _met(self, new: DataFrame, on: str) -> tuple[int, tuple[Any, ...]] | None:
-        """The first row that takes a key which a row behind it is yet to give away."""
-        gone = self._keyed(self._staged.old_rows(sorted(self.attnums), gone=True), "place")
+    def _first_met_on_the_way(self, new: DataFrame, on: str) -> tuple[int, tuple[Any, ...]] | None:
+        """The first row that takes the old key of a row behind it."""
+        gone = self._keyed(self._staged.old_rows(sorted(self.attnums), deleted=True), "place")
         order = "struct(coalesce({0}.place.file, {1}), coalesce({0}.place.pos, {0}.place.row))"
         own_place, other = (order.format(alias, "9223372036854775807") for alias in ("p", "o"))
         return self._first(
@@ -170,7 +170,7 @@ class SparkIndex:
         )
 
     def _bounds(self) -> Sequence[Bound]:
-        """Where in the table equal keys can be."""
+        """The bounds within which the table can have equal keys."""
         bounds = []
         for key in self._keys:
             if isinstance(key, Var) and not self.info.nulls_not_distinct:
@@ -184,7 +184,7 @@ _INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 
 
 def _distinct(staged: StagedRows, attnum: int) -> bool:
-    """Read from the files' key column alone: usually it ascends, else it is sorted here."""
+    """Reads the files' key column alone: usually it ascends, else it is sorted here."""
     import numpy as np
 
     from pgrepl.lake import footers

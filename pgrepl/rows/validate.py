@@ -1,5 +1,5 @@
-"""Whether the rows that are there satisfy what a change of definition requires of them: ALTER TABLE, CREATE INDEX,
-partitions that come and go."""
+"""Checks of the existing rows for a change of definition: ALTER TABLE, CREATE INDEX, partitions attached and
+detached."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 def validate(session: Session, requirement: Requirement, run: Run) -> None:
-    """Raise PostgreSQL's error unless all rows of a table, and of those below it where the requirement goes there,
-    satisfy it. `run` plays a query."""
+    """Raise PostgreSQL's error unless all rows of a table, and of its children where the requirement is inherited,
+    satisfy it. `run` runs a query."""
     tables = [relation(session, oid) for oid in inheritors(session, requirement.table)]
     below = isinstance(requirement, (InPartition, DefaultPartition, NotReferenced))
     for rel in tables if below else tables[:1]:
@@ -49,7 +49,7 @@ def validate(session: Session, requirement: Requirement, run: Run) -> None:
 
 
 def _has_rows(session: Session, rel: Relation) -> bool:
-    """Whether there is anything to look at. What the statement has changed of the table is defined in the lake now."""
+    """Whether the table has rows. The statement's changes of definitions are brought into the lake first."""
     from pgrepl.catalog.store import one
     from pgrepl.catalog.tables import pg_class
 
@@ -95,7 +95,7 @@ def _check(asking: Asking, rel: Relation, requirement: CheckHolds) -> None:
 
 
 def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
-    """As the sort that builds a unique index complains (comparetup_index_btree)."""
+    """Raises as the sort does that builds a unique index (comparetup_index_btree)."""
     from pgrepl.expr.index_info import index_info
     from pgrepl.rows.checks_text import index_key
 
@@ -122,7 +122,7 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
 
 
 def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:
-    """As index_build evaluates the expressions."""
+    """Compute the expressions, as index_build does."""
     from pgrepl.expr.index_info import index_info
 
     session = asking.session
@@ -132,7 +132,7 @@ def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:
 
 
 def _bound(session: Session, parent: int, bound: PartitionBound, rel: Relation) -> list[Expr]:
-    """What the bound says, and those of the parent, over the columns of a table below."""
+    """The bound's condition, and those of the parent, over the columns of a table below."""
     key = partition_key(session, parent)
     assert key is not None
     parts = [*partition_constraint(session, parent), *bound_constraint(session, parent, key, bound)]
@@ -237,7 +237,7 @@ def _from(rel: Relation) -> str:
 
 
 def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
-    """The first row of a query that the system itself asks."""
+    """The first row of a query of the system itself."""
     from pgrepl.expr.analyze import analyze_query
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse

@@ -1,4 +1,4 @@
-"""Changes of rows, checked already, become writes of the lake."""
+"""Checked changes of rows become writes of the lake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mapping[str, Any] | None = None) -> None:
-    """Write what `RowChecks.local` gave, at the running statement's snapshot; the session holds the write lock."""
+    """Write what `RowChecks.local` returned, at the running statement's snapshot; the session holds the write lock."""
     from pgrepl.lake import commit
 
     writes = writes_of(session, changes)
@@ -23,7 +23,7 @@ def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mappi
 
 
 def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
-    """One write for each table, the tables in the order in which the changes come to them."""
+    """One write for each table, in the order in which the changes come to the tables."""
     from pgrepl.lake.write import Write
 
     writes: dict[int, Write] = {}
@@ -51,11 +51,11 @@ def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
 
 
 def define_now(session: Session) -> None:
-    """Let the lake know what the running statement has changed so far: rows are to be read or written."""
+    """Bring the running statement's changes of definitions into the lake, before rows are read or written."""
     if session.transaction.numbering.definition_changes:
         session.define_in_lake()
 
 
 def next_snapshot(session: Session) -> None:
-    """What is written from here on is a further snapshot of the running statement."""
+    """Later writes of the running statement belong to a further snapshot."""
     session.transaction.numbering.store_snapshot()

@@ -60,7 +60,7 @@ def stage_columns(
         copied = copy(session, sources, target, on_spark=on_spark, check=check)
     except Unfit as reason:
         raise Declined(str(reason)) from None
-    staged.arrive(copied.files)
+    staged.add_files(copied.files)
     try:
         for info in unique_indexes(session, table):
             if info.immediate and staged.files:  # those of deferrable constraints are checked by triggers

@@ -79,7 +79,7 @@ class StagedCopy:
         self.staged.append(staged)
         checks = SparkChecks(self._session, table, table, frozenset())
         rows = checks.checked(checks.complete(rows), bound=bound)
-        staged.arrive(write_frame(self._session, staged.table, rows))
+        staged.add_files(write_frame(self._session, staged.table, rows))
 
     def _route(self, table: Relation, rows: DataFrame) -> None:
         router = SparkRouter(self._session, table)

@@ -60,7 +60,7 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
             raise
         raise Declined(error.message) from error
     changes = SparkChanges(session, rel, ModifyKind.INSERT, named, staged.snapshot)
-    changes.arrive(copied.files)
+    changes.add_files(copied.files)
     staged.inserted += copied.files
     if any(keys_differ(session, staged, info, copied.spans) is not True for info in unique_indexes(session, rel)):
         changes.discard()

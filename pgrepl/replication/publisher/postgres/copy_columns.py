@@ -96,7 +96,7 @@ class ServerRows:
             for file in self._by_ranges(
                 lambda chunks: _write(staged.table, reader, needed, chunks, made, count_rows), binary
             ):
-                staged.arrive([file] if file is not None else [])
+                staged.add_files([file] if file is not None else [])
         except BaseException as problem:
             for file in made:
                 storage.remove(staged.table.location + file.name)
