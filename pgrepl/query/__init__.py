@@ -1,9 +1,9 @@
-"""SELECT: an analysed query is carried out, in this process or by Spark.
+"""SELECT: executes an analysed query, in this process or by Spark.
 
-`run` begins; `engine_choice` says how much a query looks at, and `rowset` gives its rows: from `local/`, where it is
-played on `expr.evaluate` as it stands, or from `spark/`, which makes one Spark SQL statement of it. What both need to
-know of a query stands beside them: `shape`, `bounds`, `columns`, `tables`. `system/` has the rows of the system
-catalogs and views, and the functions that such queries call.
+`run` begins; `engine_choice` estimates how much a query reads, and `rowset` returns its rows: from `local/`, which
+executes it row by row with `expr.evaluate`, or from `spark/`, which makes one Spark SQL statement of it. Both use
+`shape`, `bounds`, `columns` and `tables`. `system/` has the rows of the system catalogs and views, and the functions
+that such queries call.
 
-Rule of the room: it reads, and knows nothing of those who write.
+Rule of the room: it reads, and imports nothing that writes.
 """

@@ -1,8 +1,8 @@
-"""What the conditions of a query say about single columns, as bounds that let a scan skip files and rows.
+"""Bounds of single columns from the conditions of a query, by which a scan skips files and rows.
 
 A bound is only a hint: the condition stays. It comes from `column op value` where op is =, <, <=, >= or > of a type
-whose values files keep statistics of, from `column = ANY (values)`, and from such parts of an AND. The value may be
-any expression without columns; it is computed when the query is planned.
+whose values files keep statistics of, from `column = ANY (values)`, and from the parts of an AND. The value may be any
+expression without columns; it is computed when the query is planned.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def bounds_of(query: Query, context: Context) -> Bounds:
-    """By number in the range table what WHERE and the join conditions say of a relation's columns.
+    """The bounds of a relation's columns by WHERE and the join conditions, by number in the range table.
 
-    A row that fails a condition of WHERE cannot be in the result, and none that an outer join puts in its place
-    passes it either: so WHERE speaks of every relation below it, and a join condition of the sides it can drop rows of.
+    A row that fails a condition of WHERE cannot be in the result, and no NULL row that an outer join puts in its place
+    passes it either: so WHERE bounds every relation, and a join condition the sides of which it can drop rows.
     """
     found: dict[int, list[Bound]] = {}
     everything = frozenset(n for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.RELATION)
@@ -47,7 +47,7 @@ def bounds_of(query: Query, context: Context) -> Bounds:
 
 
 def filter_bounds(condition: Expr, context: Context) -> tuple[Bound, ...]:
-    """What a row filter over one table says of its columns: nothing if an error could come of a row that is skipped."""
+    """The bounds of a row filter on one table; none if a skipped row could raise an error."""
     if isinstance(condition, tree.BooleanTest) and condition.kind is BoolTestType.IS_TRUE and condition.arg is not None:
         condition = condition.arg
     if not all(map(_raises_nothing, walk(condition))):
@@ -120,7 +120,7 @@ def bounds_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple
 
 
 def unequal_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, int, Any]]:
-    """What a condition says columns not to be: number in the range table, column, value."""
+    """The `column <> value` parts of a condition: number in the range table, column, value."""
     if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
         return
     operator = operator_by_oid(condition.op)
@@ -142,7 +142,7 @@ def _bound(attnum: int, operator: str, value: Any) -> Bound:
 
 
 def _comparison(oid: int) -> str:
-    """The name of a btree comparison of two like types that files keep statistics of, or nothing."""
+    """The name of a btree comparison of two equal types that files keep statistics of; empty for any other operator."""
     operator = operator_by_oid(oid)
     if operator is None or operator.name not in _TURNED:
         return ""
@@ -154,7 +154,7 @@ def _are_alike(left: int, right: int) -> bool:
 
 
 def _column(query: Query, expr: Expr) -> tree.Var | None:
-    """The column of a table that an expression is, seen through joins and varchar's being text."""
+    """The column of a table that an expression is, through join columns and the relabelling of varchar as text."""
     while isinstance(expr, tree.RelabelType) and expr.arg is not None:
         expr = expr.arg
     if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0 or expr.type not in _COMPARABLE:
@@ -170,7 +170,7 @@ _NOT_NOW = (tree.Var, tree.SubLink, tree.Param, tree.Aggref, tree.WindowFunc, tr
 
 
 def value_of(expr: Expr, context: Context) -> Any:
-    """The value of an expression that needs no row; None: NULL, or not known before the query runs."""
+    """The value of an expression without columns; None: NULL, or not known before the query runs."""
     if isinstance(expr, tree.Const):
         return expr.value
     if not all(_is_known(node) for node in walk(expr)):
@@ -184,7 +184,7 @@ def value_of(expr: Expr, context: Context) -> Any:
 
 
 def is_never_true(expr: Expr, context: Context) -> bool:
-    """Whether a condition is known to let no row pass before the query runs (eval_const_expressions)."""
+    """Whether a condition is known, before the query runs, to be true for no row (eval_const_expressions)."""
     if contains_mutable_functions(expr) or not all(_is_known(node) for node in walk(expr)):
         return False
     from pgrepl.expr.evaluate import evaluate

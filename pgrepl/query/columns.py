@@ -1,4 +1,4 @@
-"""Which columns of each relation a query reads: what has to be fetched, and what somebody must be allowed to see."""
+"""The columns of each relation that a query reads: to be fetched, and to be checked for SELECT privileges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pgrepl.expr.walk import walk
 
 
 def used_columns(query: Query) -> dict[int, frozenset[int]]:
-    """By number in the range table the columns that the query and those inside it read: 0 is the whole row, system
-    columns are negative. That a join could give a column is no use of it."""
+    """The columns that the query and its subqueries read, by number in the range table: 0 is the whole row, system
+    columns are negative. A column that a join merely could give does not count."""
     from pgrepl.expr.walk import walk_deep
 
     entries = query.rtable
@@ -36,7 +36,7 @@ def used_columns(query: Query) -> dict[int, frozenset[int]]:
 
 
 def fetched(entry: Rte, used: Iterable[int]) -> tuple[int, ...]:
-    """The columns that a scan of a table gives, in their order: system columns come last."""
+    """The columns that a scan of a table returns, in order; system columns come last."""
     wanted = set(used)
     if 0 in wanted:
         wanted |= {number for number, column in enumerate(entry.columns, 1) if not column.dropped}

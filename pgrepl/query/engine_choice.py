@@ -1,8 +1,8 @@
-"""How much a query looks at, and by that which engine carries it out: this process, or Spark.
+"""How many rows a query reads, and by that its engine: this process, or Spark.
 
-What counts are the rows of user tables, after files are skipped by the query's conditions; a row that a unique key
-finds costs a look at the key's column only. What just gives the rows of one table as they stand stays here however many
-they are: it can begin at once, and they come in their order.
+The rows of user tables count, after files are skipped by the query's conditions; a row that a unique key finds costs a
+read of the key's column only. A query that returns the rows of one table unchanged stays here however many they are:
+its first rows come at once, and in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WHOLE_SERIES = frozenset(
 
 
 def choose(session: Session, query: Query, context: Context, *, by_columns: bool = True) -> Choice:
-    """For a query whose rows are shown. `by_columns`: not if whole columns have been tried."""
+    """The engine of a query whose rows are shown. `by_columns`: False if whole columns have been tried."""
     counted = counted_rows(query, context)
     unfit = ""
     if counted > _ENDLESS:
@@ -64,8 +64,8 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
 
 
 def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
-    """For a query whose rows are written: what only gives the rows of a table, which is best read here to be shown, is
-    not best read here for that; and a number that is made becomes a row."""
+    """The engine of a query whose rows are written: a query that returns the rows of one table unchanged is not best
+    read here then; and each generated number becomes a row."""
     choice = choose(session, query, context)
     made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
     known_few = choice.rows > 0 and max(choice.rows, made) <= engine.local_rows(session)
@@ -80,15 +80,15 @@ def gives_few(query: Query, context: Context, choice: Choice) -> bool:
 
 
 def is_for_spark(query: Query, context: Context) -> bool:
-    """Whether it has anything that Spark finds by itself; otherwise its rows are sent there."""
+    """Whether the query reads anything that Spark reads itself; otherwise its rows would be sent there."""
     if has_user_tables(query) or counted_rows(query, context) > 0:
         return True
     return any(isinstance(entry.rows, OutsideRows) for level in levels(query) for entry in level.rtable)
 
 
 def extent_of(session: Session, query: Query, context: Context, cold: int = engine.COLD) -> Extent:
-    """What is left of user tables once files are skipped by the query's conditions, and rows are counted where that is
-    worth it. `cold`: see engine.choose."""
+    """The rows of user tables after files are skipped by the query's conditions; rows are counted where that is worth
+    it. `cold`: see engine.choose."""
     from pgrepl.lake.files import Extent, extent
     from pgrepl.lake.table import lake_table
 
@@ -109,8 +109,8 @@ def extent_of(session: Session, query: Query, context: Context, cold: int = engi
 
 
 def _within(session: Session, table: LakeTable, bounds: Sequence[Bound], most: int) -> int:
-    """How many rows are within the bounds, as far as that matters: the columns of the bounds are read, and are known
-    when the query is carried out."""
+    """How many rows are within the bounds, up to `most`: reads the columns of the bounds, which the query then has at
+    hand."""
     from pgrepl.lake.local import counts
 
     found = 0
@@ -128,7 +128,7 @@ def _rows(count: int) -> Extent:
 
 
 def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int) -> int:
-    """The rows that are left when the bounds say which values a unique key has."""
+    """The rows that remain when the bounds give the values of a unique key."""
     if not bounds or rows <= _KEY_SHARE:
         return rows
     from pgrepl.catalog.indexes import indexes
@@ -150,7 +150,7 @@ def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int
 
 
 def counted_rows(query: Query, context: Context) -> int:
-    """How many rows generate_series gives, where it gives many."""
+    """How many rows generate_series returns, where they are many."""
     total = 0
     for level in levels(query):
         for entry in level.rtable:
@@ -160,7 +160,7 @@ def counted_rows(query: Query, context: Context) -> int:
 
 
 def series_length(function: tree.Expr, context: Context) -> int:
-    """Of generate_series over whole numbers that are known; 0 for anything else."""
+    """The length of a generate_series over constant whole numbers; 0 for anything else."""
     proc = proc_by_oid(function.func) if isinstance(function, tree.FuncExpr) else None
     if proc is None or not isinstance(function, tree.FuncExpr) or proc.src not in WHOLE_SERIES:
         return 0
@@ -177,7 +177,7 @@ def series_length(function: tree.Expr, context: Context) -> int:
 
 
 def _only_source(query: Query) -> Rte | None:
-    """The one entry of FROM whose rows it gives as they come; None: it does more with them."""
+    """The one entry of FROM whose rows the query returns unchanged; None: it does more with them."""
     if (
         query.where is not None
         or query.sort
@@ -191,7 +191,7 @@ def _only_source(query: Query) -> Rte | None:
 
 
 def _only_gives_rows(query: Query) -> bool:
-    """Whether it gives rows of one table in their order, and all of them up to a LIMIT."""
+    """Whether the query returns the rows of one table in their order, all of them up to a LIMIT."""
     entry = _only_source(query)
     if entry is None or query.ctes:
         return False
@@ -201,7 +201,7 @@ def _only_gives_rows(query: Query) -> bool:
 
 
 def _ends_early(query: Query, context: Context) -> bool:
-    """Whether it is a LIMIT of few over what comes one by one: numbers, or what is read as it stands."""
+    """Whether the query is a small LIMIT over rows that come one by one: numbers, or a table's rows unchanged."""
     limit = value_of(query.limit, context) if query.limit is not None else None
     offset = value_of(query.offset, context) if query.offset is not None else 0
     return (
@@ -226,7 +226,7 @@ def _streams(query: Query, top: Query) -> bool:
 
 
 def _multiplies(query: Query) -> bool:
-    """Whether it may give more rows than it looks at."""
+    """Whether the query may return more rows than it reads."""
     return any(
         len(level.from_) > 1
         or any(not isinstance(item, RangeRef) for item in level.from_)

@@ -48,7 +48,7 @@ _HALF = 32  # bits: sums of int8 are kept in two halves, so that they cannot ove
 
 
 def fits(query: Query, context: Context) -> bool:
-    """Whether a query is of this kind, as far as its shape and types tell."""
+    """Whether the shape and types of a query allow it."""
     if _source(query) is None or not all(map(_is_known, aggregates(query))):
         return False
     if any(key.type not in _KEYS for key in _keys(query)):
@@ -57,7 +57,7 @@ def fits(query: Query, context: Context) -> bool:
 
 
 def _source(query: Query) -> Rte | None:
-    """The one table that it groups."""
+    """The one table that is grouped."""
     if (
         query.grouping_sets is not None
         or query.has_sublinks
@@ -81,7 +81,7 @@ def _program(query: Query, context: Context) -> Program | None:
 
 
 def _inputs(query: Query) -> list[Expr]:
-    """What is computed of each row: the keys, and the arguments and conditions of aggregates."""
+    """The expressions computed for each row: the keys, and the arguments and conditions of aggregates."""
     found = list(_keys(query))
     for node in aggregates(query):
         found += [*node.args, *([node.filter] if node.filter is not None else [])]
@@ -128,7 +128,7 @@ def _name(node: tree.Aggref) -> str:
 
 
 def over_groups(session: Session, query: Query, context: Context) -> Query:
-    """The same query over its groups, which have been computed: a column for each key and for each aggregate."""
+    """The same query over its computed groups: a column for each key and for each aggregate."""
     entry = _source(query)
     assert entry is not None
     keys, found = _keys(query), aggregates(query)
@@ -162,13 +162,13 @@ def over_groups(session: Session, query: Query, context: Context) -> Query:
 
 
 def _reads_more(expr: Expr, columns: int) -> bool:
-    """Whether something of the table is left in it."""
+    """Whether the expression still reads a column of the table."""
     return any(isinstance(node, tree.Var) and not 0 < node.attnum <= columns for node in walk(expr))
 
 
 class _Part:
-    """What Arrow keeps of one aggregate for each group, and the aggregate of it. `place` and `passes` are those of its
-    argument and of its FILTER among what is computed of a row."""
+    """Arrow's partial aggregates for one aggregate of the query, and its result. `place` and `passes` are those of its
+    argument and of its FILTER among the inputs of a row."""
 
     def __init__(self, node: tree.Aggref, place: int | None, passes: int | None) -> None:
         self.place = place
@@ -178,7 +178,7 @@ class _Part:
         self._in_halves = self._name in _SUMMED and node.args[0].type == oids.INT8
 
     def columns(self, inputs: Sequence[Any], rows: int) -> list[tuple[Any, str]]:
-        """The columns of a portion that are aggregated, and how."""
+        """The columns of a portion to aggregate, and Arrow's function for each."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -201,7 +201,7 @@ class _Part:
         return [(high, "sum"), (pc.subtract(array, pc.shift_left(high, _HALF)), "sum"), known]
 
     def results(self, kept: Iterator[pa.ChunkedArray], context: Context) -> list[Any]:
-        """The aggregate of each group, from the columns that were kept of it."""
+        """The aggregate of each group, from its partial aggregates."""
         from pgrepl.expr.evaluate import accumulator
 
         if self._name in _EXTREMES:
@@ -309,7 +309,7 @@ class _Groups:
         return groups
 
     def _portions(self) -> Iterator[tuple[int, dict[int, Any]]]:
-        """Rows that pass, read by another thread while Arrow finds groups; none, to begin with."""
+        """The rows that pass WHERE, read by another thread while Arrow groups; the first portion is empty."""
         from concurrent.futures import ThreadPoolExecutor
 
         from pgrepl.lake.local import columns
@@ -353,7 +353,7 @@ class _Groups:
         return self._aggregated(pa.table(made))
 
     def _aggregated(self, rows: pa.Table) -> pa.Table:
-        """Groups in the order in which they first come."""
+        """The groups in the order of their first rows."""
         keys = [f"k{n}" for n in range(len(self._keys))]
         found = rows.group_by(keys, use_threads=False).aggregate([(f"v{n}", how) for n, how in enumerate(self._how)])
         names = {f"v{n}_{how}": f"v{n}" for n, how in enumerate(self._how)}

@@ -1,5 +1,5 @@
-"""Subqueries whose one value is the same for all rows are carried out first, as PostgreSQL's InitPlans: their values
-then let scans skip files, and Spark needs no subquery in places where it knows none."""
+"""Subqueries with one value for all rows are executed first, as PostgreSQL's InitPlans: their values let scans skip
+files, and Spark meets no subquery where it allows none."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SINGLE = (SubLinkType.EXPR, SubLinkType.EXISTS)
 
 
 def with_values(session: Session, query: Query, rows_of: RowsOf) -> Query:
-    """The query, its views expanded, with such subqueries replaced by their values, which `rows_of` finds. One that
-    fails stays where it is: it fails again when its value is asked for, and perhaps nobody asks."""
+    """The query, its views expanded, with such subqueries replaced by their values, which `rows_of` computes. One that
+    fails stays in place: it fails again if its value is needed at all."""
 
     def expression(expr: Expr) -> Expr:
         expr = map_children(expr, expression)
@@ -41,7 +41,7 @@ def with_values(session: Session, query: Query, rows_of: RowsOf) -> Query:
 
 
 def _stands_alone(link: tree.SubLink) -> bool:
-    """Whether the subquery gives one value from user tables, whatever stands around it."""
+    """Whether the subquery returns one value from user tables and depends on no row around it."""
     query = link.query
     return query is not None and link.kind in _SINGLE and has_user_tables(query) and not depends(query)
 

@@ -1,5 +1,5 @@
-"""Rows that are neither in a table nor in this process, such as those of a file: an entry of FROM whose `rows` they
-are. Either engine reads them its own way."""
+"""Rows from outside of tables, such as those of a file: the rows of an entry of FROM. Each engine reads them its own
+way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OutsideRows(Sequence[tuple[Any, ...]]):
-    """Iterating gives tuples of Python values."""
+    """Iteration returns tuples of Python values."""
 
     @abstractmethod
     def frame(self, numbers: Sequence[int]) -> DataFrame:

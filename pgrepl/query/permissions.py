@@ -1,4 +1,4 @@
-"""Who may read what a query names: the SELECT privilege on each relation and column, as ExecCheckPermissions asks."""
+"""The SELECT privilege on each relation and column that a query reads (ExecCheckPermissions)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PRIVATE_FUNCTIONS = (
 
 
 def check_functions(session: Session, query: Query) -> None:
-    """May the role execute all functions that the query calls?"""
+    """Whether the role may execute all functions that the query calls."""
     if is_superuser(session):
         return
     for node, _ in walk_deep(query):
@@ -41,7 +41,7 @@ def check_functions(session: Session, query: Query) -> None:
 
 
 def check(session: Session, query: Query, role: int | None = None) -> None:
-    """Of the query and all queries inside it. A view's own tables are read with its owner's privileges."""
+    """Check the query and all its subqueries. A view's own tables are read with its owner's privileges."""
     who = session.role if role is None else role
     _check_level(session, query, who)
     for nested in subqueries(query):
@@ -53,7 +53,7 @@ def check(session: Session, query: Query, role: int | None = None) -> None:
 
 
 def _check_level(session: Session, query: Query, role: int) -> None:
-    """First what the query itself names, then what its views name."""
+    """Check first the relations that the query itself names, then those of its views."""
     named = [relation(session, rte.relid) for rte in query.rtable if rte.kind is RteKind.RELATION]
     views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
     check_named(session, query, role)
@@ -62,7 +62,7 @@ def _check_level(session: Session, query: Query, role: int) -> None:
 
 
 def check_named(session: Session, query: Query, role: int) -> None:
-    """Of the relations in the query's own FROM."""
+    """Check the relations in the query's own FROM."""
     used: dict[int, frozenset[int]] | None = None
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
@@ -82,7 +82,7 @@ def check_named(session: Session, query: Query, role: int) -> None:
 
 
 def _check_may_lock(session: Session, found: Relation, role: int) -> None:
-    """FOR UPDATE and its like ask for the right to UPDATE, at least of some column (ACL_SELECT_FOR_UPDATE)."""
+    """FOR UPDATE and its like need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
     if acl.has_table_privilege(session, found, "UPDATE", role):
         return
     if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
@@ -90,7 +90,7 @@ def _check_may_lock(session: Session, found: Relation, role: int) -> None:
 
 
 def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
-    """By privileges on columns: on each that is read; on any at all when none is (SELECT count(*))."""
+    """Whether privileges on columns suffice: on each that is read; on any at all when none is (SELECT count(*))."""
     columns = [a.num for a in found.columns]
     if not used:
         return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)

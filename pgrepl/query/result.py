@@ -1,4 +1,4 @@
-"""What a statement answers."""
+"""The result of a statement."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ResultColumn:
 
 @frozen
 class Result:
-    """What a statement answers: its command tag, and rows as text (None is NULL) if it has any.
+    """A command tag, and rows as text (None is NULL) if there are any.
 
-    To a session that streams, rows may be a `StreamedRows`, which fetches them when they are asked for; the tag has no
-    number then.
+    In a session that streams, rows may be a `StreamedRows`, which fetches them when they are read; the tag then has no
+    number.
     """
 
     tag: str | None

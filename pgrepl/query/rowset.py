@@ -1,10 +1,10 @@
-"""The rows of an analysed query, from whichever engine suits it: Python values here, or a DataFrame of Spark's.
+"""The rows of an analysed query from the engine chosen for it: Python values, or a DataFrame.
 
     rows = rows_of(session, query)
     if isinstance(rows, SparkRows): rows.frame        # columns c1 … cn
     for row in rows: …                                # tuples of Python values, in either case
 
-Who asks has checked the privileges (`permissions`); views are looked into here.
+The caller has checked the privileges (`permissions`); views are expanded here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LocalRows:
 
 @dataclass(frozen=True)
 class PassingRows:
-    """Rows that are computed here while they are taken, once."""
+    """Rows that are computed here while they are read, once."""
 
     columns: tuple[Column, ...]
     rows: Iterator[Row]
@@ -71,7 +71,7 @@ class PassingRows:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows that Spark computes when they are asked for: columns c1 … cn in the Spark forms of their types."""
+    """Rows that Spark computes when they are read: columns c1 … cn in the Spark forms of their types."""
 
     columns: tuple[Column, ...]
     frame: DataFrame
@@ -83,15 +83,15 @@ class SparkRows:
             yield from batch
 
     def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
-        """Some rows at a time: no more than a few batches are ever in memory. `whole`: who asks keeps them all anyway,
-        so they may come in one piece."""
+        """Some rows at a time: no more than a few batches are ever in memory. `whole`: the caller keeps all rows
+        anyway, so they may come in one piece."""
         from pgrepl.query.spark.fetch import batches
 
         return batches(self.frame, self.columns, self.data_path, whole=whole or self.few)
 
 
 def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalRows | SparkRows:
-    """The rows of a query; `expanded`: its views have been looked into."""
+    """The rows of a query; `expanded`: its views have been expanded."""
     found = passing_rows(session, query, expanded=expanded)
     return found if isinstance(found, SparkRows) else LocalRows(found.columns, list(found.rows))
 
@@ -99,7 +99,7 @@ def rows_of(session: Session, query: Query, *, expanded: bool = False) -> LocalR
 def passing_rows(
     session: Session, query: Query, *, expanded: bool = False, choice: Choice | None = None
 ) -> PassingRows | SparkRows:
-    """The same for who takes them once and keeps none. `choice`: who asks has made it."""
+    """The rows for a caller that reads them once and keeps none. `choice`: the caller has chosen the engine."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
     if locks_rows(query):
@@ -146,12 +146,12 @@ def _grouped(session: Session, query: Query, context: Context) -> Query:
 
 def frame_of(session: Session, query: Query) -> DataFrame:
     """The rows as Spark's frame with columns c1 … cn, however few they are; or Declined. The views of the query have
-    been looked into."""
+    been expanded."""
     return _frame(session, with_values(session, query, _apart), Context(session))
 
 
 def _apart(session: Session, query: Query) -> LocalRows | SparkRows:
-    """The rows of a query inside another that is carried out by itself."""
+    """The rows of a subquery that is executed by itself."""
     return rows_of(session, query, expanded=True)
 
 
@@ -162,5 +162,5 @@ def _frame(session: Session, query: Query, context: Context) -> DataFrame:
 
 
 def stream(session: Session, query: Query) -> Iterator[Row]:
-    """One row after the other, whichever engine they come from."""
+    """One row after the other, from either engine."""
     return iter(passing_rows(session, query))

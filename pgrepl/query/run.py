@@ -1,4 +1,4 @@
-"""SELECT and VALUES as statements: analyse, play, and give the rows in their text form."""
+"""SELECT and VALUES as statements: analyse, execute, and return the rows as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = tuple[Query, list[tuple[Any, ...]]]
 
 
 def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
-    """`modifying` carries out a query that changes rows in its WITH list."""
+    """`modifying` executes a query with INSERT, UPDATE or DELETE in its WITH list."""
     query = analyze_query(session, stmt)
     marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
     if any(relid and relation(session, relid).persistence != "t" for relid in marked):
@@ -52,7 +52,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
 
 
 def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
-    """FOR UPDATE and its like lock their tables first, and then see what others have committed until then."""
+    """FOR UPDATE and its like lock their tables first, and then see everything committed until then."""
     from pgrepl.rows.locking import lock_tables
 
     session.catalog.check_writable()

@@ -1,6 +1,7 @@
-"""What a SERIALIZABLE transaction has read: it may write only if nobody has changed that since its snapshot.
+"""The reads of a SERIALIZABLE transaction: it may write only if nobody has changed what it has read since its
+snapshot.
 
-PostgreSQL fails where such dependencies form a dangerous structure; here one is enough. Of a table that is asked for
+PostgreSQL fails where such dependencies form a dangerous structure; here one is enough. Of a table that is read by
 values of a unique column the rows with these count, of any other the whole table.
 """
 
@@ -24,7 +25,7 @@ _OF_ROWS = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inli
 
 
 class Reads:
-    """A transaction's."""
+    """The reads of one transaction."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -45,7 +46,7 @@ class Reads:
         self._tables.add(oid)
 
     def check(self, snapshot: int) -> None:
-        """Holding the catalog's lock, before the commit."""
+        """Check before the commit, holding the catalog's write lock."""
         from pgrepl.lake.prepared import tables_of_serializable
         from pgrepl.lake.table import lake_table
 
@@ -103,7 +104,7 @@ def _dangerous() -> PgError:
 
 
 def _unique_columns(session: Session, oid: int) -> frozenset[int]:
-    """The columns of which a value is there once at most."""
+    """The columns with a unique index of their own."""
     infos = index_infos(session, oid) if relation(session, oid).has_index else ()
     return frozenset(
         info.columns[0]
@@ -113,7 +114,7 @@ def _unique_columns(session: Session, oid: int) -> frozenset[int]:
 
 
 def note_reads(session: Session, scanned: Sequence[Member], bounds: Sequence[Bound]) -> None:
-    """A query is going to read these tables."""
+    """Note the tables that a query is going to read."""
     transaction = session.transaction
     if not session.in_block or session.settings.get("transaction_isolation") != "serializable":
         return

@@ -1,5 +1,5 @@
-"""What an analysed query is like, whoever carries it out: the queries inside it, what it needs of those around it,
-whether it makes groups, and of which aggregates."""
+"""The shape of an analysed query, for both engines: its subqueries, what it needs of outer queries, its groups and
+aggregates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def levels(query: Query) -> Iterator[Query]:
 
 
 def has_user_tables(query: Query) -> bool:
-    """Whether rows of the lake are asked for, at any depth."""
+    """Whether the query reads rows of the lake, at any depth."""
     return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
 
 
@@ -34,12 +34,12 @@ def locks_rows(query: Query) -> bool:
 
 
 def sees_outside(query: Query) -> bool:
-    """Whether a query depends on the row of a query around it."""
+    """Whether a query depends on the row of an outer query."""
     return any(isinstance(n, (tree.Var, tree.Aggref)) and n.levelsup > level for n, level in walk_deep(query))
 
 
 def names_outer_with(query: Query, depth: int = 0) -> bool:
-    """Whether it, or a query inside it, speaks of a WITH query around it."""
+    """Whether the query, or a subquery, reads a WITH query of an outer query."""
     if any(entry.kind is RteKind.CTE and entry.cte_levelsup > depth for entry in query.rtable):
         return True
     if any(names_outer_with(nested, depth + 1) for nested in subqueries(query)):
@@ -52,12 +52,12 @@ def names_outer_with(query: Query, depth: int = 0) -> bool:
 
 
 def depends(query: Query) -> bool:
-    """Whether a query speaks of columns, or of WITH queries, around it."""
+    """Whether a query refers to columns, or WITH queries, of an outer query."""
     return sees_outside(query) or names_outer_with(query)
 
 
 def only_entry(query: Query) -> Rte | None:
-    """What stands in FROM, if it is one thing and no join."""
+    """The one entry of FROM, if there is one and no join."""
     if len(query.from_) != 1 or query.set_operation is not None:
         return None
     item = query.from_[0]
@@ -74,7 +74,7 @@ def uses_groups(query: Query) -> bool:
 
 
 def aggregates(query: Query) -> list[tree.Aggref]:
-    """The aggregates of this query, also those that stand in queries inside it."""
+    """The aggregates of this query, also those that stand in subqueries."""
     found = (
         at_home(node, up)
         for expr in query_exprs(query)
@@ -85,7 +85,7 @@ def aggregates(query: Query) -> list[tree.Aggref]:
 
 
 def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
-    """The aggregate of a query as seen from that query itself, `level` queries above the place where it stands."""
+    """The aggregate as its own query sees it, `level` queries above the place where it stands."""
     if not level:
         return node
     raised = map_children(node, lambda expr: with_levels(expr, -level))

@@ -16,9 +16,11 @@ TextRow = tuple["str | None", ...]
 
 
 class StreamedRows(Sequence[TextRow]):
-    """Fetched in portions of any size, each once; who asks for the length or for a row by number gets them all kept.
+    """Fetched in portions of any size, each once; a caller that asks for the length or for a row by number gets them
+    all kept.
 
-    A failure on the way fails the statement's transaction, as if it had happened while the statement ran.
+    A failure while rows are fetched fails the statement's transaction, as if it had happened while the statement
+    ran.
     """
 
     def __init__(self, session: Session, batches: Iterable[Sequence[TextRow]]) -> None:

@@ -1,4 +1,4 @@
-"""The rows of user tables as a query sees them, with system columns."""
+"""The rows of user tables with their system columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTLED = {_XMIN: 2, -3: 0, -4: 0, -5: 0}
 
 
 def is_user_table(entry: Rte) -> bool:
-    """Whether its rows are in the lake."""
+    """Whether the entry's rows are in the lake."""
     from pgrepl.catalog.classes import FIRST_NORMAL_OID
 
     return entry.kind is RteKind.RELATION and entry.relkind in ("r", "p", "m") and entry.relid >= FIRST_NORMAL_OID

@@ -33,7 +33,7 @@ _handler: Any = None  # of SIGALRM, before it was ours
 
 
 def start(session: Session) -> None:
-    """A statement begins: from now on it is timed."""
+    """Begin to time a statement."""
     interrupts.begin()
     due = _due(session)
     if due is not None:
@@ -48,7 +48,7 @@ def stop() -> None:
 
 @contextmanager
 def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
-    """A statement that has given a result is asked for more of its rows."""
+    """The deadline of a statement while more of its rows are fetched."""
     if deadline is None:
         yield
         return
@@ -61,7 +61,7 @@ def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
 
 @contextmanager
 def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -> Iterator[None]:
-    """While the session waits for its client; one that does so for too long is terminated."""
+    """The timeout while the session waits for its client, after which the session is terminated."""
     due = _idle_due(session, since)
     if due is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -82,7 +82,7 @@ def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -
 
 
 def overdue(session: Session, since: float) -> PgError | None:
-    """What terminates a session that has been idle since then."""
+    """The error that terminates a session that has been idle since then."""
     due = _idle_due(session, since)
     return due[1] if due is not None and due[0] <= 0 else None
 
@@ -141,7 +141,7 @@ def _run_until(moment: float, error: PgError) -> None:
 
 
 def interrupt(error: PgError, frame: FrameType | None) -> None:
-    """For a signal's handler: end the running statement with an error, its jobs of Spark, too."""
+    """For a signal's handler: end the running statement, with its jobs of Spark, with an error."""
     interrupts.note(error)
     if jobs.cancel():
         return  # the statement fails when Spark's answer has come

@@ -1,14 +1,14 @@
-"""A query played in this process, row by row, as PostgreSQL does.
+"""A query executed in this process, row by row, as PostgreSQL does.
 
 | module | what it does |
 | --- | --- |
-| `execute` | a query, compiled once and played as often as its surroundings ask; begin here |
-| `env`, `evaluator` | what an expression sees while it runs; the expressions of one query, compiled |
-| `with_queries`, `dependence` | WITH and WITH RECURSIVE; on which rows around it a query depends |
+| `execute` | a query, compiled once and run as often as the queries around it need; begin here |
+| `env`, `evaluator` | the environment of a running expression; the expressions of one query, compiled |
+| `with_queries`, `dependence` | WITH and WITH RECURSIVE; on which outer rows a query depends |
 | `select` | a plain SELECT: `scans` and `joins`, `grouping`, `windows`, `target_sets`, then `finish` |
 | `setops` | UNION, INTERSECT, EXCEPT |
 | `sublinks` | EXISTS, IN, ANY, ALL, scalar subqueries |
 | `row_locks` | FOR UPDATE and its kin |
 
-A query inside a query is played through `Evaluator`, which `execute` fills in: so no module needs one above it.
+A subquery is compiled through `Evaluator`, which `execute` fills in: so no module imports one above it.
 """

@@ -64,7 +64,7 @@ def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
 
 
 def times_read(query: Query, name: str, depth: int = 0) -> int:
-    """How often a WITH query of the query `depth` above is read in one run of this one; 2: perhaps more than once."""
+    """How often one run of this query reads a WITH query of the query `depth` above; 2: perhaps more than once."""
     times = 0
     for entry in query.rtable:
         if entry.kind is RteKind.CTE and entry.cte == name and entry.cte_levelsup == depth:
@@ -81,7 +81,7 @@ def times_read(query: Query, name: str, depth: int = 0) -> int:
 
 
 def kept(run: Run, level: int | None) -> Run:
-    """The rows of a query that depends on a level, computed once for each environment there."""
+    """The rows of a query that depends on a level, computed once for each environment of that level."""
     place = object()
 
     def rows(env: Env) -> Iterable[Row]:

@@ -1,5 +1,5 @@
-"""What an expression of a query sees while it runs: the rows joined so far, what was computed over a group or a
-window, and the surroundings of the query that encloses this one."""
+"""The environment of a running expression: the rows joined so far, values computed over a group or a window, and the
+environment of the outer query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scan = Callable[[int], Run]  # by number in the range table
 
 
 class Env:
-    """One combination of rows inside its surroundings."""
+    """One combination of joined rows, with its environment."""
 
     __slots__ = ("_kept", "computed", "outer", "rows")
 
@@ -36,7 +36,7 @@ class Env:
         return env
 
     def memory(self, level: int | None) -> dict[object, Any]:
-        """Where to keep what only depends on the environment `level` above, or (None) on none."""
+        """The store for values that depend on the environment `level` above only, or (None) on none."""
         env = self
         if level is None:
             while env.outer is not None:

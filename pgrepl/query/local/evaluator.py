@@ -1,8 +1,7 @@
-"""The expressions of one query, compiled. `expr.evaluate` does all but the nodes that only a query can answer:
-columns (`Var`), subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and
-grouped values.
+"""The expressions of one query, compiled. `expr.evaluate` compiles all but the nodes of a query: columns (`Var`),
+subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and grouped values.
 
-What needs a whole query inside is left open here: `execute` knows how a query is played, and fills it in.
+Methods that need a whole subquery are abstract here: `execute` fills them in.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pgrepl.types.record import Record
 
 
 class Groups(Protocol):
-    """Where a query that makes groups has computed its aggregates (`grouping`)."""
+    """The computed aggregates of a query with groups (`grouping`)."""
 
     def number_of(self, node: tree.Aggref, level: int) -> int: ...
 
@@ -36,7 +35,7 @@ class Groups(Protocol):
 
 
 class Evaluator(ABC):
-    """Compiles the expressions of `query`. `around`: that of the query this one is inside of."""
+    """Compiles the expressions of `query`. `around`: the evaluator of the outer query."""
 
     def __init__(self, context: Context, query: Query, around: Evaluator | None = None) -> None:
         self.context = context
@@ -47,14 +46,14 @@ class Evaluator(ABC):
 
     @abstractmethod
     def play(self) -> Run:
-        """The query, ready to be run."""
+        """The query, ready to run."""
 
     @abstractmethod
     def sublink(self, link: tree.SubLink) -> Compiled:
         """A subquery inside an expression."""
 
     def inside(self, query: Query) -> Evaluator:
-        """That of a query inside this one."""
+        """The evaluator of a subquery of this query."""
         return type(self)(self.context, query, self)
 
     def subquery(self, query: Query) -> Run:
@@ -67,12 +66,12 @@ class Evaluator(ABC):
         return None if instruments is None else instruments.of(self.query, step)
 
     def apart(self, query: Query) -> Evaluator:
-        """That of a query with nothing around it."""
+        """The evaluator of a query without an outer query."""
         return type(self)(Context(self.context.session), query)
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What the query's conditions say about columns of user tables."""
+        """The bounds of columns of user tables by the query's conditions."""
         return bounds_of(self.query, self.context)
 
     @cached_property
@@ -85,7 +84,7 @@ class Evaluator(ABC):
         return fetched(self.query.rtable[varno - 1], self.used.get(varno, ()))
 
     def index(self, varno: int, attnum: int) -> int:
-        """Where the rows of a relation have a column."""
+        """The place of a column in the rows of a relation."""
         if is_user_table(self.query.rtable[varno - 1]):
             return self.fetched(varno).index(attnum)
         return attnum - 1
@@ -105,7 +104,7 @@ class Evaluator(ABC):
         return (lambda env: None) if expr is None else self.compile(expr)
 
     def test(self, conditions: list[Expr]) -> Callable[[Env], bool]:
-        """All of them are true."""
+        """Whether all conditions are true."""
         tests = [self.compile(c) for c in conditions]
         if not tests:
             return lambda env: True
@@ -115,7 +114,7 @@ class Evaluator(ABC):
         return lambda env: all(test(env) is True for test in tests)
 
     def flat(self, expr: Any) -> Any:
-        """The same expression without columns of joins: they stand for columns of what is joined."""
+        """The same expression with the columns of joins replaced by those of the joined relations."""
         if expr is None:
             return None
         rtable = self.query.rtable
@@ -144,7 +143,7 @@ class Evaluator(ABC):
         return None
 
     def _of_outer_group(self, node: tree.Aggref | tree.GroupingFunc) -> Compiled:
-        """An aggregate of a query around this one: that query has computed it for its group."""
+        """An aggregate of an outer query, which that query has computed for its group."""
         grouping, up = self._around(node.levelsup).grouping, node.levelsup
         assert grouping is not None
         if isinstance(node, tree.Aggref):

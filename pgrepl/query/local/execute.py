@@ -25,7 +25,7 @@ def compile_query(query: Query, context: Context) -> Run:
 
 
 class QueryEvaluator(Evaluator):
-    """An evaluator that knows how queries are played."""
+    """An evaluator that can run subqueries."""
 
     def play(self) -> Run:
         query = self.query

@@ -16,10 +16,10 @@ from pgrepl.types.values import hash_form, hashable, order_key
 
 
 class Grouping:
-    """How the groups of a query are made, and what its expressions look like afterwards."""
+    """The groups of a query, and its expressions over them."""
 
     def __init__(self, query: Query, evaluator: Evaluator, computed: Callable[[Expr], Expr]) -> None:
-        """`computed`: what a key looks like when sets in it have been expanded."""
+        """`computed`: a key after its set-returning functions are expanded."""
         self.query = query
         self.evaluator = evaluator
         self.aggregates = aggregates(query)
@@ -43,7 +43,7 @@ class Grouping:
         self._presort = self._common_order()
 
     def number_of(self, node: tree.Aggref, level: int) -> int:
-        """The slot of an aggregate as a query `level` below names it."""
+        """The slot of an aggregate, as a query `level` below refers to it."""
         return self.aggregates.index(at_home(node, level))
 
     def number_of_function(self, node: tree.GroupingFunc) -> int:
@@ -51,14 +51,14 @@ class Grouping:
         return len(self.aggregates) + len(self.keys) + self._refs.index(self._references(node))
 
     def _references(self, node: tree.GroupingFunc) -> tuple[int, ...]:
-        """The keys that it names; in a query further down they are not resolved yet."""
+        """The keys that GROUPING names; in a subquery they are not resolved yet."""
         if node.refs or not node.args:
             return node.refs
         args = [self.evaluator.flat(with_levels(arg, -node.levelsup)) for arg in node.args]
         return tuple(next(resno for resno, key in self.keys if key == arg) for arg in args)
 
     def _common_order(self) -> list[SortKey]:
-        """The first ORDER BY among the aggregates: all of them see the rows in it (make_pathkeys_for_groupagg)."""
+        """The first ORDER BY among the aggregates: all of them get the rows in it (make_pathkeys_for_groupagg)."""
         for aggregate in self.aggregates:
             if aggregate.order and aggregate.kind == "n":
                 return [SortKey(self.evaluator.compile(o.expr), o.sortop, o.nulls_first) for o in aggregate.order]
@@ -80,7 +80,7 @@ class Grouping:
         return not (self.plain and isinstance(key, tree.Var))
 
     def after(self, expr: Expr) -> Expr:
-        """The expression as it is seen over groups: aggregates and grouped expressions are slots."""
+        """The expression over groups: aggregates and grouped expressions become slots."""
         keys = {
             key: len(self.aggregates) + number
             for number, (_, key) in reversed(list(enumerate(self.keys)))

@@ -1,4 +1,4 @@
-"""Rows that are computed once, when somebody comes to them, and seen by everybody."""
+"""A list of rows that is filled while it is read, once for all readers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""FROM and WHERE: which rows of the range table belong together.
+"""FROM and WHERE: the joins of the range table.
 
-A plan gives combinations: lists with one row (a tuple) for each entry of the range table, None where an outer join
+A plan returns combinations: lists with one row (a tuple) for each entry of the range table, None where an outer join
 found nothing. Inner joins and the FROM list are one set of relations and one set of conditions: each condition is
-tested as soon as the rows it speaks of are there, and an equality between two sides is looked up in a hash table.
-Outer joins keep their shape.
+tested as soon as the relations it refers to are joined, and an equality between two sides is a hash join. Outer joins
+keep their shape.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pgrepl.types.values import hash_form
 
 @dataclass
 class JoinPlan:
-    """Gives the combinations of some relations; `needs` are relations to its left that it refers to (LATERAL)."""
+    """Returns the combinations of some relations; `needs` are relations to its left that it refers to (LATERAL)."""
 
     relations: frozenset[int]
     run: Callable[[Env], Iterable[Combination]]
@@ -37,7 +37,7 @@ class JoinPlan:
 
 
 def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
-    """The relations of this query that an expression, or a subquery in FROM (depth 1), speaks of."""
+    """The relations of this query that an expression, or a subquery in FROM (depth 1), refers to."""
     if part is None:
         return frozenset()
     nodes = walk_deep(part, depth)
@@ -132,7 +132,7 @@ def needs_of(entry: Rte) -> frozenset[int]:
 
 
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
-    """(expression of the left, expression of the right) if the condition says they are equal."""
+    """(expression of the left, expression of the right) if the condition is an equality between them."""
     if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
         return None
     operator = operator_by_oid(condition.op)
@@ -194,7 +194,7 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def next_part(known: frozenset[int], remaining: list[AnyPart], waiting: list[Expr]) -> AnyPart:
-    """A part that an equality ties to what is there, else the first that needs nothing more."""
+    """The part that an equality joins to the known ones, else the first that needs nothing more."""
     possible = [p for p in remaining if p.needs <= known] or remaining
     for part in possible:
         if any(equality(c, known, part.relations) for c in waiting):
@@ -225,7 +225,8 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
 
 
 def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
-    """(expression of these relations, expression of the surroundings or a constant) if the test says they are equal."""
+    """(expression of these relations, expression of outer queries or a constant) if the test is an equality between
+    them."""
     if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or is_volatile(test):
         return None
     operator = operator_by_oid(test.op)
@@ -238,12 +239,14 @@ def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
 
 
 def _varies(expr: Expr) -> bool:
-    """Whether it depends on a row of the queries around: others are asked for once, and no table is worth its while."""
+    """Whether the expression depends on a row of an outer query; others have one value, for which a hash table is not
+    worth it."""
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
 
 
 def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> JoinPlan:
-    """Rows by key, read once: a subquery that asks for one row at a time does not read the catalog each time."""
+    """A hash table of rows by key, read once: a subquery that asks for one row at a time does not read the catalog each
+    time."""
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
     own_form, form = hash_form(own.type), hash_form(other.type)
     tables: list[dict[Any, list[Combination]]] = []
@@ -268,7 +271,7 @@ def merged(left: Combination, right: Combination, relations: Iterable[int]) -> C
 
 
 class _Matcher:
-    """Finds what of the right side of a join goes with a combination of the left."""
+    """Finds the rows of the right side of a join that match a combination of the left."""
 
     def __init__(self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> None:
         self.right = right
@@ -341,7 +344,7 @@ def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: E
 
 
 def _beside(env: Env, left: JoinPlan, needs: frozenset[int]) -> Iterable[Combination]:
-    """The left side of a join; with the rows further to the left, if either side refers to them."""
+    """The left side of a join, with the rows further to the left if either side refers to them."""
     if not needs:
         return left.run(env)
     return (merged(env.rows, combination, left.relations) for combination in left.run(env))

@@ -38,8 +38,8 @@ _AT_ONCE = 1000  # rows locked together where no LIMIT could make that too many
 
 @frozen
 class LockedTable:
-    """A table whose rows are locked: the way to it through the range tables, and the columns that say where a row
-    stands. `mode` None: it is only joined, and stays as it was found."""
+    """A table whose rows are locked: its path through the range tables, and the columns with the places of its rows.
+    `mode` None: it is only joined, and its rows stay as they were found."""
 
     path: tuple[int, ...]
     mode: RowMode | None
@@ -98,7 +98,7 @@ def _wait(mark: RowMark | None) -> Wait:
 
 
 def is_simple(query: Query) -> bool:
-    """Could the query be pulled up into the one around it (is_simple_subquery)?"""
+    """Whether the query could be pulled up into the one around it (is_simple_subquery)."""
     return not (
         query.set_operation is not None
         or query.has_aggregates
@@ -117,7 +117,7 @@ def is_simple(query: Query) -> bool:
 
 
 def _check_outer_joins(query: Query) -> None:
-    """Where an outer join may find no row, there is none to lock (make_outerjoininfo)."""
+    """Refuse to lock the nullable side of an outer join (make_outerjoininfo)."""
     marked = {mark.varno: mark for mark in query.row_marks}
 
     def refuse(varnos: Iterable[int]) -> None:
@@ -144,7 +144,7 @@ def _check_outer_joins(query: Query) -> None:
 
 
 class RowLocker:
-    """Locks the rows of one query. `again` plays a query in the same surroundings."""
+    """Locks the rows of one query. `again` runs a query in the same environment."""
 
     def __init__(
         self, session: Session, query: Query, marks: Sequence[LockedTable], again: Callable[[Query, Any], Iterable[Row]]
@@ -158,7 +158,7 @@ class RowLocker:
         self._at = [(at[mark.place], at[mark.table]) for mark in marks]
 
     def rows(self, found: Iterable[Row], env: Any, wanted: int | None) -> Iterator[Row]:
-        """The rows, locked; no more than are wanted."""
+        """The locked rows; no more than `wanted`."""
         if not self._session.transaction.locks_rows:
             yield from found
             return
@@ -211,7 +211,7 @@ class RowLocker:
     def _looked_at_again(
         self, standing: Sequence[Standing | None], changes: dict[Standing, Newer | None], env: Any
     ) -> Iterable[Row]:
-        """The row as its newest versions make it, if they still are what the query asks for (EvalPlanQual)."""
+        """The row with its newest versions, if they still satisfy the query (EvalPlanQual)."""
         from pgrepl.rows.locking import as_found
 
         query = self._query
@@ -227,7 +227,7 @@ class RowLocker:
 
 
 def pinned_at(session: Session, query: Query, path: Sequence[int], row: PinnedRow | None) -> Query:
-    """The query that sees this row of a table alone; None: none."""
+    """The query in which a table has this row alone; None: it has none."""
     from pgrepl.rows.routing import converter
 
     varno = path[0]

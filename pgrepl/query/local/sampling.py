@@ -1,4 +1,4 @@
-"""TABLESAMPLE: which rows of a table are looked at."""
+"""TABLESAMPLE: which rows of a table are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 class Sampling:
-    """TABLESAMPLE of one entry of FROM. Its arguments may depend on rows of the queries around."""
+    """TABLESAMPLE of one entry of FROM. Its arguments may depend on rows of outer queries."""
 
     def __init__(self, sample: TableSample, evaluator: Evaluator) -> None:
         self._percent = evaluator.compile(sample.args[0])

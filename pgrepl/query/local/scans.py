@@ -54,7 +54,7 @@ def scan(varno: int, evaluator: Evaluator) -> Run:
 
 
 def _at_level(run: Run, up: int) -> Run:
-    """A WITH query is played in the surroundings of the query that has the WITH list."""
+    """Run a WITH query in the environment of the query that has the WITH list."""
 
     def rows(env: Env) -> Iterable[Row]:
         for _ in range(up):
@@ -66,7 +66,7 @@ def _at_level(run: Run, up: int) -> Run:
 
 
 def _table(varno: int, evaluator: Evaluator) -> Run:
-    """A user table: the columns that the query uses, of the rows that its conditions leave possible."""
+    """A user table: the columns that the query uses, of the rows within its bounds."""
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
     scanned = members(session, entry.relid, entry.inh)
     attnums, bounds = evaluator.fetched(varno), evaluator.bounds.get(varno, ())
@@ -92,7 +92,7 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
     known: list[Growing[Row]] = []
 
     def remembered(env: Env) -> Iterable[Row]:
-        """A query inside another may be played for each of that one's rows."""
+        """The rows, kept: a subquery may run for each row of the outer query."""
         if not known:
             known.append(Growing(read()))
         return known[0]
@@ -116,14 +116,14 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Run:
 
 
 def _view(evaluator: Evaluator, text: SelectStmt) -> list[Row]:
-    """A view of our own is read with the rights of the system."""
+    """The rows of a system view, read with the rights of the system."""
     session = evaluator.context.session
     query = expand_views(session, analyze_query(session, text))
     return list(evaluator.apart(query).play()(Env([], None)))
 
 
 def _read_once(read: Callable[[], list[Row]]) -> Run:
-    """The catalog stands still while a statement looks at it."""
+    """The rows, read once: the catalog does not change during a statement."""
     known: list[list[Row]] = []
 
     def rows(env: Env) -> list[Row]:
@@ -139,7 +139,7 @@ def _state(session: Session, sequence: int) -> list[Row]:
 
 
 def _functions(entry: Rte, evaluator: Evaluator) -> Run:
-    """Functions in FROM run side by side (ROWS FROM); one that gives a row gives its columns."""
+    """Functions in FROM run side by side (ROWS FROM); one that returns a row gives its columns."""
     sets = [evaluator.compile_rows(function) for function in entry.functions]
     counts = entry.function_columns
     first = 0
@@ -161,7 +161,7 @@ def _functions(entry: Rte, evaluator: Evaluator) -> Run:
 
 
 def _checked(rows: FunctionRows, columns: Sequence[Column]) -> FunctionRows:
-    """What a function gives must be what the column definition list says (tupledesc_match)."""
+    """The rows of a function, checked against the column definition list (tupledesc_match)."""
 
     def checked(env: Env) -> Iterator[Row | None]:
         for row in rows(env):

@@ -41,7 +41,7 @@ def compile_select(query: Query, evaluator: Evaluator, lock: RowLocker | None = 
 
 
 class _Select:
-    """What is done with the joined rows. `_after` says what an expression looks like at the step reached so far."""
+    """The steps over the joined rows. `_after` rewrites an expression for the step reached so far."""
 
     def __init__(self, query: Query, evaluator: Evaluator, lock: RowLocker | None) -> None:
         self.query = query
@@ -67,7 +67,7 @@ class _Select:
         return self._slots
 
     def target(self, target: Target) -> Expr:
-        """What a target looks like once groups and windows are computed."""
+        """A target over computed groups and windows."""
         return (self._grouping and self._grouping.key(target.resno)) or self._after(target.expr)
 
     def _after(self, expr: Expr) -> Expr:
@@ -76,7 +76,8 @@ class _Select:
         return expr
 
     def _set_keys(self, groups: Iterable[SortGroup]) -> Callable[[Expr], Expr]:
-        """A step that expands the sets in keys of groups or windows, and what a key becomes by it."""
+        """A step that expands the set-returning functions in keys of groups or windows; returns the rewriting of a key
+        by it."""
         numbers = {group.resno for group in groups}
         keys = [self.target(t) for t in self.query.targets if t.resno in numbers and returns_set(t.expr)]
         if not keys:
@@ -144,7 +145,7 @@ class _Select:
 
 
 def postponed(query: Query) -> Iterator[Target]:
-    """The targets that are computed behind ORDER BY."""
+    """The targets that are computed after ORDER BY."""
     if not query.sort:
         return
     keys = {group.resno for group in (*query.group, *query.sort, *(query.distinct or ()))}
@@ -154,8 +155,8 @@ def postponed(query: Query) -> Iterator[Target]:
 
 
 class _Targets:
-    """Some targets of a query; others are None in the rows. `before`: those that are in the rows already. What is
-    volatile in these is not computed again where it stands in a target: `SELECT random() + 1 … ORDER BY random()`."""
+    """Some targets of a query; others are None in the rows. `before`: those already in the rows. A volatile expression
+    among these is not computed again where it stands in a target: `SELECT random() + 1 … ORDER BY random()`."""
 
     def __init__(self, select: _Select, chosen: list[Target], before: Sequence[Target] = ()) -> None:
         known = {select.target(t): t for t in before if is_volatile(t.expr)}
@@ -181,7 +182,7 @@ class _Targets:
         return ((tuple([value(env) for value in values]), env) for env in self._expanded(envs))
 
     def filled(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Rows of the other targets, behind each its environment, with these."""
+        """The rows with these targets filled in; each row has its environment behind it."""
         for *row, env in rows:
             if self._known:
                 env.computed = (*env.computed, *[row[place] for place in self._known])

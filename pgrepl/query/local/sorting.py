@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class SortKey:
-    """One sort key: how its value is got, the < or > operator it is sorted by, where NULL goes."""
+    """One sort key: its value, the < or > operator that sorts it, and the place of NULLs."""
 
     value: Callable[[Any], Any]
     sortop: int
@@ -47,7 +47,7 @@ def sort(items: Iterable[Item], keys: Sequence[SortKey]) -> list[Item]:
 
 
 def same_keys(keys: Sequence[SortKey], one: Any, two: Any) -> bool:
-    """Neither comes before the other."""
+    """Whether neither sorts before the other."""
     for key in keys:
         a, b = key.value(one), key.value(two)
         if a is None or b is None:

@@ -63,7 +63,7 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
 
 
 def bare(query: Query) -> Query:
-    """EXISTS only asks for rows: what they show is not even computed (simplify_EXISTS_query)."""
+    """EXISTS needs only rows: their targets are not computed (simplify_EXISTS_query)."""
     limit = query.limit
     if (
         query.set_operation is not None
@@ -93,7 +93,7 @@ def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
 
 
 def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
-    """The (expression, column of the subquery) pairs if the test is that they are equal, and can be looked up."""
+    """The (expression, column of the subquery) pairs if the test is their equality and a hash table can find them."""
     pairs = []
     for condition in conjuncts(test):
         if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
@@ -109,8 +109,8 @@ def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
 
 
 class _Table:
-    """The keys of rows. The first ones are all looked at, with the errors that they may have; so many that PostgreSQL
-    would make no table of them are looked at until the key is there."""
+    """A hash table of keys. The first keys are all computed, with the errors they may raise, as many as PostgreSQL
+    would scan without a hash table; further ones until the key is found."""
 
     def __init__(self, rows: Iterator[tuple[Any, ...]], columns: list[tuple[int, Callable[[Any], Any]]]) -> None:
         self.with_null: list[tuple[Any, ...]] = []
@@ -144,8 +144,8 @@ def _hashed(
     test: Compiled,
     evaluator: Evaluator,
 ) -> Compiled:
-    """IN of a query that gives the same rows for many of this one's: they are put in a hash table. Where NULL plays a
-    part they are compared one by one."""
+    """IN over a subquery whose rows are the same for many rows of this query: a hash table. NULLs are compared one by
+    one."""
     own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
     columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
     place_of_table = object()
@@ -170,7 +170,7 @@ def _hashed(
 
 
 def _with_slots(test: Expr) -> Expr:
-    """The n-th column of the subquery is put at computed[-n]."""
+    """The test with the n-th column of the subquery as computed[-n]."""
 
     def slot(node: Expr) -> Expr | None:
         if isinstance(node, tree.Param):

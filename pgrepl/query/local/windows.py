@@ -1,4 +1,4 @@
-"""Window functions: partitions in order, and over each row its frame."""
+"""Window functions over sorted partitions, each row with its frame."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Windows:
         return rows
 
     def _demands(self, number: int) -> list[tuple[float, float]]:
-        """Windows that ask for more order come first (common_prefix_cmp)."""
+        """Windows that need more sort columns come first (common_prefix_cmp)."""
         window = self.query.windows[number]
         keys = [*window.partition, *window.order]
         return [*[(-key.resno, -key.sortop) for key in keys], (math.inf, 0.0)]
@@ -95,7 +95,7 @@ _NOWHERE = Env([], None)
 
 
 class _Offsets:
-    """The offsets of a frame: computed once, and looked at even if there is no row."""
+    """The offsets of a frame: computed once, and checked even if there is no row."""
 
     def __init__(self, owner: Windows, window: Window, env: Env) -> None:
         self.start = self._value(owner, window, window.start_offset, env, "starting")
@@ -170,7 +170,7 @@ class _Calls:
         return accumulator.result()
 
     def _grown(self, position: int) -> Any:
-        """A frame that begins with the partition grows from row to row: only what is new in it is added."""
+        """A frame that begins with the partition grows from row to row: only its new rows are added."""
         end = min(self._bound(position, self.window.frame_end, is_end=True), len(self.rows) - 1)
         if self._state is None or end + 1 < self._added:
             self._state, self._added = evaluate.accumulator(self.function, self.context), 0
@@ -223,7 +223,7 @@ class _Calls:
         return self.last[self.groups[group]] if is_end else self.groups[group]
 
     def _range_bound(self, position: int, bound: str, in_range: Any, *, is_end: bool) -> int:
-        """The frame's bounds only move on from row to row (update_frameheadpos, update_frametailpos)."""
+        """The frame's bounds only move forward from row to row (update_frameheadpos, update_frametailpos)."""
         key = self.order[0]
         here = key.value(self.rows[position])
         sub, less = (bound == "PRECEDING") is not key.downwards, is_end is not key.downwards

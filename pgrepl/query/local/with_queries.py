@@ -1,9 +1,10 @@
-"""WITH: each query of the list is played once for the row around the query that has the list.
+"""WITH: each query of the list runs once for the row around the query that has the list.
 
-WITH RECURSIVE: the first term, then the second over what the last round found, until a round finds nothing new.
+WITH RECURSIVE: the first term, then the second over the rows of the last round, until a round adds no row.
 
-Rows come as they are asked for: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add columns
-(as rewriteSearchAndCycle does): the second term gives, beside its own row, those columns of the row it came from.
+Rows are computed as they are read: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add
+columns (as rewriteSearchAndCycle does): the second term returns, beside its own row, those columns of the row it came
+from.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def compile_ctes(evaluator: Evaluator) -> None:
 
 
 def _recursive(cte: Cte, parent: Evaluator) -> Run:
-    """What the second term sees of the last round is kept with an environment of the round's own: so what depends on
-    it is computed anew in each round."""
+    """The second term's view of the last round is kept with an environment of the round's own: so values that depend on
+    it are computed anew in each round."""
     operation, ctes = cte.query.set_operation, parent.ctes
     if not isinstance(operation, SetOperation):
         ctes.needs[cte.name] = nearest(cte.query, ctes)
@@ -160,7 +161,8 @@ class _Extra:
         return lambda row: Record([*before, *(row[place] for place in places)], types)
 
     def columns(self, evaluator: Evaluator) -> tuple[_Step, _Step, Callable[[Row, Env], bool]]:
-        """What the first term's rows become, what the second term's, and whether the search goes on from a row."""
+        """The rows of the first term and of the second with the added columns, and whether the search goes on from a
+        row."""
         search, cycle = self.cte.search, self.cte.cycle
         width = self.width
         if not width:

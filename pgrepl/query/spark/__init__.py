@@ -1,21 +1,21 @@
 """A whole analysed query as one Spark SQL statement.
 
-| module | what it says in SQL |
+| module | what it writes in SQL |
 | --- | --- |
 | `statement` | the query as a DataFrame, or as the text that EXPLAIN shows |
 | `job` | what the statement needs besides its text: frames, parameters, names; running it |
-| `level` | one query level: what its columns, aggregates and subqueries are called where an expression stands |
+| `level` | one query level: the names of columns, aggregates and subqueries in its expressions |
 | `select` | FROM … WHERE … GROUP BY … HAVING, windows, DISTINCT, ORDER BY, LIMIT |
 | `sources` | the entries of FROM: tables of the lake, subqueries, VALUES, functions, WITH queries |
 | `sublinks` | EXISTS, IN, ANY, ALL, scalar subqueries |
 | `setops` | UNION, INTERSECT, EXCEPT |
 | `recursive` | WITH RECURSIVE, round by round |
 | `series` | functions that return sets |
-| `shipped` | what is played here and sent to Spark: system catalogs, functions, small queries |
+| `shipped` | rows computed here and sent to Spark: system catalogs, functions, small queries |
 | `fetch` | rows out of Spark |
 
-Each query gives columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. What Spark
-cannot do as PostgreSQL does is `Declined`: then the query is played here, row by row.
+Each query returns columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. What Spark
+cannot do as PostgreSQL does is `Declined`: then the query is executed here, row by row.
 """
 
 from __future__ import annotations

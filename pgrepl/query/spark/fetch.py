@@ -1,7 +1,7 @@
 """Rows out of Spark: Arrow batches become tuples of Python values.
 
-A result that is known to be small, or that somebody wants to have whole anyway, comes in one piece. Any other comes by
-way of files (lake.spark_result), so that 10 million rows can go to a client's file and are never in memory together.
+A result that is known to be small, or that the caller keeps whole, comes in one piece. Any other comes through files
+(lake.spark_result), so that 10 million rows can go to a client's file and are never in memory together.
 """
 
 from __future__ import annotations

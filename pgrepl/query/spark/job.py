@@ -1,4 +1,4 @@
-"""What a Spark statement needs besides its text."""
+"""The parts of a Spark statement besides its text: frames, parameters, names."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Text:
 
 
 class Job:
-    """One statement on its way to Spark. `apart` carries out a query whose rows are needed for the text, by whichever
-    engine suits it; None: the text is wanted, nothing is to be carried out for it."""
+    """One statement for Spark. `apart` executes a subquery whose rows are needed for the text, by the engine chosen for
+    it; None: only the text is wanted, and nothing is executed for it."""
 
     def __init__(self, session: Session, context: Context, apart: PlayApart | None) -> None:
         self.session = session
@@ -44,12 +44,12 @@ class Job:
         self._names = 0
 
     def name(self, letter: str) -> str:
-        """A name that nothing else in the statement has."""
+        """A name that is unique in the statement."""
         self._names += 1
         return f"{letter}{self._names}"
 
     def frame(self, make: Callable[[], DataFrame]) -> str:
-        """A frame as it is named in FROM."""
+        """The name of a frame in FROM."""
         name = self.name("f")
         self.frames[name] = make
         return f"{{{name}}}"
@@ -58,7 +58,7 @@ class Job:
         self.frames[named[1:-1]] = make
 
     def with_list(self) -> str:
-        """For a statement apart that uses WITH queries of this one."""
+        """The WITH list, for a separate statement that uses WITH queries of this one."""
         return f"WITH {', '.join(self.listed)} " if self.listed else ""
 
     def run(self, text: str) -> DataFrame:

@@ -1,8 +1,8 @@
-"""One level of a query on its way to SQL: what its columns are called where an expression stands.
+"""One query level on its way to SQL: the names of its columns in expressions.
 
 A level goes through phases. At first its columns are those of FROM; once it is grouped, they are the keys and
-aggregates of a subquery, and any other column is one that all rows of a group share. Levels inside ask this one for
-its columns in the phase it is in.
+aggregates of a subquery, and any other column is one that all rows of a group share. Subqueries ask this level for its
+columns in its present phase.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WithQuery:
 
 
 class Level(ABC):
-    """What needs a whole query inside is left open here: `select` knows how a query is written, and fills it in."""
+    """Methods that need a whole subquery are abstract here: `select` fills them in."""
 
     def __init__(self, job: Job, query: Query, parent: Level | None) -> None:
         self.job = job
@@ -50,7 +50,7 @@ class Level(ABC):
     @abstractmethod
     def text(self, *, final: bool = False) -> Text:
         """The query as SQL. `final`: its columns are in the lake forms of their types; inside a statement numerics may
-        be decimals still."""
+        still be decimals."""
 
     @abstractmethod
     def sublink(self, link: tree.SubLink) -> Sql:
@@ -73,15 +73,15 @@ class Level(ABC):
         return expressions.to_value(self.flat(expr), self.names, self.job.statement)
 
     def form(self, expr: Expr) -> str:
-        """In the lake form of the expression's type."""
+        """The expression in the lake form of its type."""
         return expressions.to_sql(self.flat(expr), self.names, self.job.statement)
 
     def key(self, expr: Expr) -> str:
-        """What to group and compare by."""
+        """The SQL to group and compare by."""
         return expressions.equal_key(self.flat(expr), self.names, self.job.statement)
 
     def names(self, node: Expr) -> str | Sql | None:
-        """What holds a node of an expression of this level."""
+        """The SQL for a node of an expression of this level."""
         if self.series and node in self.series:
             return self.series[node]
         if self.known is not None and node in self.known:
@@ -154,7 +154,7 @@ class Level(ABC):
         return tree.RowExpr(node.type, args=tuple(args), names=tuple(c.name for _, c in live))
 
     def note_outer_joins(self) -> None:
-        """Which relations of FROM may have no row where others do."""
+        """Note the relations on the nullable side of an outer join."""
 
         def visit(item: tree.RangeRef | tree.Join, missing: bool) -> None:
             if isinstance(item, tree.RangeRef):
@@ -169,7 +169,7 @@ class Level(ABC):
 
 
 def is_place(expr: Expr, query: tree.Query) -> bool:
-    """Whether it is where a row stands: of a table in FROM, or of one in a subquery there that hands it up."""
+    """Whether the node is the place of a row: of a table in FROM, or of one in a subquery there that returns it."""
     if not isinstance(expr, tree.Var) or expr.levelsup or not expr.varno:
         return False
     if expr.attnum == PLACE:

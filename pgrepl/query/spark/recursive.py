@@ -1,6 +1,6 @@
-"""WITH RECURSIVE, round by round: Spark finds what follows from the last round's rows until a round finds nothing new.
+"""WITH RECURSIVE, round by round: Spark runs the second term over the last round's rows until a round adds no row.
 
-The rows come here between the rounds. So a recursion over small tables is played here altogether, and one that only a
+The rows come here between the rounds. A recursion over small tables is executed here altogether, and one that only a
 LIMIT would end, too.
 """
 
@@ -77,7 +77,7 @@ def _rows(level: Level, text: str, columns: Sequence[Column]) -> Iterator[Row]:
 
 
 def _fresh(rows: Iterable[Row], columns: Sequence[Column], seen: set[Any] | None) -> list[Row]:
-    """The rows that are new; all of them in UNION ALL."""
+    """The new rows; all of them in UNION ALL."""
     if seen is None:
         return list(rows)
     forms = [hash_form(column.type) for column in columns]

@@ -1,4 +1,4 @@
-"""One query in SQL: its clauses in the order in which they are carried out.
+"""One query in SQL: its clauses in the order of their execution.
 
     SELECT targets FROM … WHERE …                                          without groups
     SELECT targets FROM (SELECT keys, aggregates FROM … GROUP BY …) …      with groups; HAVING is its WHERE
@@ -43,7 +43,7 @@ def compile_query(query: Query, job: Job) -> Text:
 
 
 class QueryLevel(Level):
-    """A level that knows how queries are written."""
+    """A level that can write subqueries."""
 
     def text(self, *, final: bool = False) -> Text:
         listed = _with_list(self)
@@ -56,7 +56,7 @@ class QueryLevel(Level):
 
 
 def _is_deep_array(node: tree.Expr) -> bool:
-    """Whether it makes an array of arrays, which has no form in the lake."""
+    """Whether the node makes an array of arrays, which has no lake form."""
     if isinstance(node, tree.ArrayExpr):
         return node.multidims
     if isinstance(node, tree.Aggref):
@@ -98,8 +98,8 @@ def _with_list(level: Level) -> str:
 
 
 def _names_asked(query: Query, depth: int) -> set[str]:
-    """The WITH queries of the level `depth` above this one's that it, or what is inside it, speaks of; of depth 1 and
-    more also those further up."""
+    """The WITH queries of the level `depth` above this one that it, or a subquery, refers to; for a depth of 1 and more
+    also those further up."""
     found = {
         entry.cte for entry in query.rtable
         if entry.cte is not None and (entry.cte_levelsup == depth if depth == 0 else entry.cte_levelsup >= depth)
@@ -136,7 +136,7 @@ def _select(level: Level, final: bool) -> Text:
 
 
 def _check_sets(query: Query, sets: Sequence[Target]) -> None:
-    """Where sets are expanded at another step than behind the groups."""
+    """Decline set-returning functions that are expanded at another step than after the groups."""
     keys = {group.resno for group in query.group}
     if any(target.resno in keys for target in sets):
         raise Declined("set-returning functions in GROUP BY")
@@ -151,7 +151,7 @@ class _Clauses:
     grouping: _Groups | None = None
 
     def close(self) -> tuple[str, str]:
-        """Once all expressions over groups are written, the groups' subquery is complete."""
+        """Once all expressions over groups are written, complete the groups' subquery."""
         source = self.source if self.grouping is None else self.grouping.text()
         return f" FROM {source}" if source else "", f" WHERE {self.where}" if self.where else ""
 
@@ -178,7 +178,8 @@ def _target(level: Level, target: Target, final: bool) -> Sql:
 
 
 def _is_row(typoid: int) -> bool:
-    """Whether values are composite, or arrays of such; row types of users are not among the built-in types."""
+    """Whether values are composite, or arrays of composite values; row types of users are not among the built-in
+    types."""
     kind = type_by_oid(typoid)
     return kind is None or typoid in (oids.RECORD, oids.RECORD_ARRAY) or kind.typtype == "c"
 
@@ -337,7 +338,7 @@ class _Finished:
         return expressions.equal_key(self.stand_in(group.resno), self.names, self.level.job.statement)
 
     def is_plain(self, group: SortGroup) -> bool:
-        """Whether Spark finds the values themselves equal where PostgreSQL does."""
+        """Whether Spark's equality of the values is PostgreSQL's."""
         return self.key(group) == self.columns[self.place[group.resno]].text
 
     def sort_items(self, groups: Iterable[SortGroup]) -> Iterator[str]:
@@ -378,7 +379,7 @@ def _finish(level: Level, body: Text) -> Text:
 
 
 def _whole(number: int) -> int:
-    """Spark counts rows in 31 bits here."""
+    """A LIMIT or OFFSET as an integer: Spark counts rows in 31 bits here."""
     if number >= 2**31 - 1:
         raise Declined("a LIMIT or OFFSET of more than 2 billion rows")
     return number
@@ -420,7 +421,7 @@ def _distinct(level: Level, body: Text) -> Text:
 
 
 def _constant(level: Level, expr: tree.Expr | None) -> int | None:
-    """LIMIT and OFFSET depend on no column."""
+    """The value of LIMIT or OFFSET, which depends on no column."""
     if expr is None:
         return None
     from pgrepl.query.local.env import Env

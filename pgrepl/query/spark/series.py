@@ -16,7 +16,7 @@ from pgrepl.types.builtin import proc_by_oid
 
 
 def plain_series(level: Level, entry: Rte) -> Text | None:
-    """generate_series of constants, as rows that Spark counts up itself; None: it is short, or something else."""
+    """generate_series of constants, as rows that Spark generates; None: it is short, or something else."""
     if len(entry.functions) != 1 or entry.ordinality:
         return None
     function = entry.functions[0]
@@ -31,7 +31,7 @@ def plain_series(level: Level, entry: Rte) -> Text | None:
 
 
 def lateral_series(level: Level, entry: Rte) -> Text:
-    """A function of columns of what stands before it."""
+    """A function of columns of the entries before it."""
     if len(entry.functions) != 1:
         raise Declined("functions side by side over columns")
     (function,) = entry.functions
@@ -46,7 +46,7 @@ def lateral_series(level: Level, entry: Rte) -> Text:
 
 
 def as_array(level: Level, function: Expr) -> tuple[str, str]:
-    """What a set-returning call gives for one row as an array, and the type of its elements."""
+    """The array of values that a set-returning call returns for one row, and the type of its elements."""
     if not isinstance(function, tree.FuncExpr):
         raise Declined("an operator that returns a set")
     if any(returns_set(arg) for arg in function.args):

@@ -1,7 +1,7 @@
 """UNION, INTERSECT and EXCEPT.
 
-Where Spark finds values equal just as PostgreSQL does, they are Spark's own. Otherwise the rows of both sides are
-grouped by keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
+Where Spark's equality of values is PostgreSQL's, they are Spark's own. Otherwise the rows of both sides are grouped by
+keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _part(level: Level, part: SetOperation | RangeRef) -> Text:
 
 
 def side(level: Level, part: SetOperation | RangeRef, columns: tuple[Column, ...]) -> str:
-    """One side of an operation that gives these columns."""
+    """One side of an operation, with these columns."""
     return _as_columns(level, _part(level, part), _columns(level, part), columns)
 
 

@@ -1,4 +1,4 @@
-"""What this process knows best goes to Spark as rows: system catalogs, functions, queries without any user table."""
+"""Rows computed in this process and sent to Spark: system catalogs, functions, queries without any user table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Sequence[Any]]) -> Callable[[], DataFrame]:
-    """Rows of Python values as a frame: of each the columns of these numbers, counted from 1, as c{number}. The rows
-    are read now; the frame is made when Spark is there."""
+    """Rows of Python values as a frame: the columns of these numbers, counted from 1, as c{number}. The rows are read
+    now; the frame is made when Spark has started."""
     import pyarrow as pa
 
     from pgrepl.lake.scan import storage_array
@@ -41,7 +41,7 @@ def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Seque
 
 
 def played(query: Query, context: Context) -> list[tuple[Any, ...]]:
-    """The rows of a query that has no user table in it."""
+    """The rows of a query without user tables."""
     from pgrepl.query.local.env import Env
     from pgrepl.query.local.execute import compile_query
 

@@ -1,4 +1,4 @@
-"""The entries of FROM: what stands there in SQL, and what its columns are called."""
+"""The entries of FROM in SQL, and the names of their columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sources:
         self._bounds: Bounds | None = None
 
     def text(self) -> str:
-        """All of FROM; columns that conditions and the rest of the query use are known to the level from then on."""
+        """All of FROM; the level then knows the names of the columns that conditions and the rest of the query use."""
         self.level.note_outer_joins()
         parts = [self._beside(self._item(item), item) for item in self.query.from_]
         return " CROSS JOIN ".join(parts)
@@ -65,8 +65,8 @@ class Sources:
         return self._bounds
 
     def _beside(self, text: str, item: RangeRef | Join) -> str:
-        """An item of a list. A join that keeps rows of its right side needs parentheses there; others do not get any,
-        since LATERAL does not look out of them."""
+        """An item of a list. A join that keeps rows of its right side needs parentheses there; others get none, since
+        LATERAL does not look out of them."""
         if not _keeps_right(item):
             return text
         if any(self.query.rtable[varno - 1].lateral for varno in _varnos(item)) and len(self.query.from_) > 1:
@@ -211,7 +211,7 @@ class Sources:
         return self._played(varno, entry, alias)
 
     def _played(self, varno: int, entry: Rte, alias: str) -> str:
-        """Rows that this process finds."""
+        """Rows that this process computes."""
         from pgrepl.query.local.execute import QueryEvaluator
         from pgrepl.query.local.scans import scan
 
@@ -231,7 +231,7 @@ class Sources:
         return self.job.frame(ship(entry.columns, numbers, rows))
 
     def _values(self, varno: int, entry: Rte, alias: str) -> str:
-        """VALUES over columns of what stands before."""
+        """VALUES with columns of the entries before it."""
         types = tuple(form_type(c.type, c.typmod) for c in entry.columns)
         rows = [
             "SELECT " + ", ".join(f"{self.level.form(value)} AS c{n}" for n, value in enumerate(row, 1))
@@ -268,7 +268,7 @@ def _varnos(item: RangeRef | Join) -> Iterator[int]:
 
 
 def _refers(expr: tree.Expr) -> bool:
-    """Whether an expression in FROM speaks of columns beside it or around it."""
+    """Whether an expression in FROM refers to columns of entries beside it or of outer queries."""
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup >= up for node, up in walk_deep(expr))
 
 

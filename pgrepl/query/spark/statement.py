@@ -1,4 +1,4 @@
-"""The way from a query to a DataFrame."""
+"""A query as a DataFrame, or as SQL text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compile_frame(session: Session, query: Query, context: Context, apart: PlayA
 
 
 def sql_of(session: Session, query: Query, context: Context, apart: PlayApart | None = None) -> tuple[Job, str]:
-    """The query as SQL; or Declined. Without `apart` no part of it is carried out for that."""
+    """The query as SQL; or Declined. Without `apart` no subquery is executed for that."""
     job = Job(session, context, apart)
     try:
         return job, compile_query(query, job).text
@@ -40,7 +40,7 @@ _NOT_OF_THE_QUERY = ("53", "57", "58")
 
 
 def _frame(job: Job, text: str) -> DataFrame:
-    """The statement as a frame that Spark has a physical plan for: it finds out late what it cannot do."""
+    """The statement as a frame with a physical plan: Spark finds out only then what it cannot do."""
     from pgrepl.lake.spark import pg_errors
 
     try:
@@ -55,7 +55,7 @@ def _frame(job: Job, text: str) -> DataFrame:
 
 
 def physical_plan(job: Job, text: str) -> str:
-    """What Spark makes of it."""
+    """Spark's physical plan of the statement."""
     return _explained(_frame(job, text), "formatted")
 
 

@@ -1,7 +1,7 @@
 """Subqueries inside expressions.
 
 Spark takes IN for true or false wherever it stands, never for NULL; so only conditions are written with it, where NULL
-is as good as false. Elsewhere the three answers are asked for one after the other.
+is as good as false. Elsewhere true, false and NULL are tested one after the other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _text(level: Level, link: tree.SubLink) -> Text:
 
 
 def _array(level: Level, link: tree.SubLink) -> Sql:
-    """ARRAY(SELECT …): its rows in their order are known only once it has been carried out."""
+    """ARRAY(SELECT …): the order of its rows is known only once it has been executed."""
     from pgrepl.query.local.sublinks import array_of_rows
 
     assert link.query is not None
@@ -94,7 +94,7 @@ def _in(level: Level, link: tree.SubLink) -> str | None:
 
 
 def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
-    """(expression of this query, expression of the subquery's columns) if the test says that they are equal."""
+    """(expression of this query, expression of the subquery's columns) if the test is their equality."""
     pairs = []
     for part in conjuncts(test):
         if not isinstance(part, tree.OpExpr) or len(part.args) != 2:

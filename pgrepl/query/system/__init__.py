@@ -1,10 +1,10 @@
-"""The system catalogs and views as somebody who asks them sees them.
+"""The system catalogs and views as queries see them.
 
-`relations.tsv` says which there are and what columns PostgreSQL 17 gives them: OID, schema, name, kind, and a column's
-name, type, type modifier, NOT NULL and collation. `pgrepl_stat_engine` is ours, with an OID that PostgreSQL keeps free.
-Rows come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of floors above
-(slots, subscriptions) or `views` (queries of our own). A relation none of them knows is refused by name when it is
-asked.
+`relations.tsv` lists them, with PostgreSQL 17's columns: OID, schema, name, kind, and a column's name, type, type
+modifier, NOT NULL and collation. `pgrepl_stat_engine` is pgrepl's own, with an OID that PostgreSQL keeps free. Rows
+come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of floors above (slots,
+subscriptions) or `views` (queries of our own). A relation that none of them knows raises an error with its name when it
+is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PRIVATE = frozenset(
 
 
 def relations() -> SystemRelations:
-    """As `relations.tsv` has them."""
+    """The relations that `relations.tsv` lists."""
     return SystemRelations(_relations())
 
 

@@ -1,4 +1,4 @@
-"""Views of what goes on: settings, copies, locks, prepared transactions."""
+"""Views of activity: settings, copies, locks, prepared transactions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _limit(parameter: Parameter, value: Value | None) -> str | None:
 
 
 def _copies(session: Session) -> Iterator[Values]:
-    """Those of subscriptions' tables and of users."""
+    """The copies of subscriptions' tables and those of users."""
     for row in copies.under_way(session):
         yield {**row._asdict(), "datname": database_name(session, row.datid)}
 
@@ -68,7 +68,7 @@ def _prepared(session: Session) -> Iterator[Values]:
 
 
 def _nothing(session: Session) -> Iterable[Values]:
-    """Nothing of the kind ever happens here."""
+    """No rows: pgrepl has nothing of the kind."""
     return ()
 
 

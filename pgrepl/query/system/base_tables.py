@@ -1,6 +1,6 @@
-"""The rows of the system catalogs as a query sees them: PostgreSQL's columns, in PostgreSQL's order and types.
+"""The rows of the system catalogs: PostgreSQL's columns, in PostgreSQL's order and types.
 
-What pgrepl remembers comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum
+What pgrepl stores comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum
 horizon) are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of
 something pgrepl cannot have (triggers, policies, foreign servers) is truly empty.
 """
@@ -29,7 +29,7 @@ def _per_database(session: Session, table: type[SystemRow]) -> Iterable[Any]:
 
 
 def stored(table: type[SystemRow], **constants: Any) -> Provider:
-    """The rows of a table of ours, each with the columns that are constants here."""
+    """The rows of a table of pgrepl's catalog, each with the columns that are constants here."""
 
     def provide(session: Session) -> Iterator[Values]:
         for row in _per_database(session, table):
@@ -39,7 +39,7 @@ def stored(table: type[SystemRow], **constants: Any) -> Provider:
 
 
 def _of_relations(table: type[SystemRow], column: str, **constants: Any) -> Provider:
-    """Rows that hang on a relation: those of this database's relations."""
+    """The rows of a table that belong to relations of this database."""
 
     def provide(session: Session) -> Iterator[Values]:
         here = {r.oid for r in store.rows(session, tables.pg_class, datid=session.database.oid)}
@@ -99,7 +99,7 @@ _SYSTEM_COLUMNS = [
 
 
 def _missing(session: Session, row: tables.pg_attribute) -> Any:
-    """What rows hold that are older than the column, as an array of one element."""
+    """The value of the column in rows older than the column, as an array of one element (attmissingval)."""
     if row.attmissingval is None:
         return None
     from pgrepl.lake.table import missing_value
@@ -159,7 +159,7 @@ def _types(session: Session) -> Iterator[Values]:
 
 
 def _row_types(session: Session) -> Iterator[Values]:
-    """Each table and view has a type of its rows, which goes by its name."""
+    """Each table and view has a row type of the same name."""
     functions = {
         "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
     }  # fmt: skip

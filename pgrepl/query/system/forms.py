@@ -1,4 +1,4 @@
-"""From what the catalog stores to the values of a query: lists are arrays, trees their text, moments microseconds."""
+"""The catalog's stored values as values of a query: lists become arrays, trees their text, moments microseconds."""
 
 from __future__ import annotations
 

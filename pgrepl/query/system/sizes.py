@@ -1,7 +1,7 @@
-"""What relations take on disk: what an empty relation of PostgreSQL does, and the rows of tables as the lake has them.
+"""The sizes of relations on disk: PostgreSQL's for an empty relation, and the rows of tables as the lake has them.
 
-Of an empty relation there are the first pages of each index, those of the TOAST table's index, and that of a sequence.
-There are no indexes in the lake, so they stay at that.
+An empty relation has the first pages of each index, those of the TOAST table's index, and that of a sequence. There are
+no indexes in the lake, so those sizes never change.
 """
 
 from __future__ import annotations

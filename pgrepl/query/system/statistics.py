@@ -1,7 +1,7 @@
 """Views of the cumulative statistics: pg_stat_all_tables and its relatives, of indexes, databases and slots;
 pgrepl_stat_engine.
 
-How many rows there are, alive and dead, is known of the lake itself. Nothing is read in blocks: pg_statio_… count none.
+The lake knows the number of live and dead rows. Nothing is read in blocks: pg_statio_… count none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _schemas(session: Session) -> dict[int, str]:
 
 
 def _counted(session: Session) -> dict[str, dict[str, Any]]:
-    """Of the relations of the session's database, by OID."""
+    """The counters of the relations of the session's database, by OID."""
     read = statistics.counters(session.catalog).read(RELATION)
     return {name: values for (database, name), values in read.items() if database == session.database_oid}
 
@@ -172,7 +172,7 @@ def _conflicts(session: Session) -> Iterator[Values]:
 
 
 def _slots(session: Session) -> Iterator[Values]:
-    """Of logical slots. The lake has every transaction at hand whole: none is spilled or streamed."""
+    """The counters of logical slots. No transaction is spilled or streamed: the lake has each one whole."""
     counted = statistics.counters(session.catalog).read(SLOT)
     for row in rows(session, pg_replication_slot):
         if row.slot_type == "logical":
@@ -184,7 +184,7 @@ def _slots(session: Session) -> Iterator[Values]:
 
 
 def _engines(session: Session) -> Iterator[Values]:
-    """What columns and Spark have done in each database, and what they declined."""
+    """The work of columns and Spark in each database, and the work they declined."""
     known = statistics.counters(session.catalog).read(ENGINE)
     for row in rows(session, pg_database):
         for (database, work), counters in sorted(known.items()):

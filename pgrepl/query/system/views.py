@@ -1,4 +1,4 @@
-"""PostgreSQL's system views: the queries of views.sql, analysed once a session asks for one."""
+"""PostgreSQL's system views: the queries of views.sql, analysed when a session first uses one."""
 
 from __future__ import annotations
 
