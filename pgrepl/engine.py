@@ -163,11 +163,18 @@ def choose_batch(session: Session, rows: int) -> Choice:
     return _from(session, least_changes(session), rows, Engine.COLUMNS, "changes")
 
 
-def choose_direct(size: int) -> Choice:
-    """For rows of a server, which can go into files by columns as they come."""
-    large = size >= WORTH_A_FILE
-    reason = f"{size} bytes, {'not less' if large else 'less'} than {WORTH_A_FILE}"
-    return Choice(Engine.COLUMNS if large else Engine.LOCAL, reason, size // BYTES_IN_ROW, size)
+def choose_direct(session: Session, size: int) -> Choice:
+    """For rows of a server, which can go into files by columns as they come: read by this process, or, where they are
+    many, by the executors of a cluster."""
+    rows = size // BYTES_IN_ROW
+    if size < WORTH_A_FILE:
+        return Choice(Engine.LOCAL, f"{size} bytes, less than {WORTH_A_FILE}", rows, size)
+    if _setting(session) == Engine.SPARK.value:
+        return Choice(Engine.SPARK, _by_setting(Engine.SPARK.value), rows, size)
+    limit = int(session.settings.value("pgrepl.spark_rows"))
+    if is_auto(session) and rows > limit and has_cluster():
+        return Choice(Engine.SPARK, _by_rows(rows, limit), rows, size)
+    return Choice(Engine.COLUMNS, f"{size} bytes, not less than {WORTH_A_FILE}", rows, size)
 
 
 def choose_kernels(session: Session, rows: int) -> Choice:
@@ -206,8 +213,8 @@ def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
     """For an initial copy of about so many rows, before it begins."""
     if not direct:
         return choose_kernels(session, rows)
-    found = choose_direct(rows * BYTES_IN_ROW)
-    return found if found.engine is Engine.COLUMNS else choose_job(session, rows)
+    found = choose_direct(session, rows * BYTES_IN_ROW)
+    return choose_job(session, rows) if found.engine is Engine.LOCAL else found
 
 
 def choose_job(session: Session, rows: int) -> Choice:

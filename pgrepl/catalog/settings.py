@@ -36,6 +36,7 @@ class SettingsState(NamedTuple):
 
 
 _FILE = "configuration file"
+_COMMAND = "command line"
 _READ_ONLY = "transaction_read_only"
 CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable")
 
@@ -207,9 +208,20 @@ class Settings:
 
     def take_system(self, other: Settings) -> None:
         """Copy the values of ALTER SYSTEM from another session of the instance."""
+        self._take(other, _FILE, _FILE)
+
+    def take_client(self, other: Settings) -> None:
+        """Copy what the client of a session has set at its start, for the workers of its command."""
+        self._take(other, "client", _COMMAND)
+
+    def take_command(self, other: Settings) -> None:
+        """Copy what take_client has copied."""
+        self._take(other, _COMMAND, _COMMAND)
+
+    def _take(self, other: Settings, source: str, as_source: str) -> None:
         for name, setting in other._defaults.items():
-            if setting.source == _FILE:
-                self._defaults[name] = setting
+            if setting.source == source:
+                self._defaults[name] = setting._replace(source=as_source)
 
     def take_defaults(self, other: Settings) -> None:
         """Copy the defaults of a session, for one that is to work like it."""

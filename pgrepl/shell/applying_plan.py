@@ -29,6 +29,7 @@ def show_plans(session: Session, subscriptions: Sequence[SubscriptionToServe], u
     failed = False
     for subscription in subscriptions:
         there = session.elsewhere(subscription.database, session.role, apart=True)
+        there.settings.take_client(session.settings)
         try:
             _show(preview(there, subscription.oid, upto=upto, copy=copies))
         except WorkerFailed as failure:

@@ -11,7 +11,7 @@ import pytest
 
 from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres import copy_columns
+from pgrepl.replication.publisher.postgres import copy_columns, copy_ranges
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served
@@ -25,8 +25,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setattr(copy_columns, "is_binary", lambda columns: False)
     monkeypatch.setattr(engine, "WORTH_A_FILE", 0 if files else 1 << 60)
     monkeypatch.setattr(copy_columns, "_RANGE", 8192 if files else 1 << 60)
-    monkeypatch.setattr(copy_columns, "_CHUNK", 256)
-    monkeypatch.setattr(copy_columns, "_BINARY_CHUNK", 256)
+    monkeypatch.setattr(copy_ranges, "_CHUNK", 256)
+    monkeypatch.setattr(copy_ranges, "_BINARY_CHUNK", 256)
     return str(request.param)
 
 
@@ -112,6 +112,26 @@ def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(serv
     assert served.sub(query) == served.pub(f"{query} {condition}")
 
 
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+@pytest.mark.parametrize("binary", [True, False])
+def test_executors_read_it_each_a_range_of_its_pages(
+    served: Served, monkeypatch: pytest.MonkeyPatch, *, binary: bool
+) -> None:
+    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
+    kinds = "id bigint PRIMARY KEY, v varchar(20) NOT NULL, d timestamptz, n numeric(12,2)"
+    served.both(f"CREATE TABLE t ({kinds}, more {'uuid' if binary else 'inet'})")
+    served.pub(
+        "INSERT INTO t SELECT g, 'value ' || g, '2024-01-01Z'::timestamptz + g * interval '1 s', g / 4.0 "
+        "FROM generate_series(1, 3000) g"
+    )
+    served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (id % 10 <> 3)")
+    served.sub("ALTER ROLE ALL SET pgrepl.engine = spark")
+    served.subscribe()
+    query = "SELECT count(*), sum(id), sum(n), min(d AT TIME ZONE 'UTC'), max(v), count(more) FROM t"
+    assert served.sub(query) == served.pub(f"{query} WHERE (id % 10 <> 3)")
+    assert served.sub("SELECT engine, calls FROM pgrepl_stat_engine WHERE work = 'initial copy'") == [("spark", "1")]
+
+
 def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +144,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     publisher = to_server(parse_conninfo(served.conninfo), "")
     read: list[int] = []
 
-    def take(chunks: Iterator[copy_columns.Chunk]) -> None:
+    def take(chunks: Iterator[copy_ranges.Chunk]) -> None:
         if current_thread() is main_thread():
             return
         told.wait(PATIENCE)

@@ -94,3 +94,28 @@ def test_a_command_and_the_shell_follow_it(tmp_path: Path) -> None:
         refused = pgrepl(*arguments)
         text = 'pgrepl: error: invalid configuration file "pgrepl.toml": it has no parameter "dbnam"\n'
         assert (refused.returncode, refused.stderr) == (1, text)
+
+
+def test_workers_of_a_command_heed_its_settings(tmp_path: Path) -> None:
+    def pgrepl(*arguments: str, **variables: str) -> str:
+        command = [sys.executable, "-m", "pgrepl", *arguments]
+        settings = environment(tmp_path) | variables
+        done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    many = "INSERT INTO t SELECT generate_series(1, 6000)"
+    pgrepl("-qc", "CREATE DATABASE pub", "-c", "CREATE DATABASE sub")
+    pgrepl(
+        "-qd", "pub", "-c", "CREATE TABLE t (id int PRIMARY KEY)", "-c", many, "-c", "CREATE PUBLICATION p FOR TABLE t"
+    )
+    pgrepl(
+        "-qd", "sub", "-c", "CREATE TABLE t (id int PRIMARY KEY)", "-c", r"\set AUTOAPPLY off",
+        "-c", "CREATE SUBSCRIPTION s CONNECTION 'dbname=pub' PUBLICATION p",
+    )  # fmt: skip
+    shown = pgrepl("apply", "--dry-run", PGOPTIONS="-c pgrepl.spark_rows=100")
+    assert "spark (6000 rows, more than 100)" in shown
+    (tmp_path / "pgrepl.toml").write_text("[settings]\n'pgrepl.engine' = 'local'\n")
+    assert 'columns (pgrepl.engine is "local")' in pgrepl("apply", "--dry-run")
+    pgrepl("sync", PGOPTIONS="-c default_transaction_read_only=off")
+    assert pgrepl("-Atd", "sub", "-c", "SELECT count(*) FROM t") == "6000\n"

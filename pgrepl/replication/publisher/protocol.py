@@ -103,7 +103,7 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, count_rows: CountRows) -> StagedRows | None:
+    def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
         """What was staged; None: somebody has to look at them. `count_rows` is told of rows and bytes."""
         ...
 

@@ -111,11 +111,13 @@ def stage_copy(
 ) -> StagedCopy | None:
     """The rows as files. None: they are few, or some need the exact way. `count_rows` is told of rows, and a new one
     from `begins_again` when the copy begins anew; `check` raises the error that ends the work."""
-    if source.direct is not None and engine.choose_direct(source.direct.size).engine is engine.Engine.COLUMNS:
-        direct = source.direct.stage(session, table, count_rows)
-        if direct is not None:
-            engine.done(session, _WORK, engine.Engine.COLUMNS)
-            return StagedCopy(session, [direct])
+    if source.direct is not None:
+        choice = engine.choose_direct(session, source.direct.size)
+        if choice.engine is not engine.Engine.LOCAL:
+            direct = source.direct.stage(session, table, count_rows, on_spark=choice.on_spark)
+            if direct is not None:
+                engine.done(session, _WORK, choice.engine)
+                return StagedCopy(session, [direct])
     if source.lake is not None:
         choice = engine.choose_kernels(session, source.lake.estimate)
         if choice.engine is not engine.Engine.LOCAL:

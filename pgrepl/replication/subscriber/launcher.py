@@ -132,6 +132,7 @@ class Launcher:
 
     def _made(self, subscription: SubscriptionToServe) -> Worker:
         there = self._session.elsewhere(subscription.database, self._session.role)
+        there.settings.take_client(self._session.settings)
         return Worker(there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases)
 
     def follow(

@@ -84,6 +84,8 @@ class Receiver:
         with reading(session):
             database = session.database.oid
         self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
+        self._command = session.settings
+        self.session.settings.take_command(self._command)
         self.log = LogOf(log, self.session)
         self.session.on_report = self.log.report
         if patience is not None:
@@ -207,6 +209,7 @@ class Receiver:
         session.act_as(BOOTSTRAP_SUPERUSER)  # for the worker's own reads and writes
         session.settings.forget_stored()
         apply_stored_settings(session, subscription.subowner, session.database.oid)
+        session.settings.take_command(self._command)
         for name, value in (*_SETTINGS, ("synchronous_commit", subscription.subsynccommit)):
             session.settings.set_default(name, value, complain=False, source="override")
         if self._patience is not None:

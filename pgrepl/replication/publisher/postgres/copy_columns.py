@@ -13,25 +13,31 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import BYTES_IN_ROW, Declined
+from pgrepl.engine import BYTES_IN_ROW, Declined, declined
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
-from pgrepl.replication.publisher.postgres.copy_binary import BinaryReader, expression, is_binary
+from pgrepl.replication.publisher.postgres.copy_binary import expression, is_binary
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
+from pgrepl.replication.publisher.postgres.copy_ranges import (
+    Chunk,
+    PagesPart,
+    chunks,
+    copy_pages,
+    enter_snapshot,
+    reader_of,
+    write,
+)
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
 from pgrepl.replication.publisher.protocol import CountRows, PublisherError
-from pgrepl.replication.wire.pgoutput_columns import PADDING
 from pgrepl.replication.wire.text import reads_as_written
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
@@ -45,12 +51,10 @@ if TYPE_CHECKING:
     from pgrepl.rows.staged import StagedRows
 
 T = TypeVar("T")
-Chunk = tuple[bytes, Any]  # with the places where rows begin, or None
-Reader = CsvReader | BinaryReader
-HEADER = 19  # bytes of the binary format before the first row
-_END = 2  # bytes of the mark that ends it
-_BINARY_CHUNK = 6 << 20  # bytes that are decoded together
-_CHUNK = 16 << 20  # bytes of CSV that are read together
+_WORK = "initial copy"
+_CONNECTIONS_LEFT = """SELECT pg_catalog.current_setting('max_connections')::pg_catalog.int4
+    - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4
+    - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity)"""
 _RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
 
@@ -80,7 +84,7 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, count_rows: CountRows) -> StagedRows | None:
+    def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
         """The rows as files of the lake. None: somebody has to look at them."""
         from pgrepl.rows.staged import StagedRows
 
@@ -89,12 +93,19 @@ class ServerRows:
             return None
         staged = StagedRows(session, table, last_snapshot(session))
         binary = is_binary(columns)
-        reader: Reader = (BinaryReader if binary else CsvReader)(self.names, columns)
-        needed = [number for number, column in enumerate(columns) if column.local.notnull]
+        if on_spark:
+            try:
+                staged.arrive(self._by_tasks(session, staged.table, columns, count_rows))
+                return staged
+            except Declined:
+                return None
+            except PgError as problem:  # executors have no way to the server, or no psycopg
+                declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
+        reader = reader_of(self.names, columns, binary=binary)
         made: list[NewFile] = []
         try:
             for file in self._by_ranges(
-                lambda chunks: _write(staged.table, reader, needed, chunks, made, count_rows), binary
+                lambda chunks: write(staged.table, reader, columns, chunks, made, count_rows), binary
             ):
                 staged.add_files([file] if file is not None else [])
         except BaseException as problem:
@@ -139,6 +150,33 @@ class ServerRows:
                 return False
         return True
 
+    def _by_tasks(
+        self, session: Session, table: LakeTable, columns: Sequence[CopiedColumn], count_rows: CountRows
+    ) -> list[NewFile]:
+        """The same by Spark's executors, each with a connection of its own in the snapshot."""
+        from pgrepl.lake.kernels import job
+        from pgrepl.lake.stage_progress import counting_writes
+
+        binary = is_binary(columns)
+        count = min(job.slots(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
+        snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()")
+        options = tuple(self._link.same_place().items())
+        with job.job_folder(table) as folder, counting_writes(session, count_rows):
+            filled = tuple([(column.sent, column.local) for column in columns])
+            parts = [
+                PagesPart(options, snapshot, query, binary, tuple(self.names), filled, table, folder)
+                for query in self._ranges(count, self._binary_query() if binary else self._query)
+            ]
+            answers = job.play(session, parts, copy_pages, table, folder, on_spark=True, check=lambda: None)
+            for answer in answers:
+                if answer.declined:
+                    raise Declined(answer.declined)
+            return job.take(table, folder, [file for answer in answers for file in answer.files])
+
+    def _connections_left(self) -> int:
+        """Half of those that the server has for anybody: others want some, too."""
+        return max(1, int(self._link.value(_CONNECTIONS_LEFT)) // 2)
+
     # --- for Spark ----------------------------------------------------------------------------------------------------
 
     def frame(self) -> DataFrame:
@@ -166,7 +204,7 @@ class ServerRows:
 
             def work(number: int) -> T:
                 try:
-                    return take(_chunks(links[number], queries[number], stop, binary))
+                    return take(chunks(links[number], queries[number], stop, binary))
                 except BaseException:
                     stop.set()
                     raise
@@ -189,8 +227,7 @@ class ServerRows:
             for _ in range(wanted):
                 link = self._link.another()
                 opened.callback(link.close)
-                link.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                link.rows(f"SET TRANSACTION SNAPSHOT {link.literal(snapshot)}")
+                enter_snapshot(link, snapshot)
                 links.append(link)
         return links
 
@@ -209,68 +246,6 @@ class ServerRows:
             for n, low in enumerate(bounds)
         ]
         return [f"{query} {joined} {condition}" for condition in conditions]
-
-
-def _chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
-    """Whole rows; in the binary format with the places where they begin."""
-    held: list[bytes] = []
-    lengths: list[int] = []
-    size, head = 0, HEADER
-    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
-        if stop.is_set():
-            raise Declined("another part has failed")
-        held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
-        size += len(held[-1])
-        if binary:
-            lengths += map(len, portion)
-        if size >= (_BINARY_CHUNK if binary else _CHUNK):
-            yield _chunk(held, lengths, head)
-            held, lengths, size, head = [], [], 0, 0
-    if held:
-        yield _chunk(held, lengths, head)
-
-
-def _chunk(held: Sequence[bytes], lengths: Sequence[int], head: int) -> Chunk:
-    if not lengths:
-        return b"".join(held), None
-    sizes = np.array(lengths, np.int64)
-    at = np.cumsum(sizes) - sizes
-    at[0] += head
-    sizes[0] -= head
-    return b"".join(held) + bytes(PADDING), at[sizes > _END]
-
-
-def _write(
-    table: LakeTable,
-    reader: Reader,
-    needed: Sequence[int],
-    chunks: Iterator[Chunk],
-    made: list[NewFile],
-    count_rows: CountRows,
-) -> NewFile | None:
-    """A data file, which `made` remembers; None: there are no rows."""
-    from pgrepl.lake.file_writer import DataFileWriter, repeating
-
-    writer: DataFileWriter | None = None
-    try:
-        for data, at in chunks:
-            arrays, count = reader.arrays(data, at)
-            if not count:
-                continue
-            if any(arrays[number].null_count for number in needed):
-                raise Declined("NULL in a column that has none")
-            writer = writer or DataFileWriter(table, repeating=repeating(table, arrays))
-            writer.write_arrays(arrays, None, count)
-            count_rows(count, len(data))
-    except BaseException:
-        if writer is not None:
-            writer.discard()
-        raise
-    if writer is None:
-        return None
-    file = writer.close()
-    made.append(file)
-    return file
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:

@@ -98,9 +98,9 @@ class Link:
 
     def another(self) -> Link:
         """A connection to the same server that is no walsender."""
-        return Link(self._same_place(), "", replication=False, patience=self._patience)
+        return Link(self.same_place(), "", replication=False, patience=self._patience)
 
-    def _same_place(self) -> dict[str, str]:
+    def same_place(self) -> dict[str, str]:
         """Options for a plain connection to the host that answered."""
         conn = self._conn
         here = {"host": conn.host, "hostaddr": conn.hostaddr, "port": conn.port}
@@ -285,7 +285,7 @@ class Link:
     def _server_answers(self) -> bool:
         """Whatever it says: that it has connections enough, too."""
         try:
-            self._connection(self._same_place(), self._patience).finish()
+            self._connection(self.same_place(), self._patience).finish()
         except Unreachable:
             return False
         except ConnectionFailure:

@@ -1,0 +1,147 @@
+"""A range of a table's pages: read by COPY, decoded by columns, and written as a data file, by a thread of this process
+or by a task of Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pgrepl.engine import Declined
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.postgres.copy_binary import BinaryReader
+from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import CountRows
+from pgrepl.replication.wire.pgoutput_columns import PADDING
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Attribute
+    from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.kernels.part import PartWatch
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.replication.publisher.postgres.published import PublishedColumn
+
+Chunk = tuple[bytes, Any]  # with the places where rows begin, or None
+Reader = CsvReader | BinaryReader
+HEADER = 19  # bytes of the binary format before the first row
+_END = 2  # bytes of the mark that ends it
+_BINARY_CHUNK = 6 << 20  # bytes that are decoded together
+_CHUNK = 16 << 20  # bytes of CSV that are read together
+
+
+@frozen
+class PagesPart:
+    """What a task copies: `query` in the snapshot that the driver has exported. `names` are the columns as they are
+    sent; `columns`, those of the table here, with what fills them."""
+
+    options: tuple[tuple[str, str], ...]  # of the connection
+    snapshot: str
+    query: str
+    binary: bool
+    names: tuple[str, ...]
+    columns: tuple[tuple[PublishedColumn | None, Attribute], ...]
+    table: LakeTable
+    folder: str
+
+
+@frozen
+class CopiedPages:
+    """What came of a part; `declined`: why somebody has to look at its rows."""
+
+    files: tuple[NewFile, ...] = ()
+    declined: str = ""
+
+
+def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
+    link = Link(dict(part.options), "", replication=False)
+    try:
+        enter_snapshot(link, part.snapshot)
+        rows = chunks(link, part.query, Event(), part.binary)
+        pairs = zip(part.columns, part.table.columns, strict=True)
+        columns = [CopiedColumn(sent, local, column.form) for (sent, local), column in pairs]
+        reader = reader_of(part.names, columns, binary=part.binary)
+        made: list[NewFile] = []
+        write(part.table, reader, columns, rows, made, watch.add, part.folder)
+        return CopiedPages(tuple(made))
+    except Declined as reason:
+        return CopiedPages(declined=str(reason))
+    finally:
+        link.close()
+
+
+def enter_snapshot(link: Link, snapshot: str) -> None:
+    link.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    link.rows(f"SET TRANSACTION SNAPSHOT {link.literal(snapshot)}")
+
+
+def reader_of(names: Sequence[str], columns: Sequence[CopiedColumn], *, binary: bool) -> Reader:
+    return (BinaryReader if binary else CsvReader)(names, columns)
+
+
+def chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
+    """Whole rows; in the binary format with the places where they begin."""
+    held: list[bytes] = []
+    lengths: list[int] = []
+    size, head = 0, HEADER
+    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
+        if stop.is_set():
+            raise Declined("another part has failed")
+        held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
+        size += len(held[-1])
+        if binary:
+            lengths += map(len, portion)
+        if size >= (_BINARY_CHUNK if binary else _CHUNK):
+            yield _chunk(held, lengths, head)
+            held, lengths, size, head = [], [], 0, 0
+    if held:
+        yield _chunk(held, lengths, head)
+
+
+def _chunk(held: Sequence[bytes], lengths: Sequence[int], head: int) -> Chunk:
+    if not lengths:
+        return b"".join(held), None
+    sizes = np.array(lengths, np.int64)
+    at = np.cumsum(sizes) - sizes
+    at[0] += head
+    sizes[0] -= head
+    return b"".join(held) + bytes(PADDING), at[sizes > _END]
+
+
+def write(
+    table: LakeTable,
+    reader: Reader,
+    columns: Sequence[CopiedColumn],
+    chunks: Iterator[Chunk],
+    made: list[NewFile],
+    count_rows: CountRows,
+    folder: str | None = None,
+) -> NewFile | None:
+    """A data file, which `made` remembers; None: there are no rows. `folder`: see DataFileWriter."""
+    from pgrepl.lake.file_writer import DataFileWriter, repeating
+
+    needed = [number for number, column in enumerate(columns) if column.local.notnull]
+
+    writer: DataFileWriter | None = None
+    try:
+        for data, at in chunks:
+            arrays, count = reader.arrays(data, at)
+            if not count:
+                continue
+            if any(arrays[number].null_count for number in needed):
+                raise Declined("NULL in a column that has none")
+            writer = writer or DataFileWriter(table, repeating=repeating(table, arrays), folder=folder)
+            writer.write_arrays(arrays, None, count)
+            count_rows(count, len(data))
+    except BaseException:
+        if writer is not None:
+            writer.discard()
+        raise
+    if writer is None:
+        return None
+    file = writer.close()
+    made.append(file)
+    return file
