@@ -21,9 +21,13 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[State]:
     return states(tmp_path_factory.mktemp("whole"))
 
 
-@pytest.mark.parametrize("name", [step for step in STEPS if step not in SPARK_ONLY])
-def test_killed_at_each_step(tmp_path: Path, expected: list[State], name: str) -> None:
-    assert check_survival(tmp_path / "catalog.db", expected, "local", [name]) == 1
+HERE = [step for step in STEPS if step not in SPARK_ONLY]
+
+
+@pytest.mark.parametrize("steps", [HERE[n::4] for n in range(4)], ids=" ".join)
+def test_killed_at_each_step(tmp_path: Path, expected: list[State], steps: list[str | float]) -> None:
+    """One after the other, wherever the one before has left the table."""
+    assert check_survival(tmp_path / "catalog.db", expected, "local", steps) == len(steps)
 
 
 def test_killed_at_random_times(tmp_path: Path, expected: list[State]) -> None:
