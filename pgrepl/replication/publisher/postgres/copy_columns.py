@@ -95,7 +95,7 @@ class ServerRows:
         binary = is_binary(columns)
         if on_spark:
             try:
-                staged.arrive(self._by_tasks(session, staged.table, columns, count_rows))
+                staged.add_files(self._by_tasks(session, staged.table, columns, count_rows))
                 return staged
             except Declined:
                 return None
