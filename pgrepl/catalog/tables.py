@@ -129,7 +129,13 @@ class pg_namespace(VersionedRow, key=("datid", "oid"), indexes=(("datid", "nspna
 class pg_class(
     VersionedRow,
     key=("oid",),
-    indexes=(("datid", "relname", "relnamespace"), ("relnamespace",), ("relowner",), ("table_id",)),
+    indexes=(
+        ("datid", "relnamespace", "relname"),
+        ("datid", "relname"),
+        ("relnamespace",),
+        ("relowner",),
+        ("table_id",),
+    ),
     acl="relacl",
 ):
     datid: Oid
