@@ -52,6 +52,7 @@ class Choice:
     reason: str
     rows: int = 0
     bytes: int = 0
+    kernels: bool = False  # over Arrow: here, or as tasks of Spark's
 
     @property
     def on_spark(self) -> bool:
@@ -128,10 +129,28 @@ def choose(
     return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
 
 
+def choose_to_change(session: Session, extent: Callable[[], Extent], fits: Callable[[], bool]) -> Choice | None:
+    """For a statement that changes rows: whether kernels over Arrow do it. None: it does not fit them."""
+    wanted, cost = _setting(session), extent()
+    limit = local_rows(session)
+    if cost.rows <= limit and wanted != Engine.SPARK.value:
+        return Choice(Engine.LOCAL, _by_rows(cost.rows, limit), cost.rows, cost.bytes)
+    if not fits():
+        return None
+    if wanted == Engine.SPARK.value:
+        return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
+    if wanted == Engine.LOCAL.value:
+        return Choice(Engine.COLUMNS, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
+    engine, limit = _of_kernels(session, cost.rows)
+    return Choice(engine, _by_rows(cost.rows, limit), cost.rows, cost.bytes, kernels=True)
+
+
 def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
     """Whether to find out how many rows are left of so many before Spark is asked: by whole columns that is quick."""
     limit = local_rows(session)
-    return is_auto(session) and limit * (1 if is_warm() else cold) < rows <= limit * WHOLE_COLUMNS
+    return (
+        _setting(session) != Engine.SPARK.value and limit * (1 if is_warm() else cold) < rows <= limit * WHOLE_COLUMNS
+    )
 
 
 def is_warm() -> bool:
@@ -186,8 +205,14 @@ def choose_kernels(session: Session, rows: int) -> Choice:
         return Choice(Engine.LOCAL, _by_rows(rows, least - 1), rows)
     if not is_auto(session):
         return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), rows)
+    engine, limit = _of_kernels(session, rows)
+    return Choice(engine, _by_rows(rows, limit), rows)
+
+
+def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
+    """Where kernels look at so many rows, and the limit by which that is decided."""
     limit = int(session.settings.value("pgrepl.spark_rows"))
-    return Choice(Engine.SPARK if rows > limit else Engine.COLUMNS, _by_rows(rows, limit), rows)
+    return Engine.SPARK if rows > limit else Engine.COLUMNS, limit
 
 
 def choose_parts(session: Session, changes: int) -> Choice:

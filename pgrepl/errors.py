@@ -6,6 +6,7 @@ cursor position where PostgreSQL gives them. A `Notice` has the same fields and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from pgrepl.frozen import frozen
@@ -76,6 +77,16 @@ class PgError(Exception):
 
     def __str__(self) -> str:
         return self.report.message
+
+    def __reduce__(self) -> tuple[Callable[[Report], PgError], tuple[Report]]:
+        return _reported, (self.report,)
+
+
+def _reported(report: Report) -> PgError:
+    """What another process has raised."""
+    error = PgError(report.sqlstate, report.message)
+    error.report = report
+    return error
 
 
 def unsupported(what: str, *, location: int | None = None) -> PgError:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined
+from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifyKind
@@ -80,9 +80,10 @@ class SparkChanges:
         self.kind = kind
         self.snapshot = snapshot
         self.count = 0
+        self.engine = Engine.SPARK  # that does the work
         self.staged: dict[int, StagedRows] = {}
         self._session = session
-        self._modified = modified
+        self.modified = modified
         self._moved = False  # rows have gone to other partitions
         self._read: set[int] = set()
 
@@ -98,14 +99,14 @@ class SparkChanges:
     def add_files(self, files: Sequence[NewFile]) -> None:
         """Add files with new rows of a table that is not partitioned. Their writer has checked the rows, keys
         included."""
-        self._of(self.relation).add_files(files)
+        self.of(self.relation).add_files(files)
         self.count += sum(file.record_count for file in files)
 
     def update(self, table: Relation, frame: DataFrame) -> None:
         """Each row of the table at most once; else FoundTwice."""
         from pyspark.sql import functions as F
 
-        checks = SparkChecks(self._session, table, self.relation, self._modified, self._changed(table))
+        checks = SparkChecks(self._session, table, self.relation, self.modified, self._changed(table))
         rows = checks.complete(frame)
         stays = table.oid == self.relation.oid or not (table.is_partition and checks.watches_bound)
         if not stays:
@@ -115,7 +116,7 @@ class SparkChanges:
                 self._move(table, checks.inside(rows, wanted=False))
                 rows = checks.inside(rows, wanted=True)
             files = self._write(checks, rows.withColumn(ROW, F.col("place.row")), bound=stays, row_ids=ROW)
-            staged = self._of(table)
+            staged = self.of(table)
             staged.add_files(files, versions=True)
             if files:
                 from pgrepl.lake.stage import locate, row_ids_of
@@ -132,33 +133,33 @@ class SparkChanges:
     def delete(self, table: Relation, frame: DataFrame) -> None:
         from pgrepl.lake.stage import positions
 
-        self.count += self._of(table).delete(positions(frame))
+        self.count += self.of(table).delete(positions(frame))
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
-    def _of(self, rel: Relation) -> StagedRows:
+    def of(self, rel: Relation) -> StagedRows:
         found = self.staged.get(rel.oid)
         if found is None:
             found = self.staged[rel.oid] = StagedRows(self._session, rel, self.snapshot)
         return found
 
     def _changed(self, rel: Relation) -> frozenset[int] | None:
-        if self.kind is not ModifyKind.UPDATE or not self._modified:
+        if self.kind is not ModifyKind.UPDATE or not self.modified:
             return None
-        names = {a.name for a in self.relation.columns if a.num in self._modified}
+        names = {a.name for a in self.relation.columns if a.num in self.modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
 
     def _stage_rows(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
         """Write new rows of a table into staged files; returns their number."""
-        checks = SparkChecks(self._session, rel, self.relation, self._modified)
+        checks = SparkChecks(self._session, rel, self.relation, self.modified)
         files = self._write(checks, checks.complete(frame), bound=bound)
-        self._of(rel).add_files(files)
+        self.of(rel).add_files(files)
         return sum(file.record_count for file in files)
 
     def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
         from pgrepl.lake.stage import write_frame
 
-        table = self._of(checks.relation).table
+        table = self.of(checks.relation).table
         try:
             return write_frame(self._session, table, checks.checked(rows, bound=bound), row_ids)
         except PgError as error:
@@ -190,7 +191,7 @@ class SparkChanges:
         """Raise for rows outside the relation's own bound, and for rows without a partition."""
         found: list[tuple[int, PgError]] = []
         if self.relation.is_partition:
-            checks = SparkChecks(self._session, self.relation, self.relation, self._modified)
+            checks = SparkChecks(self._session, self.relation, self.relation, self.modified)
             found += _known(checks.first_outside(rows))
         if nowhere:
             found += _known(self._first_nowhere(rows))
@@ -217,7 +218,7 @@ class SparkChanges:
         """Leaves are written one after the other: raise the error of the first row, over all leaves, that breaks a
         rule."""
         for leaf, part in parts:
-            checks = SparkChecks(self._session, leaf, self.relation, self._modified)
+            checks = SparkChecks(self._session, leaf, self.relation, self.modified)
             found = found + _known(checks.first_violation(checks.complete(part), bound=False))
         if found:
             raise min(found, key=lambda each: each[0])[1]
@@ -226,7 +227,7 @@ class SparkChanges:
         """UPDATE moves rows to another partition."""
         from pgrepl.lake.stage import positions
 
-        left = self._of(table).delete(positions(rows))
+        left = self.of(table).delete(positions(rows))
         if left:
             self._moved = True
             self.count += left

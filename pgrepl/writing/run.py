@@ -19,7 +19,7 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
-from pgrepl.engine import Choice
+from pgrepl.engine import Choice, Engine
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
@@ -131,9 +131,7 @@ def target_tables(session: Session, modify: Modify) -> list[int]:
 
 
 def _is_small(stmt: Statement, session: Session) -> bool:
-    """Whether it is plain that Spark has nothing to do with it."""
-    if engine.never_spark(session):
-        return True
+    """Whether it is plain that it is done row by row."""
     return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
 
 
@@ -170,7 +168,7 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
     from pgrepl.rows.foreign_actions_spark import apply
 
     apply(staged)
-    engine.done(session, written.command.value, engine.Engine.SPARK)
+    engine.done(session, written.command.value, staged.engine)
     return Result(_tag(written, staged.count))
 
 
@@ -221,21 +219,37 @@ def _with_choice(session: Session, planned: ModifyPlan) -> ModifyPlan:
 
 
 def _is_large(planned: ModifyPlan | None) -> TypeGuard[ModifyPlan]:
-    return planned is not None and planned.choice is not None and planned.choice.on_spark
+    return planned is not None and planned.choice is not None and planned.choice.engine is not Engine.LOCAL
 
 
 def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
-    """The statement as Spark has staged it, if it is large. None: it is carried out here."""
+    """The statement as kernels or Spark have staged it, if it is large. None: it is carried out row by row."""
     if not _is_large(planned):
+        return None
+    choice, modify = planned.choice, planned.modify
+    assert choice is not None
+    if choice.kernels:
+        from pgrepl.writing import modify_columns
+
+        try:
+            return modify_columns.stage(session, modify, on_spark=choice.on_spark)
+        except engine.Declined as reason:
+            _say_declined(session, modify, reason, "by whole columns")
+        choice = choose_to_modify(session, modify, kernels=False)
+    if not choice.on_spark:
         return None
     from pgrepl.writing.modify_spark import stage
 
     try:
-        return stage(session, planned.modify, planned.arbiters)
+        return stage(session, modify, planned.arbiters)
     except engine.Declined as reason:
-        command = planned.modify.command.value
-        engine.declined(session, command, reason, f"{command} is not carried out by Spark")
+        _say_declined(session, modify, reason, "by Spark")
         return None
+
+
+def _say_declined(session: Session, modify: Modify, reason: engine.Declined, how: str) -> None:
+    command = modify.command.value
+    engine.declined(session, command, reason, f"{command} is not carried out {how}")
 
 
 def work_out(session: Session, planned: ModifyPlan) -> Pending:

@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
-from pgrepl.writing import modify_spark
+from pgrepl.writing import modify_columns, modify_spark
 from tests.harness.played import Instance
 
 if TYPE_CHECKING:
@@ -39,11 +39,14 @@ TABLES = (
 )
 
 
-@pytest.fixture(params=["local", "spark"])
+@pytest.fixture(params=["local", "columns", "spark"])
 def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
-    if request.param == "spark":
+    instance.play("pub", "SET pgrepl.engine = local", *TABLES)
+    if request.param == "columns":
+        instance.play("pub", "SET pgrepl.local_rows = 0")
+    elif request.param == "spark":
         _: SparkSession = request.getfixturevalue("spark")
-    instance.play("pub", "SET pgrepl.engine = local", *TABLES, f"SET pgrepl.engine = {request.param}")
+        instance.play("pub", "SET pgrepl.engine = spark")
     return instance
 
 
@@ -135,8 +138,13 @@ def test_a_block_sees_its_own_writes_and_can_undo_them(tables: Instance) -> None
     ]  # fmt: skip
 
 
+BY = [(modify_columns, "a > 0"), (modify_spark, "a IN (SELECT b.a FROM t b)")]
+STAGES = pytest.mark.parametrize(("by", "condition"), BY, ids=["kernels", "sql"])
+
+
+@STAGES
 def test_what_somebody_changed_meanwhile_is_worked_out_again(
-    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch, by: Any, condition: str
 ) -> None:
     instance.play(
         "pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int, n int)", "INSERT INTO t VALUES (1, 0), (2, 0)"
@@ -144,16 +152,16 @@ def test_what_somebody_changed_meanwhile_is_worked_out_again(
     other = open_session(instance.catalog, "pub")
     staged: list[int] = []
 
-    def stage_and_be_late(*args: Any) -> Any:
-        found = stage(*args)
+    def stage_and_be_late(*args: Any, **options: Any) -> Any:
+        found = stage(*args, **options)
         staged.append(found.count)
         if len(staged) == 1:
             list(run(other, "INSERT INTO t VALUES (3, 100)"))
         return found
 
-    stage = modify_spark.stage
-    monkeypatch.setattr(modify_spark, "stage", stage_and_be_late)
-    assert instance.play("pub", "UPDATE t SET n = n + 1", "SELECT * FROM t ORDER BY a") == [
+    stage = by.stage
+    monkeypatch.setattr(by, "stage", stage_and_be_late)
+    assert instance.play("pub", f"UPDATE t SET n = n + 1 WHERE {condition}", "SELECT * FROM t ORDER BY a") == [
         "UPDATE 3",
         "1|1",
         "2|1",
@@ -163,21 +171,22 @@ def test_what_somebody_changed_meanwhile_is_worked_out_again(
     other.close()
 
 
+@STAGES
 def test_spark_works_while_others_write(
-    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch, by: Any, condition: str
 ) -> None:
     instance.play("pub", "SET pgrepl.engine = spark", "CREATE TABLE t (a int)", "CREATE TABLE u (a int)")
     instance.play("pub", "INSERT INTO t VALUES (1), (2)")
     other = open_session(instance.catalog, "pub")
 
-    def stage_while_others_write(*args: Any) -> Any:
-        found = stage(*args)
+    def stage_while_others_write(*args: Any, **options: Any) -> Any:
+        found = stage(*args, **options)
         list(run(other, "INSERT INTO u VALUES (1)"))
         return found
 
-    stage = modify_spark.stage
-    monkeypatch.setattr(modify_spark, "stage", stage_while_others_write)
-    assert instance.play("pub", "DELETE FROM t WHERE a = 1", "SELECT * FROM t", "SELECT * FROM u") == [
+    stage = by.stage
+    monkeypatch.setattr(by, "stage", stage_while_others_write)
+    assert instance.play("pub", f"DELETE FROM t WHERE a = 1 AND {condition}", "SELECT * FROM t", "SELECT * FROM u") == [
         "DELETE 1",
         "2",
         "1",

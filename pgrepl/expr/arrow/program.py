@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -10,13 +10,13 @@ from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile, evaluate
+from pgrepl.expr.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.tree import Expr, Var
-from pgrepl.expr.walk import contains_mutable_functions, rewrite, var_attnums, walk
+from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_arrays import Form, storage_type
 
 Test = Callable[[Columns, int], Any]  # of columns and the number of their rows: an array of booleans without NULL
 
@@ -47,31 +47,79 @@ class Program:
 
         return run
 
-    def _context(self) -> Context:
-        from pgrepl.expr.spark.worker import WorkerContext
-        from pgrepl.types.style import TextStyle
+    def exact(self) -> Compiled:
+        """The evaluator's own answer about one row, by attribute number."""
+        return compile(self.expr, self._context())
 
-        return WorkerContext(TextStyle(**dict(self.style)), {})
+    def _context(self) -> Context:
+        return _context(self.style)
+
+
+@frozen
+class Value:
+    """The same for a value of each row, which comes as an array in the storage type of the value's lake form."""
+
+    expr: Expr
+    style: tuple[tuple[str, Any], ...]
+
+    @property
+    def attnums(self) -> frozenset[int]:
+        return frozenset(var_attnums(self.expr))
+
+    def values(self, forms: Mapping[int, Form]) -> Test:
+        """Raises PgError, or Arrow's own error, if there is an error in any of the rows."""
+        from pgrepl.types.lake_forms import form
+
+        own = form(self.expr.type, self.expr.typmod)
+        try:
+            found = columnar(self.expr)
+        except NotColumnar:
+            return _values_by_rows(self.expr, own, forms, _context(self.style))
+        return lambda columns, count: _in_form(found.run(columns), own, count)
+
+    def exact(self) -> Compiled:
+        return compile(self.expr, _context(self.style))
+
+
+def _context(style: tuple[tuple[str, Any], ...]) -> Context:
+    from pgrepl.expr.spark.worker import WorkerContext
+    from pgrepl.types.style import TextStyle
+
+    return WorkerContext(TextStyle(**dict(style)), {})
 
 
 def program_of(expr: Expr, context: Context) -> Program | None:
     """None: it needs the session, or gives another answer another time."""
+    found = _portable(expr, context)
+    return None if found is None else Program(*found)
+
+
+def value_of(expr: Expr, context: Context) -> Value | None:
+    """The same of a value."""
+    found = _portable(expr, context)
+    return None if found is None else Value(*found)
+
+
+def _portable(expr: Expr, context: Context) -> tuple[Expr, tuple[tuple[str, Any], ...]] | None:
     from pgrepl.expr.spark.fallback import check_without_session, style_fields
 
+    expr = _folded(expr, context)
     try:
         check_without_session(expr, context)
     except PgError:
         return None
     if contains_mutable_functions(expr):
         return None
-    return Program(_folded(expr, context), tuple(style_fields(context.style).items()))
+    return expr, tuple(style_fields(context.style).items())
 
 
 def _folded(expr: Expr, context: Context) -> Expr:
-    """With the values of what is the same for all rows."""
+    """With the values of what is the same for all rows of a statement."""
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, (tree.Const, tree.RowExpr, tree.CaseTestExpr)) or any(map(_varies, walk(node))):
+            return None
+        if is_volatile(node):
             return None
         try:
             value = evaluate(node, (), context)
@@ -83,7 +131,7 @@ def _folded(expr: Expr, context: Context) -> Expr:
 
 
 def _varies(node: Expr) -> bool:
-    return isinstance(node, (Var, tree.CaseTestExpr))
+    return isinstance(node, (Var, tree.CaseTestExpr, tree.SubLink, tree.Param))
 
 
 def any_is_true(exprs: Sequence[Expr]) -> Expr:
@@ -95,6 +143,11 @@ def none_is_false(exprs: Sequence[Expr]) -> Expr:
     """What CHECK asks for."""
     tests = [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_NOT_FALSE) for expr in exprs]
     return _joined(BoolOp.AND, tests)
+
+
+def all_are_true(exprs: Sequence[Expr]) -> Expr:
+    """What WHERE asks for: a condition that is not true ends the question (ExecQual)."""
+    return _joined(BoolOp.AND, [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_TRUE) for expr in exprs])
 
 
 def _joined(op: BoolOp, tests: Sequence[Expr]) -> Expr:
@@ -166,7 +219,28 @@ def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: in
 
 def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context) -> Test:
     """The evaluator's own answers."""
-    numbers = sorted(set().union(*(var_attnums(expr) for expr in exprs)))
+    test, rows = _dense(_joined(BoolOp.AND, list(exprs)), forms, context)
+
+    def run(columns: Columns, count: int) -> Any:
+        import pyarrow as pa
+
+        return pa.array([test(row) is True for row in rows(columns, count)], pa.bool_())
+
+    return run
+
+
+def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:
+    from pgrepl.types.lake_arrays import plain_array
+
+    value, rows = _dense(expr, forms, context)
+    return lambda columns, count: plain_array(own.to_array([value(row) for row in rows(columns, count)]))
+
+
+def _dense(
+    expr: Expr, forms: Mapping[int, Form], context: Context
+) -> tuple[Compiled, Callable[[Columns, int], Iterable[tuple[Any, ...]]]]:
+    """The expression over rows of the columns that it uses, and these rows."""
+    numbers = sorted(var_attnums(expr))
     place = {attnum: n for n, attnum in enumerate(numbers, 1)}
 
     def dense(node: Expr) -> Expr | None:
@@ -174,16 +248,22 @@ def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context)
             return Var(node.type, typmod=node.typmod, collation=node.collation, attnum=place[node.attnum])
         return None
 
-    test = compile(rewrite(_joined(BoolOp.AND, list(exprs)), dense), context)
-
-    def run(columns: Columns, count: int) -> Any:
-        import pyarrow as pa
-
+    def rows(columns: Columns, count: int) -> Iterable[tuple[Any, ...]]:
         values = [forms[attnum].from_array(columns[attnum]) for attnum in numbers]
-        rows = zip(*values, strict=True) if values else [()] * count
-        return pa.array([test(row) is True for row in rows], pa.bool_())
+        return zip(*values, strict=True) if values else [()] * count
 
-    return run
+    return compile(rewrite(expr, dense), context), rows
 
 
-__all__ = ["Program", "Test", "any_is_true", "divided", "none_is_false", "program_of"]
+def _in_form(found: Any, own: Form, count: int) -> Any:
+    import pyarrow as pa
+
+    kind = storage_type(own.arrow())
+    if isinstance(found, pa.Scalar):
+        found = pa.repeat(found, count)
+    return found if found.type == kind else found.cast(kind)
+
+
+__all__ = [
+    "Program", "Test", "Value", "all_are_true", "any_is_true", "divided", "none_is_false", "program_of", "value_of",
+]  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeTable
     from pgrepl.types.lake_arrays import Form
 
-_DATA_ERRORS = ("22", "23")
+DATA_ERRORS = ("22", "23")
 
 
 class KernelCondition(Protocol):
@@ -28,15 +28,33 @@ class KernelCondition(Protocol):
     def test(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
 
 
+class KernelValue(Protocol):
+    """What is computed of rows (expr/arrow/program.py)."""
+
+    @property
+    def attnums(self) -> frozenset[int]: ...
+
+    def values(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
+
+
 @frozen
 class KernelColumn:
-    """A column of the target: another's values, converted by a cast to its type; or one value for all rows."""
+    """A column of the target: another's values, converted by a cast to its type; what is computed of others; or one
+    value for all rows."""
 
     attnum: int  # of the target
-    source: int = 0  # attribute number; 0: a value
+    source: int = 0  # attribute number; 0: it is computed, or a value
     value: Any = None  # an array of one
     not_null: bool = False
     longest: int | None = None  # characters
+    computed: KernelValue | None = None
+
+    @property
+    def read(self) -> frozenset[int]:
+        """The columns of the source that it is made of."""
+        if self.computed is not None:
+            return self.computed.attnums
+        return frozenset((self.source,)) if self.source else frozenset()
 
 
 @frozen
@@ -57,7 +75,7 @@ class CopyPart:
     def read(self) -> list[int]:
         """The columns of the source that are needed."""
         filtered = frozenset() if self.filter is None else self.filter.attnums
-        return sorted(filtered.union(column.source for column in self.columns if column.source))
+        return sorted(filtered.union(*[column.read for column in self.columns]))
 
 
 @frozen
@@ -80,7 +98,7 @@ class CopiedPart:
 
 
 def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
-    copy = _Copy(part, watch)
+    copy = RowsCopy(part, watch)
     try:
         copy.run()
         return copy.end()
@@ -89,7 +107,7 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
         return CopiedPart(unfit=str(reason))
     except PgError as error:
         copy.discard()
-        if error.sqlstate[:2] not in _DATA_ERRORS:
+        if error.sqlstate[:2] not in DATA_ERRORS:
             raise
         return CopiedPart(wrong=error.message)
     except BaseException:
@@ -97,13 +115,21 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
         raise
 
 
-class _Copy:
+class RowsCopy:
+    """The work on a part. `replaces`: the rows are new versions of those they are made of, with their row ids."""
+
+    replaces = False
+
     def __init__(self, part: CopyPart, watch: PartWatch) -> None:
         self.part = part
         self.watch = watch
         self.filter = None if part.filter is None else part.filter.test(forms_of(part.source, part.filter.attnums))
         self.check = None if part.check is None else part.check.test(forms_of(part.target, part.check.attnums))
         self.kinds = [storage_type(part.target.column(column.attnum).form.arrow()) for column in part.columns]
+        self.computed = [
+            None if column.computed is None else column.computed.values(forms_of(part.source, column.read))
+            for column in part.columns
+        ]
         self.keys = [_Key() for _ in part.keys]
         self.held: list[list[Any]] = []
         self.count = 0  # of what is held
@@ -124,6 +150,10 @@ class _Copy:
                     self.take(arrays, count)
 
     def take(self, arrays: Mapping[int, Any], count: int) -> None:
+        self.hold(self.made(arrays, count), count)
+
+    def made(self, arrays: Mapping[int, Any], count: int) -> list[Any]:
+        """The columns of the new rows, as the target wants them."""
         made = [self.column(n, arrays, count) for n in range(len(self.kinds))]
         if self.check is not None:
             by_number = {column.attnum: array for column, array in zip(self.part.columns, made, strict=True)}
@@ -131,6 +161,10 @@ class _Copy:
             passed = self.check({attnum: by_number[attnum] for attnum in self.part.check.attnums}, count)
             if passed.true_count < count:
                 raise PgError("23514", "a row violates a check constraint")
+        return made
+
+    def hold(self, made: list[Any], count: int) -> None:
+        """Until there are enough to be written. Behind the columns stand the row ids, if they have some."""
         self.held.append(made)
         self.count += count
         if self.count >= ROWS_IN_GROUP:
@@ -141,7 +175,11 @@ class _Copy:
         import pyarrow.compute as pc
 
         column, kind = self.part.columns[number], self.kinds[number]
-        array = arrays[column.source] if column.source else repeated(column.value, count)
+        computed = self.computed[number]
+        if computed is not None:
+            array = computed(arrays, count)
+        else:
+            array = arrays[column.source] if column.source else repeated(column.value, count)
         if array.type != kind:
             try:
                 array = array.cast(kind)
@@ -162,10 +200,13 @@ class _Copy:
             at = next(n for n, column in enumerate(self.part.columns) if column.attnum == attnum)
             key.more(arrays[at])
         target = self.part.target
+        row_ids = arrays.pop() if self.replaces else None
         if self.writer is None:
             known = repeating(target, arrays)
-            self.writer = DataFileWriter(target, repeating=known, folder=self.part.folder, bounds_by_footer=True)
-        self.writer.write_arrays(arrays, None, count)
+            self.writer = DataFileWriter(
+                target, row_ids=self.replaces, repeating=known, folder=self.part.folder, bounds_by_footer=True
+            )
+        self.writer.write_arrays(arrays, row_ids, count)
         self.watch.add(count, 0)
 
     def end(self) -> CopiedPart:

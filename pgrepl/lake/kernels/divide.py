@@ -41,11 +41,13 @@ def rows_of(
 
 
 def _catalog_rows(columns: Sequence[LakeColumn], rows: Sequence[inlined.InlinedRow]) -> CatalogRows:
+    import numpy as np
+
     arrays = [
         (column.attnum, plain_array(column.form.to_array([row.values[n] for row in rows])))
         for n, column in enumerate(columns)
     ]
-    return CatalogRows(tuple(arrays), len(rows))
+    return CatalogRows(tuple(arrays), len(rows), np.array([row.row_id for row in rows], np.int64))
 
 
 def _divided(rows: FileRows) -> list[tuple[PartRows, int, int]]:

@@ -12,6 +12,7 @@ from pgrepl.types.lake_arrays import plain_array, storage_type
 if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
     from pgrepl.lake.data_file import DataFile
+    from pgrepl.lake.file_scan import Portion
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.types.lake_arrays import Form
 
@@ -33,6 +34,15 @@ class PartWatch(Protocol):
 
 
 @frozen
+class PlacedRows:
+    """Where rows stand: at positions of a data file, or in the catalog, where their ids find them."""
+
+    file_id: int | None
+    positions: Any
+    row_ids: Any  # None: they were not asked for
+
+
+@frozen
 class FileRows:
     """The living rows of a data file at a snapshot, or of some of its row groups. `deletes` are inlined ones: position
     and snapshot. Row groups outside the bounds are left out."""
@@ -45,6 +55,18 @@ class FileRows:
     bounds: tuple[Bound, ...] = ()
 
     def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+        for arrays, portion in self._read(attnums, row_ids=False, skips_only=True):
+            yield arrays, portion.count
+
+    def placed(self, attnums: Sequence[int], *, row_ids: bool) -> Iterator[tuple[dict[int, Any], int, PlacedRows]]:
+        """The same with their places; rows outside the bounds are left out, too."""
+        for arrays, portion in self._read(attnums, row_ids=row_ids, skips_only=False):
+            if portion.count:
+                yield arrays, portion.count, PlacedRows(self.file.data_file_id, portion.positions, portion.row_ids)
+
+    def _read(
+        self, attnums: Sequence[int], *, row_ids: bool, skips_only: bool
+    ) -> Iterator[tuple[dict[int, Any], Portion]]:
         from pgrepl.lake.file_scan import portions
 
         columns = [self.table.column(attnum) for attnum in attnums]
@@ -55,10 +77,10 @@ class FileRows:
             self.bounds,
             list(self.deletes),
             self.snapshot,
-            False,
+            row_ids,
             self.groups,
             PORTION,
-            skips_only=True,
+            skips_only=skips_only,
         )
         for portion in found:
             arrays = {}
@@ -67,7 +89,7 @@ class FileRows:
                     arrays[column.attnum] = repeated(column.form.to_array([value]), portion.count)
                 else:
                     arrays[column.attnum] = in_form(array, column)
-            yield arrays, portion.count
+            yield arrays, portion
 
 
 @frozen
@@ -76,10 +98,15 @@ class CatalogRows:
 
     arrays: tuple[tuple[int, Any], ...]
     count: int
+    row_ids: Any = None
 
     def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
         known = dict(self.arrays)
         yield {attnum: known[attnum] for attnum in attnums}, self.count
+
+    def placed(self, attnums: Sequence[int], *, row_ids: bool) -> Iterator[tuple[dict[int, Any], int, PlacedRows]]:
+        for arrays, count in self.portions(attnums):
+            yield arrays, count, PlacedRows(None, None, self.row_ids)
 
 
 @frozen
