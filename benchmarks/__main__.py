@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from benchmarks import catalog_size, ddl_rate, lake, parse_rate, postgres, replicate, replicate_copy, scale, start
+from benchmarks import (
+    catalog_size,
+    ddl_rate,
+    lake,
+    parse_rate,
+    postgres,
+    replicate,
+    replicate_copy,
+    scale,
+    start,
+    statements,
+)
+
+MODULES = (start, parse_rate, ddl_rate, catalog_size, scale, lake, replicate, replicate_copy, statements, postgres)
 
 
 @dataclass(frozen=True)
@@ -18,11 +31,7 @@ class Line:
 
 
 def main() -> int:
-    lines = [
-        Line(*values)
-        for module in (start, parse_rate, ddl_rate, catalog_size, scale, lake, replicate, replicate_copy, postgres)
-        for values in module.measure()
-    ]
+    lines = [Line(*values) for module in MODULES for values in module.measure()]
     headers = ("what", "measured", "beside", "limit", "")
     rows = [headers] + [(x.what, x.measured, x.floor, x.limit, "ok" if x.holds else "TOO SLOW") for x in lines]
     widths = [max(len(row[i]) for row in rows) for i in range(len(headers))]

@@ -27,6 +27,8 @@ for name in ("sqlite_scanner", "ducklake"):
     link.execute("LOAD '" + extension(name) + "'")
 link.execute("SET enable_progress_bar = false")
 link.execute("ATTACH 'ducklake:sqlite:" + sys.argv[1] + "/duck.db' AS l (DATA_PATH '" + sys.argv[1] + "/duck')")
+"""
+COPY = """
 def copy():
     link.execute("DROP TABLE IF EXISTS l.half")
     began = time.perf_counter()
@@ -51,13 +53,13 @@ class Copies:
         self._run(first, "CREATE DATABASE pub", "CREATE DATABASE sub")
         first.close()
         self.pub, self.sub = open_session(self.catalog, "pub"), open_session(self.catalog, "sub")
-        _write_source(folder / "source.parquet")
+        write_source(folder / "source.parquet")
         self._run(self.pub, f"CREATE TABLE t {COLUMNS}", f"COPY t FROM '{folder}/source.parquet' (FORMAT parquet)")
         self._run(self.pub, "ALTER TABLE t ADD PRIMARY KEY (id)")
         self._run(self.pub, "CREATE PUBLICATION half FOR TABLE t WHERE (id % 2 = 0)")
         self._run(self.sub, "CREATE TABLE t (id bigint PRIMARY KEY, k int, s text, d double precision)")
         self._python(DUCK + MAKE)
-        command = [sys.executable, "-c", DUCK + AGAIN, str(folder)]
+        command = [sys.executable, "-c", DUCK + COPY + AGAIN, str(folder)]
         self.duck = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def _run(self, session: Any, *statements: str) -> list[tuple[str | None, ...]]:
@@ -98,7 +100,7 @@ class Copies:
     # --- from cold ----------------------------------------------------------------------------------------------------
 
     def cold_duck(self) -> float:
-        return _timed(lambda: self._python(DUCK + ONCE))
+        return _timed(lambda: self._python(DUCK + COPY + ONCE))
 
     def cold(self, engine: str) -> float:
         self.prepare(engine)
@@ -121,7 +123,7 @@ def _timed(action: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def _write_source(path: Path) -> None:
+def write_source(path: Path) -> None:
     """20 row groups, clustered by id."""
     import numpy as np
     import pyarrow as pa

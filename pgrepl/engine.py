@@ -53,6 +53,7 @@ class Choice:
     rows: int = 0
     bytes: int = 0
     kernels: bool = False  # over Arrow: here, or as tasks of Spark's
+    unfit: str = ""  # why kernels do not, of what is large enough
 
     @property
     def on_spark(self) -> bool:
@@ -60,7 +61,8 @@ class Choice:
 
     def __str__(self) -> str:
         """As EXPLAIN and a dry run show it."""
-        return f"{self.engine.value} ({self.reason})"
+        unfit = f"; not by columns: {self.unfit}" if self.unfit else ""
+        return f"{self.engine.value} ({self.reason}{unfit})"
 
 
 class Declined(Exception):
@@ -129,14 +131,13 @@ def choose(
     return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
 
 
-def choose_to_change(session: Session, extent: Callable[[], Extent], fits: Callable[[], bool]) -> Choice | None:
-    """For a statement that changes rows: whether kernels over Arrow do it. None: it does not fit them."""
+def choose_to_change(session: Session, extent: Callable[[], Extent], check: Callable[[], None]) -> Choice:
+    """For a statement that changes rows: whether kernels over Arrow do it. Declined: it does not fit them."""
     wanted, cost = _setting(session), extent()
     limit = local_rows(session)
     if cost.rows <= limit and wanted != Engine.SPARK.value:
         return Choice(Engine.LOCAL, _by_rows(cost.rows, limit), cost.rows, cost.bytes)
-    if not fits():
-        return None
+    check()
     if wanted == Engine.SPARK.value:
         return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
     if wanted == Engine.LOCAL.value:

@@ -120,9 +120,10 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     query = insert_query(session, modify) if inserts else found_query(session, modify).query
     hidden = hides_rows(session, relation(session, modify.relid), levels_of_views[-1].role)
     choice = choose_to_modify(session, modify, hidden=hidden)
-    inner = explain_query(session, query, verbose, choice if choice.on_spark else None)
+    by_sql = choice.on_spark and not choice.kernels
+    inner = explain_query(session, query, verbose, choice if by_sql else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
-    plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if choice.on_spark else choice)
+    plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if by_sql else choice)
     inner.plan.engine = None
     if modify.conflict is not None:
         plan.details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
@@ -9,38 +10,50 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.query.engine_choice import choose_to_write, extent_of
+from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Query
+    from pgrepl.lake.files import Extent
 
 
 def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, kernels: bool = True) -> Choice:
     """By the rows its query looks at. `hidden`: row security lets nobody through; `kernels`: not if they have been
-    tried. What keeps its changes aside locks rows one by one, or is so large that it locks the table first."""
+    tried. A statement whose changes are pending until the commit locks rows one by one, or is so large that it locks
+    the table first."""
     if hidden or modify.returning or modify.check_options:
         return Choice(Engine.LOCAL, "each row is looked at by itself")
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
     else:
         query = found_query(session, modify, None, frozenset()).query
-    context = Context(session)
-    if kernels and modify.command is not Command.INSERT and not session.transaction.keeps_aside:
-        found = choose_to_change(
-            session, lambda: extent_of(session, query, context, 1), lambda: _fits_kernels(session, modify)
-        )
-        if found is not None:
-            return found
+    query, context = expand_views(session, query), Context(session)
+    unfit = ""
+    if kernels and not session.transaction.keeps_pending:
+        try:
+            return choose_to_change(
+                session, lambda: _extent(session, query, context), lambda: _check_fits(session, modify)
+            )
+        except Declined as reason:
+            unfit = str(reason)
     if never_spark(session):
-        return Choice(Engine.LOCAL, 'pgrepl.engine is "local"')
-    return choose_to_write(session, expand_views(session, query), context)
+        return Choice(Engine.LOCAL, 'pgrepl.engine is "local"', unfit=unfit)
+    return replace(choose_to_write(session, query, context), unfit=unfit)
 
 
-def _fits_kernels(session: Session, modify: Modify) -> bool:
+def _extent(session: Session, query: Query, context: Context) -> Extent:
+    from pgrepl.lake.files import Extent
+
+    return extent_of(session, query, context, 1) + Extent(counted_rows(query, context))
+
+
+def _check_fits(session: Session, modify: Modify) -> None:
+    """Declined if kernels over Arrow cannot carry it out, as far as its shape tells."""
+    from pgrepl.writing.insert_columns import rows_from
     from pgrepl.writing.modify_columns import check_simple
 
-    try:
+    if modify.command is Command.INSERT:
+        rows_from(session, modify)
+    else:
         check_simple(session, modify)
-    except Declined:
-        return False
-    return True

@@ -181,6 +181,8 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
     staged = _staged(session, planned) if not before and not small else None
     if staged is not None:
         return _applied(session, written, staged)
+    if planned.choice is not None and planned.choice.unfit and not planned.choice.on_spark:
+        _say_declined(session, planned.modify, planned.choice.unfit, "by whole columns")
     done = work_out(session, planned)
     write(session, [*before, done])
     if not written.returning:
@@ -229,15 +231,18 @@ def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
     choice, modify = planned.choice, planned.modify
     assert choice is not None
     if choice.kernels:
-        from pgrepl.writing import modify_columns
+        from pgrepl.writing import insert_columns, modify_columns
 
         try:
+            if modify.command is Command.INSERT:
+                return insert_columns.stage(session, modify, on_spark=choice.on_spark)
             return modify_columns.stage(session, modify, on_spark=choice.on_spark)
         except engine.Declined as reason:
-            _say_declined(session, modify, reason, "by whole columns")
+            unfit = reason
         choice = choose_to_modify(session, modify, kernels=False)
-    if not choice.on_spark:
-        return None
+        if not choice.on_spark:
+            _say_declined(session, modify, unfit, "by whole columns")
+            return None
     from pgrepl.writing.modify_spark import stage
 
     try:
@@ -247,7 +252,7 @@ def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
         return None
 
 
-def _say_declined(session: Session, modify: Modify, reason: engine.Declined, how: str) -> None:
+def _say_declined(session: Session, modify: Modify, reason: object, how: str) -> None:
     command = modify.command.value
     engine.declined(session, command, reason, f"{command} is not carried out {how}")
 

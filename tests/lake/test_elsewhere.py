@@ -129,15 +129,15 @@ def test_the_options_of_spark(tmp_path: Path) -> None:
     """One JVM: what is given on the command line stands above the environment."""
     data = tmp_path / "far away"
     script = (
-        "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 200);"
-        " UPDATE t SET a = a + 1 WHERE a > 100; SELECT sum(a), count(*) FROM t"
+        "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 400);"
+        " UPDATE t SET a = a + 1 WHERE a > 200; SELECT sum(a), count(*) FROM t"
     )
     given = tool(
         tmp_path, "--master", "local[1]", "--conf", "spark.app.name=mine", "--data-path", f"file://{data}",
         "-c", script,
         PGREPL_MASTER="nonsense://nowhere", PGREPL_CONF="spark.driver.memory=1g spark.app.name=theirs",
     )  # fmt: skip
-    assert given == ["SET", "CREATE TABLE", "INSERT 0 200", "UPDATE 100", "20200|200"]
+    assert given == ["SET", "CREATE TABLE", "INSERT 0 400", "UPDATE 200", "80400|400"]
     assert len(list(data.rglob("*.parquet"))) >= 2
     assert tool(tmp_path, "--master", "local", "--remote", "sc://x", "-c", "SELECT 1") == [
         "pgrepl: error: a master and a remote cannot both be given"

@@ -12,6 +12,7 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.comparisons import compared, sign_of
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, columnar
+from pgrepl.expr.arrow.values import made, of_operator
 from pgrepl.expr.functions.arithmetic import INTEGERS
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
@@ -31,6 +32,9 @@ def _(node: tree.OpExpr) -> Columnar:
     if operator is None or node.retset:
         raise NotColumnar("an operator")
     found = _whole_numbers(operator.code, node.args)
+    proc = proc_by_oid(operator.code)
+    if found is None and proc is not None:
+        found = of_operator(proc.name, proc.src, node.args)
     if found is not None:
         return found
     left, right = _both(node.args)
@@ -43,13 +47,17 @@ def _(node: tree.FuncExpr) -> Columnar:
 
     proc = proc_by_oid(node.func)
     found = _whole_numbers(node.func, node.args)
+    if found is None and proc is not None:
+        found = made(proc.src, node.args)
     if found is not None:
         return found
-    if proc is None or len(node.args) != 1 or proc.src not in (*_CASTS, *_TO_FLOAT, *_TO_NUMERIC):
+    if proc is None or len(node.args) != 1 or proc.src not in (*_CASTS, *_TO_FLOAT, *_TO_NUMERIC, "i8tod"):
         raise NotColumnar("a function")
     value = columnar(node.args[0])
     if proc.src in _TO_NUMERIC:
         return Columnar(oids.NUMERIC, *_cast(value, pa.decimal128(_TO_NUMERIC[proc.src], 0)))
+    if proc.src == "i8tod":
+        return Columnar(oids.FLOAT8, *_cast(value, pa.float64(), safe=False))
     if proc.src in _TO_FLOAT:
         return Columnar(oids.FLOAT8, *_cast(value, pa.float64()))
     return Columnar(node.type, *_cast(value, _integer(_BITS[node.type])))
@@ -70,11 +78,11 @@ def _integer(bits: int) -> Any:
     return {16: pa.int16, 32: pa.int32, 64: pa.int64}[bits]()
 
 
-def _cast(value: Columnar, kind: Any) -> tuple[Any, Run]:
+def _cast(value: Columnar, kind: Any, *, safe: bool = True) -> tuple[Any, Run]:
     import pyarrow.compute as pc
 
     run = value.run
-    return kind, run if value.type == kind else lambda columns: pc.cast(run(columns), kind)
+    return kind, run if value.type == kind else lambda columns: pc.cast(run(columns), kind, safe=safe)
 
 
 def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:

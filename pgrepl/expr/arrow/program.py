@@ -73,6 +73,7 @@ class Value:
         own = form(self.expr.type, self.expr.typmod)
         try:
             found = columnar(self.expr)
+            _check_kept(found.type, storage_type(own.arrow()))
         except NotColumnar:
             return _values_by_rows(self.expr, own, forms, _context(self.style))
         return lambda columns, count: _in_form(found.run(columns), own, count)
@@ -253,6 +254,17 @@ def _dense(
         return zip(*values, strict=True) if values else [()] * count
 
     return compile(rewrite(expr, dense), context), rows
+
+
+def _check_kept(found: Any, kind: Any) -> None:
+    """Whether a cast to what the lake keeps changes nothing of a value."""
+    from pyarrow import types
+
+    if found == kind or (types.is_integer(found) and types.is_integer(kind)):
+        return
+    if types.is_decimal(found) and types.is_decimal(kind) and found.scale == kind.scale:
+        return
+    raise NotColumnar("a value that is kept in another way")
 
 
 def _in_form(found: Any, own: Form, count: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
@@ -11,23 +12,44 @@ from pgrepl.lake.kernels import job
 from pgrepl.lake.kernels.change_rows import ChangedPart, ChangePart, change_rows
 from pgrepl.lake.kernels.copy_rows import CopyPart
 from pgrepl.lake.kernels.divide import divide
-from pgrepl.lake.kernels.part import Unfit
+from pgrepl.lake.kernels.part import SeriesColumns, SeriesRows, Unfit
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.kernels.copy import KernelSource
     from pgrepl.lake.kernels.copy_rows import KernelColumn, KernelCondition
+    from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.lake.table import LakeTable
+
+
+@frozen
+class SeriesSource:
+    """The whole numbers of a series that pass the filter, as column 1."""
+
+    series: SeriesRows
+    filter: KernelCondition | None
+
+    @property
+    def table(self) -> SeriesColumns:
+        return SeriesColumns(self.series.type)
+
+    def rows(self, attnums: Sequence[int]) -> list[tuple[PartRows, int, int]]:
+        return self.series.divided()
 
 
 @frozen
 class TableChange:
-    """The rows of a table that go, and the columns of their new versions; None: they have none."""
+    """Rows of a source, and the columns of what becomes of them in a table; none: nothing does. `leaves`: they are the
+    table's own, and leave their places. `keys`: columns of whole numbers of which it is told whether they ascend."""
 
-    source: KernelSource
-    columns: tuple[KernelColumn, ...] | None
+    source: KernelSource | SeriesSource
+    target: LakeTable
+    columns: tuple[KernelColumn, ...]
     check: KernelCondition | None
+    leaves: bool
     few: int  # rows that need no file
+    keys: tuple[int, ...] = ()
 
 
 @frozen
@@ -53,17 +75,15 @@ def change(
         of_table: list[int] = []
         made = []
         for number, each in enumerate(changes):
-            table = each.source.table
-            folder = folders.enter_context(job.job_folder(table))
+            folder = folders.enter_context(job.job_folder(each.target))
             made.append(folder)
-            columns = each.columns or ()
-            read = CopyPart((), table, each.source.filter, table, columns, None, (), "").read
-            for rows in divide(each.source.rows(read), slots):
-                part = CopyPart(tuple(rows), table, each.source.filter, table, columns, each.check, (), folder)
-                parts.append(ChangePart(part, each.columns is None, each.few))
+            source = each.source
+            whole = CopyPart((), source.table, source.filter, each.target, each.columns, each.check, each.keys, folder)
+            for rows in divide(source.rows(whole.read), slots):
+                parts.append(ChangePart(replace(whole, rows=tuple(rows)), each.leaves, each.few))
                 of_table.append(number)
-        table = changes[0].source.table
-        answers = job.play(session, parts, change_rows, table, made[0], on_spark=on_spark, check=check)
+        target = changes[0].target
+        answers = job.play(session, parts, change_rows, target, made[0], on_spark=on_spark, check=check)
         for number, answer in zip(of_table, answers, strict=True):
             if answer.unfit:
                 raise Unfit(answer.unfit)
@@ -72,5 +92,5 @@ def change(
         for number, each in enumerate(changes):
             own = tuple(answer for at, answer in zip(of_table, answers, strict=True) if at == number)
             files = [file for answer in own for file in answer.files]
-            found.append(ChangedTable(own, tuple(job.take(each.source.table, made[number], files))))
+            found.append(ChangedTable(own, tuple(job.take(each.target, made[number], files))))
     return found

@@ -1,4 +1,5 @@
-"""The kernel of an UPDATE or DELETE: the rows of a table that pass a condition go, or get new versions.
+"""The kernel of INSERT … SELECT, UPDATE and DELETE: rows that pass a condition become rows of a table, get new
+versions, or go.
 
 Columns are computed whole. A portion of rows in which anything is wrong is done again row by row, each as PostgreSQL
 does it: condition, new values, NOT NULL, CHECK. So the first error in the order of the rows is found, or that there is
@@ -8,11 +9,12 @@ none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.kernels.copy_rows import DATA_ERRORS, CopyPart, KernelCondition, KernelValue, RowsCopy
+from pgrepl.lake.kernels.copy_rows import DATA_ERRORS, CopyPart, KernelColumn, KeySpan, RowsCopy
 from pgrepl.lake.kernels.part import ForeignRows, PlacedRows, Unfit
 from pgrepl.lake.place import RowPlace
 from pgrepl.lake.position_set import PositionSet
@@ -25,45 +27,34 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 
-class _Exact(Protocol):
-    def exact(self) -> Callable[[Sequence[Any]], Any]: ...
-
-
-class ChangeCondition(KernelCondition, _Exact, Protocol):
-    """A condition that single rows can be asked, too."""
-
-
-class ChangeValue(KernelValue, _Exact, Protocol):
-    """A value that single rows can be asked for, too."""
-
-
 @frozen
 class ChangePart:
-    """`copied`: which rows, and what becomes of them in the same table. `deletes`: nothing does. Of up to `few` rows no
-    file is made."""
+    """`copied`: which rows, and what becomes of them; without columns nothing does. `leaves`: they leave their places,
+    and what becomes of them are their new versions. Of up to `few` rows no file is made."""
 
     copied: CopyPart
-    deletes: bool
+    leaves: bool
     few: int
 
 
 @frozen
 class ChangedPart:
-    """What became of a part. `error`: the first one; or `failing`: the first new version that breaks a rule of the
-    table, by attribute number; `unfit`: why the kernel could not do it."""
+    """What became of a part. `error`: the first one; or `failing`: the first new row that breaks a rule of the table,
+    by attribute number; `unfit`: why the kernel could not do it."""
 
     count: int = 0
     positions: tuple[tuple[int, PositionSet], ...] = ()  # of rows that went, by data file
     row_ids: tuple[int, ...] = ()  # of those that stood in the catalog
     files: tuple[NewFile, ...] = ()
-    few: tuple[tuple[RowPlace, Row], ...] = ()  # new versions in no file, and where the rows stood
+    spans: tuple[KeySpan | None, ...] = ()  # of the keys
+    few: tuple[tuple[RowPlace | None, Row], ...] = ()  # new rows in no file, and where their old versions stand
     error: PgError | None = None
     failing: Row | None = None
     unfit: str = ""
 
 
 class _Breaks(Exception):
-    """A new version breaks a rule."""
+    """A new row breaks a rule."""
 
     def __init__(self, row: Row) -> None:
         super().__init__("a rule of the table")
@@ -92,23 +83,23 @@ def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
 
 
 class _Change(RowsCopy):
-    replaces = True
-
     def __init__(self, part: ChangePart, watch: PartWatch) -> None:
         super().__init__(part.copied, watch)
-        self.deletes = part.deletes
+        self.leaves = part.leaves
+        self.writes = bool(part.copied.columns)
+        self.replaces = self.leaves and self.writes
         self.few = part.few
         self.positions: dict[int, PositionSet] = {}
         self.row_ids: list[int] = []
         self.total = 0
-        self.places: list[RowPlace] = []  # of the first rows
+        self.places: list[RowPlace | None] = []  # of the first rows
 
     def run(self) -> None:
         import pyarrow as pa
 
         for rows in self.part.rows:
-            assert not isinstance(rows, ForeignRows), "what changes stands in the lake"
-            for arrays, count, placed in rows.placed(self.part.read, row_ids=not self.deletes):
+            assert not isinstance(rows, ForeignRows), "what is changed stands in the lake"
+            for arrays, count, placed in rows.placed(self.part.read, row_ids=self.replaces):
                 self.watch.check()
                 try:
                     kept, made = self.by_columns(arrays, count)
@@ -119,7 +110,7 @@ class _Change(RowsCopy):
                 self.go(placed, kept, made, count)
 
     def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
-        """Which rows there are, None for all; and the columns of their new versions."""
+        """Which rows pass, None for all; and the columns of what becomes of them."""
         mask = None
         if self.filter is not None:
             mask = self.filter(arrays, count)
@@ -128,86 +119,74 @@ class _Change(RowsCopy):
                 arrays, count = {attnum: array.filter(mask) for attnum, array in arrays.items()}, left
             else:
                 mask = None
-        made = self.made(arrays, count) if count and not self.deletes else []
+        made = self.made(arrays, count) if count and self.writes else []
         return None if mask is None else mask.to_numpy(zero_copy_only=False), made
 
     def by_rows(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
+        """The same row by row: raises the first error."""
         import numpy as np
 
-        part, table = self.part, self.part.target
-        width = max(column.attnum for column in table.columns)
-        columns = {attnum: table.column(attnum).form.from_array(array) for attnum, array in arrays.items()}
-        test = _exact(part.filter)
-        check = _exact(part.check)
+        part, target = self.part, self.part.target
+        columns = {attnum: part.source.column(attnum).form.from_array(array) for attnum, array in arrays.items()}
+        row: list[Any] = [None] * max(columns, default=0)
+        new: list[Any] = [None] * max((column.attnum for column in target.columns), default=0)
+        test, check = _exact(part.filter), _exact(part.check)
+        makers = [(column.attnum - 1, column.not_null, _maker(part, column)) for column in part.columns]
         kept = np.zeros(count, np.bool_)
-        versions: list[Row] = []
-        computed = {column.attnum: _exact(column.computed) for column in part.columns if column.computed is not None}
-        known = {
-            column.attnum: table.column(column.attnum).form.from_array(column.value)[0]
-            for column in part.columns
-            if column.computed is None and not column.source
-        }
-        sources = [(column.attnum, column.source) for column in part.columns if column.source]
-        not_null = [column.attnum for column in part.columns if column.not_null]
+        found: list[Row] = []
         for number in range(count):
-            row: list[Any] = [None] * width
             for attnum, values in columns.items():
                 row[attnum - 1] = values[number]
             if test is not None and test(row) is not True:
                 continue
             kept[number] = True
-            if self.deletes:
+            if not makers:
                 continue
-            new = list(row)
-            for attnum, source in sources:
-                new[attnum - 1] = row[source - 1]
-            for attnum, value in computed.items():
-                assert value is not None
-                new[attnum - 1] = value(row)
-            for attnum, one in known.items():
-                new[attnum - 1] = one
-            if any(new[attnum - 1] is None for attnum in not_null) or (check is not None and check(new) is not True):
+            for place, _, make in makers:
+                new[place] = make(row)
+            breaks = any(not_null and new[place] is None for place, not_null, _ in makers)
+            if breaks or (check is not None and check(new) is not True):
                 raise _Breaks(tuple(new))
-            versions.append(tuple(new))
-        if not versions:
+            found.append(tuple(new))
+        if not found:
             return kept, []
         made = []
         for column, kind in zip(part.columns, self.kinds, strict=True):
-            form = table.column(column.attnum).form
-            array = plain_array(form.to_array([version[column.attnum - 1] for version in versions]))
+            form = target.column(column.attnum).form
+            array = plain_array(form.to_array([each[column.attnum - 1] for each in found]))
             made.append(array if array.type == kind else array.cast(kind))
         return kept, made
 
     def go(self, placed: PlacedRows, kept: Any, made: list[Any], count: int) -> None:
-        """The rows leave their places."""
-        import numpy as np
+        """The rows leave their places, and what becomes of them comes."""
         import pyarrow as pa
 
         count = count if kept is None else int(kept.sum())
         if not count:
             return
-        positions = placed.positions if kept is None or placed.positions is None else placed.positions[kept]
-        row_ids = placed.row_ids if kept is None or placed.row_ids is None else placed.row_ids[kept]
-        if placed.file_id is None:
-            self.row_ids += row_ids.tolist()
-        else:
-            self.positions.setdefault(placed.file_id, PositionSet()).add(positions)
         self.total += count
-        if self.deletes:
+        positions, row_ids = placed.positions, placed.row_ids
+        if kept is not None:
+            positions = None if positions is None else positions[kept]
+            row_ids = None if row_ids is None else row_ids[kept]
+        if self.leaves and placed.file_id is None:
+            self.row_ids += row_ids.tolist()
+        elif self.leaves:
+            self.positions.setdefault(placed.file_id or 0, PositionSet()).add(positions)
+        if not self.writes:
             return
         if self.total <= self.few:
-            each = [None] * count if placed.file_id is None else positions.tolist()
-            found = zip(each, row_ids.tolist(), strict=True)
-            self.places += [RowPlace(placed.file_id, position, row_id) for position, row_id in found]
-        self.hold([*made, pa.array(row_ids.astype(np.int64, copy=False))], count)
+            self.places += _places(placed.file_id, positions, row_ids) if self.leaves else [None] * count
+        self.hold([*made, pa.array(row_ids, pa.int64())] if self.replaces else made, count)
 
     def changed(self) -> ChangedPart:
-        if not self.deletes and self.total <= self.few:
+        if self.writes and self.total <= self.few:
             return ChangedPart(self.total, few=self.few_rows())
-        files = self.end().files
-        return ChangedPart(self.total, tuple(self.positions.items()), tuple(self.row_ids), files)
+        copied = self.end()
+        positions = tuple(self.positions.items())
+        return ChangedPart(self.total, positions, tuple(self.row_ids), copied.files, copied.spans)
 
-    def few_rows(self) -> tuple[tuple[RowPlace, Row], ...]:
+    def few_rows(self) -> tuple[tuple[RowPlace | None, Row], ...]:
         found: list[Row] = []
         for made in self.held:
             columns = [
@@ -218,9 +197,26 @@ class _Change(RowsCopy):
         return tuple(zip(self.places, found, strict=True))
 
 
+def _places(file_id: int | None, positions: Any, row_ids: Any) -> list[RowPlace | None]:
+    each = [None] * len(row_ids) if file_id is None else positions.tolist()
+    return [RowPlace(file_id, position, row_id) for position, row_id in zip(each, row_ids.tolist(), strict=True)]
+
+
 def _exact(asked: Any) -> Callable[[Sequence[Any]], Any] | None:
     found: Callable[[Sequence[Any]], Any] | None = None if asked is None else asked.exact()
     return found
+
+
+def _maker(part: CopyPart, column: KernelColumn) -> Callable[[Sequence[Any]], Any]:
+    """What a column gets from a row of the source."""
+    if column.computed is not None:
+        found = _exact(column.computed)
+        assert found is not None
+        return found
+    if column.source:
+        return itemgetter(column.source - 1)
+    (value,) = part.target.column(column.attnum).form.from_array(column.value)
+    return lambda row: value
 
 
 __all__ = ["ChangePart", "ChangedPart", "change_rows"]

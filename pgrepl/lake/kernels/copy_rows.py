@@ -13,6 +13,7 @@ from pgrepl.types.lake_arrays import storage_type
 
 if TYPE_CHECKING:
     from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.kernels.part import SourceColumns
     from pgrepl.lake.table import LakeTable
     from pgrepl.types.lake_arrays import Form
 
@@ -27,6 +28,9 @@ class KernelCondition(Protocol):
 
     def test(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
 
+    def exact(self) -> Callable[[Sequence[Any]], Any]:
+        """Of one row, by attribute number."""
+
 
 class KernelValue(Protocol):
     """What is computed of rows (expr/arrow/program.py)."""
@@ -35,6 +39,9 @@ class KernelValue(Protocol):
     def attnums(self) -> frozenset[int]: ...
 
     def values(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
+
+    def exact(self) -> Callable[[Sequence[Any]], Any]:
+        """Of one row, by attribute number."""
 
 
 @frozen
@@ -63,7 +70,7 @@ class CopyPart:
     answer. `keys` are attribute numbers of the target: of each it is told whether it ascends."""
 
     rows: tuple[PartRows, ...]
-    source: LakeTable
+    source: SourceColumns
     filter: KernelCondition | None
     target: LakeTable
     columns: tuple[KernelColumn, ...]

@@ -105,6 +105,8 @@ def play(
     """The answers, in the order of the parts. The rows that they write into the folder are counted."""
     from pgrepl.lake.stage_progress import watch_folder
 
+    if not parts:
+        return []
     if not on_spark:
         return play_apart(session, parts, kernel, on_spark=False, check=check)
     with watch_folder(session, lambda: written(table, folder)):

@@ -130,7 +130,64 @@ class ForeignRows:
                 yield arrays, batch.num_rows
 
 
-PartRows = FileRows | CatalogRows | ForeignRows
+_SERIES = 122_880  # numbers of a series in one piece
+
+
+@frozen
+class SeriesRows:
+    """Whole numbers in even steps; they stand nowhere."""
+
+    type: int  # of PostgreSQL
+    first: int
+    step: int
+    count: int
+
+    def divided(self) -> list[tuple[PartRows, int, int]]:
+        found: list[tuple[PartRows, int, int]] = []
+        for start in range(0, self.count, _SERIES):
+            count = min(_SERIES, self.count - start)
+            found.append((SeriesRows(self.type, self.first + self.step * start, self.step, count), count, 0))
+        return found
+
+    def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+        import numpy as np
+        import pyarrow as pa
+
+        kind = storage_type(SeriesColumns(self.type).form.arrow())
+        for start in range(0, self.count, PORTION):
+            count = min(PORTION, self.count - start)
+            numbers = self.first + self.step * np.arange(start, start + count, dtype=np.int64)
+            array = pa.array(numbers).cast(kind)
+            yield dict.fromkeys(attnums, array), count
+
+    def placed(self, attnums: Sequence[int], *, row_ids: bool) -> Iterator[tuple[dict[int, Any], int, PlacedRows]]:
+        for arrays, count in self.portions(attnums):
+            yield arrays, count, PlacedRows(None, None, None)
+
+
+@frozen
+class SeriesColumns:
+    """The one column of a series, as a table's."""
+
+    type: int
+
+    def column(self, attnum: int) -> SeriesColumns:
+        return self
+
+    @property
+    def form(self) -> Form:
+        from pgrepl.types.lake_forms import form
+
+        return form(self.type, -1)
+
+
+class SourceColumns(Protocol):
+    """What is known of the columns of a source: a table, or a series."""
+
+    def column(self, attnum: int) -> Any: ...
+
+
+PartRows = FileRows | CatalogRows | ForeignRows | SeriesRows
 
 
 def repeated(one: Any, count: int) -> Any:
@@ -172,7 +229,7 @@ def _is_wider(of_file: Any, kind: Any) -> bool:
     return False
 
 
-def forms_of(table: LakeTable, attnums: Iterable[int]) -> dict[int, Form]:
+def forms_of(table: SourceColumns, attnums: Iterable[int]) -> dict[int, Form]:
     return {attnum: table.column(attnum).form for attnum in attnums}
 
 

@@ -1,4 +1,4 @@
-"""UPDATE and DELETE by kernels over Arrow leave what they leave row by row, and say the same of what is wrong."""
+"""UPDATE, DELETE and INSERT by kernels over Arrow leave what they leave row by row, and say the same of errors."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ VALUES = {
 class Random:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.inserted = 0
 
     def filled(self, text: str) -> str:
         n, m, k = self.random.randrange(1, 100), self.random.randrange(1, 100), self.random.randrange(8)
@@ -77,9 +78,28 @@ class Random:
         where = self.random.choice((" WHERE " + self.condition(), " WHERE " + self.condition(), ""))
         if where and self.random.random() < 0.25:
             return f"DELETE FROM t{where} AND a % 3 = {self.random.randrange(3)}"
+        if self.random.random() < 0.2:
+            return self.insert(where)
         columns = self.random.sample(sorted(VALUES), self.random.choice((1, 1, 2, 3)))
         values = [f"{column} = {self.filled(self.random.choice(VALUES[column]))}" for column in columns]
         return f"UPDATE t SET {', '.join(values)}{where}"
+
+    def insert(self, where: str) -> str:
+        """Each time with other keys."""
+        self.inserted += 1000
+        columns = self.random.sample(sorted(VALUES), self.random.choice((1, 2, 4)))
+        values = [self.filled(self.random.choice(VALUES[column])) for column in columns]
+        if self.random.random() < 0.2:
+            return f"INSERT INTO t (a, b, f) SELECT n + {self.inserted}, n % 7, n * 0.5 FROM generate_series(1, 30) n"
+        query = f"SELECT a AS k, {', '.join(f'{value} AS v{n}' for n, value in enumerate(values))} FROM t{where}"
+        if self.random.random() < 0.5:
+            return (
+                f"INSERT INTO t (a, {', '.join(columns)}) SELECT k + {self.inserted}, "
+                f"{', '.join(f'v{n}' for n in range(len(values)))} FROM ({query}) q WHERE k < 200 AND k % 3 = 1"
+            )
+        some = f"a < 200 AND a % 3 = {self.random.randrange(3)}"
+        joined = f" WHERE {some} AND ({where.removeprefix(' WHERE ')})" if where else f" WHERE {some}"
+        return f"INSERT INTO t (a, {', '.join(columns)}) SELECT a + {self.inserted}, {', '.join(values)} FROM t{joined}"
 
 
 ROWS = "SELECT * FROM t"
@@ -162,9 +182,37 @@ def test_partitions_one_by_one(two: Instance) -> None:
     assert two.play("sub", BY_COLUMNS) == []
 
 
+def test_rows_come_from_partitions_and_series_into_tables_with_keys(two: Instance) -> None:
+    both_ways(
+        two,
+        "CREATE TABLE s (a int, b text) PARTITION BY RANGE (a)",
+        "CREATE TABLE s1 PARTITION OF s FOR VALUES FROM (0) TO (300)",
+        "CREATE TABLE s2 PARTITION OF s FOR VALUES FROM (300) TO (1000)",
+        "INSERT INTO s SELECT n, 'v' || n FROM generate_series(1, 600) n",
+        "CREATE TABLE t (k bigint PRIMARY KEY, b varchar(5) DEFAULT 'none', c numeric(8,2) UNIQUE, d float8)",
+        "CREATE VIEW w AS SELECT a + 1 AS up, upper(b) AS b FROM s WHERE a % 2 = 0",
+    )
+    both_ways(two, "INSERT INTO t SELECT up, b, up * 0.25, up / 3.0 FROM w WHERE up > 30", "SELECT * FROM t")
+    both_ways(two, "INSERT INTO t (k, c) SELECT -g, g * 1.375 FROM generate_series(1, 200, 3) g", "SELECT * FROM t")
+    both_ways(two, "INSERT INTO t (k) SELECT g FROM generate_series(-1000000000000, -999999999900, 7) g")
+    both_ways(two, "INSERT INTO t (k, b) SELECT g, 'long' FROM generate_series(-1000, -1100, -1) g", "SELECT * FROM t")
+    both_ways(two, "INSERT INTO t (k) SELECT g FROM generate_series(1, 0) g", "SELECT count(*) FROM t")
+    assert two.play("sub", BY_COLUMNS) == []
+    taken = both_ways(two, "INSERT INTO t (k) SELECT a FROM s WHERE a BETWEEN 40 AND 400")
+    assert taken[1] == "DETAIL:  Key (k)=(41) already exists."
+    twice = both_ways(two, "INSERT INTO t (k) SELECT 5000 + a / 2 FROM s")
+    assert twice[1] == "DETAIL:  Key (k)=(5001) already exists."
+    assert two.play("sub", BY_COLUMNS) == ["INSERT|local|a unique key"]
+    both_ways(two, "INSERT INTO t (k, b) SELECT a + 5000, b || b FROM s", "SELECT count(*) FROM t")
+
+
 @pytest.mark.parametrize(
     "statement",
     [
+        "INSERT INTO t (a, c) SELECT a + 100, c + 10000 FROM t",
+        "INSERT INTO u SELECT a FROM t ORDER BY a LIMIT 3",
+        "INSERT INTO u SELECT a FROM t",
+        "INSERT INTO v (b) SELECT b FROM t",
         "UPDATE t SET a = a + 100",
         "UPDATE t SET e = e WHERE a IN (SELECT a FROM u)",
         "UPDATE t SET c = c + 1",
@@ -179,18 +227,30 @@ def test_what_is_done_row_by_row(two: Instance, statement: str) -> None:
         two,
         "CREATE TABLE t (a int PRIMARY KEY, b int, c int UNIQUE, d int GENERATED ALWAYS AS (b * 2) STORED, e int)",
         "CREATE TABLE u (a int REFERENCES t)",
+        "CREATE TABLE v (id serial, b int)",
         "INSERT INTO t SELECT n, n, n * 10 FROM generate_series(1, 30) n",
     )
-    both_ways(two, statement, "SELECT * FROM t ORDER BY a")
+    both_ways(two, statement, "SELECT * FROM t ORDER BY a", "SELECT * FROM v")
     assert "Engine: local" in "".join(two.play("sub", f"EXPLAIN {statement}"))
 
 
 def test_tasks_of_spark_do_the_same(spark: SparkSession, two: Instance) -> None:
-    two.play("sub", "SET pgrepl.engine = spark")
+    def done(statement: str) -> None:
+        two.play("sub", "SET pgrepl.engine = spark")
+        by_rows = two.play("pub", statement)
+        assert two.play("sub", statement) == by_rows, statement
+        two.play("sub", "SET pgrepl.engine = local")
+        both_ways(two, ROWS)
+
     for text in TABLES:
         both_ways(two, text)
     made = Random(7)
-    for _ in range(8):
-        both_ways(two, made.statement(), ROWS)
-    both_ways(two, "UPDATE t SET d = 'x' || a, b = 1 WHERE a % 2 = 0", "DELETE FROM t WHERE upper(d) = 'X8'", ROWS)
-    both_ways(two, "UPDATE t SET b = 1 / (a - 20) WHERE a > 8", "UPDATE t SET h = NULL WHERE a > 8", ROWS)
+    for _ in range(6):
+        done(made.statement())
+    done("UPDATE t SET d = 'x' || a, b = 1 WHERE a % 2 = 0")
+    done("DELETE FROM t WHERE upper(d) = 'X8'")
+    done("INSERT INTO t (a, d) SELECT n, 'new ' || n FROM generate_series(20000, 20200) n")
+    done("UPDATE t SET b = 1 / (a - 20) WHERE a > 8")
+    done("UPDATE t SET h = NULL WHERE a > 8")
+    declined = "SELECT count(*) FROM pgrepl_stat_engine WHERE datname = 'sub' AND engine = 'local'"
+    assert two.play("sub", declined) == ["0"]

@@ -1,0 +1,270 @@
+"""Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, CASE.
+
+A numeric is a decimal whose scale is PostgreSQL's display scale, as long as it has at most 38 digits. What PostgreSQL
+would complain of is an error of Arrow's here: whoever catches that evaluates the rows one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, boolean, columnar, condition
+from pgrepl.types import oids
+from pgrepl.types.names import numeric_precision_scale
+
+_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+_TEXTS = (oids.TEXT, oids.VARCHAR)
+_PLAIN_SCALE = 6  # Arrow writes smaller numbers with an exponent
+_EXACT = 1 << 53  # whole numbers that a double has all of
+_EXACT_SCALE = 22  # powers of ten that it has
+
+Make = Callable[[Sequence[tree.Expr]], Columnar]
+
+
+def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
+    """What a function of this source gives; None: it is none of these."""
+    make = _MADE.get(source)
+    return None if make is None else make(args)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _text(value: Columnar) -> Run:
+    """Its text, as the output function has it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    run = value.run
+    if value.typoid in _TEXTS:
+        return run
+    plain = value.typoid in (*_WHOLE, oids.BOOL) or (value.typoid == oids.NUMERIC and value.type.scale <= _PLAIN_SCALE)
+    if not plain:
+        raise NotColumnar("a text that Arrow does not write")
+    return lambda columns: pc.cast(run(columns), pa.string())
+
+
+def _concatenated(args: Sequence[tree.Expr]) -> Columnar:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    one, other = [_text(columnar(arg)) for arg in args]
+    return Columnar(
+        oids.TEXT, pa.string(), lambda columns: pc.binary_join_element_wise(one(columns), other(columns), "")
+    )
+
+
+@columnar.register
+def _(node: tree.CoerceViaIO) -> Columnar:
+    import pyarrow as pa
+
+    assert node.arg is not None
+    if node.type not in _TEXTS:
+        raise NotColumnar("a cast by text")
+    return Columnar(node.type, pa.string(), _text(columnar(node.arg)))
+
+
+def _length(args: Sequence[tree.Expr]) -> Columnar:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    run = _of(args[0], _TEXTS).run
+    return Columnar(oids.INT4, pa.int32(), lambda columns: pc.utf8_length(run(columns)))
+
+
+def _of(arg: tree.Expr, types: Sequence[int]) -> Columnar:
+    found = columnar(arg)
+    if found.typoid not in types:
+        raise NotColumnar("an argument of another type")
+    return found
+
+
+def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
+    import pyarrow.compute as pc
+
+    pattern = args[1].value if isinstance(args[1], tree.Const) else None
+    if pattern is None or "\\" in pattern:
+        raise NotColumnar("a pattern")
+    run = _of(args[0], _TEXTS).run
+    if negated:
+        return boolean(lambda columns: pc.invert(pc.match_like(run(columns), pattern)))
+    return boolean(lambda columns: pc.match_like(run(columns), pattern))
+
+
+def _limited(args: Sequence[tree.Expr]) -> Columnar:
+    """varchar(n): what is longer is looked at one by one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    value = _of(args[0], _TEXTS)
+    most = _constant(args[1]) - 4
+    run = value.run
+
+    def limited(columns: Columns) -> Any:
+        found = run(columns)
+        longest = pc.max(pc.utf8_length(found)).as_py()
+        if longest is not None and longest > most:
+            raise pa.ArrowInvalid("a text is too long")
+        return found
+
+    return Columnar(oids.VARCHAR, value.type, limited)
+
+
+def _constant(arg: tree.Expr) -> int:
+    if not isinstance(arg, tree.Const) or not isinstance(arg.value, int):
+        raise NotColumnar("a length that is not known")
+    return arg.value
+
+
+# --- numerics ---------------------------------------------------------------------------------------------------------
+
+
+def _numeric(function: str) -> Make:
+    """+, - and *, whose results have Arrow's scale in PostgreSQL, too."""
+
+    def make(args: Sequence[tree.Expr]) -> Columnar:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        compute = getattr(pc, function)
+        values = [_of(arg, (oids.NUMERIC,)) for arg in args]
+        try:
+            kind = compute(*[pa.array([], value.type) for value in values]).type
+        except pa.ArrowException as problem:
+            raise NotColumnar("numerics of too many digits") from problem
+        return Columnar(
+            oids.NUMERIC, kind, lambda columns: pc.cast(compute(*[value.run(columns) for value in values]), kind)
+        )
+
+    return make
+
+
+def _sized(args: Sequence[tree.Expr]) -> Columnar:
+    """numeric(p, s): rounded half away from zero."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    precision, scale = numeric_precision_scale(_constant(args[1]))
+    value = _of(args[0], (oids.NUMERIC,))
+    if precision > 38 or not 0 <= scale <= precision:
+        raise NotColumnar("a numeric that is kept as text")
+    kind, run = pa.decimal128(precision, scale), value.run
+    if value.type.scale <= scale:
+        return Columnar(oids.NUMERIC, kind, lambda columns: pc.cast(run(columns), kind))
+
+    def rounded(columns: Columns) -> Any:
+        return pc.cast(pc.round(run(columns), ndigits=scale, round_mode="half_towards_infinity"), kind)
+
+    return Columnar(oids.NUMERIC, kind, rounded)
+
+
+def _double(args: Sequence[tree.Expr]) -> Columnar:
+    """A numeric as double precision: exact where its digits and the power of ten are, as their quotient is rounded
+    once."""
+    import pyarrow as pa
+
+    value = _of(args[0], (oids.NUMERIC,))
+    run, scale = value.run, value.type.scale
+    if scale > _EXACT_SCALE:
+        raise NotColumnar("a numeric of many digits")
+    return Columnar(oids.FLOAT8, pa.float64(), lambda columns: _quotients(run(columns), scale))
+
+
+def _quotients(found: Any, scale: int) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    if isinstance(found, pa.Scalar):
+        return pa.scalar(None if not found.is_valid else float(found.as_py()), pa.float64())
+    data = found.buffers()[1]
+    words = np.frombuffer(data, np.int64, 2 * len(found), 16 * found.offset).reshape(-1, 2)
+    low, high = words[:, 0], words[:, 1]
+    missing = found.is_null().to_numpy(zero_copy_only=False)
+    exact = (high == low >> 63) & (low <= _EXACT) & (low >= -_EXACT)
+    if not (exact | missing).all():
+        raise pa.ArrowInvalid("a numeric of many digits")
+    return pa.array(low / np.float64(10**scale), mask=missing)
+
+
+# --- double precision -------------------------------------------------------------------------------------------------
+
+
+def _doubles(function: str) -> Make:
+    def make(args: Sequence[tree.Expr]) -> Columnar:
+        import pyarrow as pa
+
+        one, other = [_of(arg, (oids.FLOAT8,)).run for arg in args]
+        return Columnar(oids.FLOAT8, pa.float64(), lambda columns: _checked(function, one(columns), other(columns)))
+
+    return make
+
+
+def _checked(function: str, a: Any, b: Any) -> Any:
+    """What has become infinite, zero by a product or quotient, or was divided by zero, is looked at one by one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = getattr(pc, function)(a, b)
+    suspect = pc.any(pc.is_inf(found)).as_py()
+    if function in ("multiply", "divide"):
+        suspect = suspect or pc.any(pc.equal(found, 0)).as_py()
+    if function == "divide":
+        suspect = suspect or pc.any(pc.equal(b, 0)).as_py()
+    if suspect:
+        raise pa.ArrowInvalid("a double that may be out of range")
+    return found
+
+
+# --- CASE -------------------------------------------------------------------------------------------------------------
+
+
+@columnar.register
+def _(node: tree.CaseExpr) -> Columnar:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if node.arg is not None:
+        raise NotColumnar("a CASE of a value")
+    tests = [condition(when) for when, _ in node.whens]
+    default = tree.Const(node.type) if node.default is None else node.default
+    results = [columnar(each) for each in (*(then for _, then in node.whens), default)]
+    first = results[0]
+    if any((each.typoid, each.type) != (first.typoid, first.type) for each in results):
+        raise NotColumnar("results of several types")
+
+    def run(columns: Columns) -> Any:
+        found = results[-1].run(columns)
+        for test, result in zip(reversed(tests), reversed(results[:-1]), strict=True):
+            found = pc.if_else(pc.fill_null(test(columns), pa.scalar(False)), result.run(columns), found)
+        return found
+
+    return Columnar(first.typoid, first.type, run)
+
+
+_MADE: dict[str, Make] = {
+    "textcat": _concatenated,
+    "textlen": _length,
+    "textlike": lambda args: _like(args, negated=False),
+    "textnlike": lambda args: _like(args, negated=True),
+    "varchar": _limited,
+    "numeric": _sized,
+    "numeric_add": _numeric("add"),
+    "numeric_sub": _numeric("subtract"),
+    "numeric_mul": _numeric("multiply"),
+    "numeric_float8": _double,
+    "float8pl": _doubles("add"),
+    "float8mi": _doubles("subtract"),
+    "float8mul": _doubles("multiply"),
+    "float8div": _doubles("divide"),
+}
+_CONCATENATIONS = ("textanycat", "anytextcat")
+
+
+def of_operator(name: str, source: str, args: Sequence[tree.Expr]) -> Columnar | None:
+    """`name`: that of its function, as some sources are SQL."""
+    return _concatenated(args) if name in _CONCATENATIONS else made(source, args)
+
+
+__all__ = ["made", "of_operator"]

@@ -1,0 +1,191 @@
+"""What statements that kernels over Arrow carry out have in common: conditions, values and rules as programs, the
+staging of what the kernels give back, and the words for what is wrong with a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl import interrupts
+from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined, Engine
+from pgrepl.errors import PgError
+from pgrepl.expr import tree
+from pgrepl.expr.context import Context
+from pgrepl.query.bounds import bounds_in
+from pgrepl.rows.checks_table import TableChecks, table_rules
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.kernels.change import ChangedTable, TableChange
+    from pgrepl.lake.kernels.change_rows import ChangedPart
+    from pgrepl.lake.kernels.copy_rows import KernelColumn, KeySpan
+    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.rows.changes import Row
+    from pgrepl.rows.checks_spark import SparkChanges
+    from pgrepl.rows.staged import StagedRows
+
+_OF_PLACES = ("42501", "58P01", "58030", "XX001")  # what an executor says of a store that only the driver reaches
+
+
+def condition(session: Session, where: Sequence[tree.Expr]) -> tuple[Program | None, tuple[Bound, ...]]:
+    """WHERE over one relation as a program, and within which bounds rows are looked at: what says so comes first."""
+    from pgrepl.expr.arrow.program import all_are_true, program_of
+
+    if not where:
+        return None, ()
+    context = Context(session)
+    query = tree.Query((), (tree.Rte(tree.RteKind.RELATION, "", ()),))
+    first: list[tree.Expr] = []
+    rest: list[tree.Expr] = []
+    bounds: list[Bound] = []
+    for part in where:
+        said = [bound for _, bound in bounds_in(query, part, context)]
+        bounds += said
+        (first if said else rest).append(part)
+    program = program_of(all_are_true([*first, *rest]), context)
+    if program is None:
+        raise Declined("a condition that needs the session")
+    return program, tuple(bounds)
+
+
+def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
+    """A column of a table with the value of an expression over the source."""
+    from pgrepl.expr.arrow.program import value_of
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+
+    not_null = rel.attributes[column.attnum - 1].notnull
+    found = value_of(expr, Context(session))
+    if found is None:
+        raise Declined(f'the value of column "{column.name}" needs the session')
+    if isinstance(found.expr, tree.Const):
+        return KernelColumn(column.attnum, 0, column.form.to_array([found.expr.value]), not_null)
+    if isinstance(found.expr, tree.Var):
+        return KernelColumn(column.attnum, found.expr.attnum, None, not_null)
+    return KernelColumn(column.attnum, 0, None, not_null, None, found)
+
+
+def check_of(session: Session, rel: Relation, *, bound: bool) -> Program | None:
+    """What all new rows must pass. `bound`: that of a partition, too."""
+    from pgrepl.expr.arrow.program import none_is_false, program_of
+
+    rules = table_rules(session, rel)
+    exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
+    if not exprs:
+        return None
+    found = program_of(none_is_false(exprs), Context(session))
+    if found is None:
+        raise Declined("a CHECK constraint")
+    return found
+
+
+def check_forms(table: LakeTable, rel: Relation) -> None:
+    """Declined if a column is kept in another way than its type is: DuckDB may have made it."""
+    from pgrepl.types.lake_forms import form, is_row_type
+
+    for column in table.columns:
+        attribute = rel.attributes[column.attnum - 1]
+        if is_row_type(attribute.type):
+            raise Declined("rows as values")
+        if column.form.lake != form(attribute.type, attribute.typmod).lake:
+            raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
+
+
+def few(session: Session, table: LakeTable) -> int:
+    """How many rows need no file."""
+    from pgrepl.lake.definition_inlined import can_inline
+    from pgrepl.lake.ducklake_options import inlining_limit
+
+    return inlining_limit(session, table) if can_inline(session, table) else 0
+
+
+def carry_out(
+    session: Session, changes: SparkChanges, made: Sequence[tuple[Relation, TableChange]], *, on_spark: bool
+) -> dict[int, list[KeySpan | None]]:
+    """Play the parts and stage what they give back; of the keys where they ascend, part by part. Or Declined."""
+    from pgrepl.lake import spark, storage
+    from pgrepl.lake.kernels.change import change
+    from pgrepl.lake.kernels.part import Unfit
+
+    changes.engine = Engine.SPARK if on_spark else Engine.COLUMNS
+    if not made:
+        return {}
+    tables = [each for _, each in made]
+    words = _Words(session, changes, [rel for rel, _ in made])
+    try:
+        with spark.described(f"{changes.kind.value} {changes.relation.name}"):
+            done = change(session, tables, on_spark=on_spark, check=interrupts.check_for_interrupts, judge=words.judge)
+    except Unfit as reason:
+        raise Declined(str(reason)) from None
+    except PgError as problem:
+        far = any(storage.local_path(each.target.location) is None for each in tables)
+        if on_spark and far and problem.sqlstate in _OF_PLACES:
+            raise Declined(problem.message) from problem
+        raise
+    spans: dict[int, list[KeySpan | None]] = {}
+    for (rel, each), found in zip(made, done, strict=True):
+        _take(changes, rel, each, found)
+        for number, key in enumerate(each.keys):
+            spans.setdefault(key, []).extend(part.spans[number] for part in found.parts if part.spans)
+    return spans
+
+
+def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: ChangedTable) -> None:
+    staged = changes.of(rel)
+    changes.count += sum(part.count for part in done.parts)
+    for part in done.parts:
+        for file_id, positions in part.positions:
+            staged.write.delete_positions(file_id, positions.positions)
+        staged.write.delete_inlined(part.row_ids)
+    if not done.files and sum(len(part.few) for part in done.parts) <= made.few:
+        for place, row in (each for part in done.parts for each in part.few):
+            if place is None:
+                staged.write.insert([row])
+            else:
+                staged.write.update(place, row)
+        return
+    files = iter(done.files)
+    waiting: list[tuple[RowPlace | None, Row]] = []  # of neighbouring parts
+    for part in done.parts:
+        waiting += part.few
+        if part.files:
+            _file(staged, waiting, versions=made.leaves)
+            waiting = []
+            staged.add_files([next(files) for _ in part.files], versions=made.leaves)
+    _file(staged, waiting, versions=made.leaves)
+
+
+def _file(staged: StagedRows, rows: Sequence[tuple[RowPlace | None, Row]], *, versions: bool) -> None:
+    """Few rows of parts that together have many: in a file of their own, as rows keep their order."""
+    from pgrepl.lake.file_writer import DataFileWriter
+
+    if not rows:
+        return
+    places = [place for place, _ in rows if place is not None]
+    writer = DataFileWriter(staged.table, row_ids=versions)
+    writer.write([row for _, row in rows], [place.row for place in places] if versions else None)
+    staged.add_files([writer.close()], versions=versions)
+    staged.write.delete(places)
+
+
+class _Words:
+    """What is wrong with the first row in which anything is."""
+
+    def __init__(self, session: Session, changes: SparkChanges, tables: Sequence[Relation]) -> None:
+        self._session = session
+        self._changes = changes
+        self._tables = tables
+
+    def judge(self, number: int, part: ChangedPart) -> None:
+        if part.error is not None:
+            raise part.error
+        if part.failing is not None:
+            changes = self._changes
+            checks = TableChecks(self._session, self._tables[number], changes.relation, changes.modified)
+            checks.constraints(part.failing)
+            checks.bound(part.failing)
+            raise Declined("a rule of the table")
