@@ -13,10 +13,11 @@ Item = TypeVar("Item")
 class Instrumentation:
     """Of one node: sums over all its runs."""
 
-    __slots__ = ("_clock", "joins_removed", "loops", "removed", "rows", "startup", "total")
+    __slots__ = ("_clock", "is_timed", "joins_removed", "loops", "removed", "rows", "startup", "total")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.is_timed = clock is perf_counter
         self.loops = 0
         self.rows = 0
         self.removed = 0  # rows that did not pass the filter
@@ -84,6 +85,7 @@ class Instruments:
 
     def __init__(self, *, timing: bool) -> None:
         self._clock: Callable[[], float] = perf_counter if timing else _no_clock
+        self.aliases: dict[str, tuple[object, Hashable]] = {}  # queries and steps by their names in Spark's SQL
         self._known: list[tuple[object, dict[Hashable, Instrumentation]]] = []
         self._stand_ins: list[tuple[object, object, Mapping[Hashable, Hashable]]] = []
 

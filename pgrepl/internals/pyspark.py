@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from py4j.clientserver import ClientServer
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 TRIED = ("4.0", "4.1", "4.2", "4.3")
 
@@ -141,6 +142,62 @@ def be_quiet() -> None:
 def stack_traces(problem: BaseException) -> list[str]:
     """What pyspark keeps beside the message: Java's stack trace names causes that the message does not."""
     return [trace for name in _TRACES if isinstance(trace := getattr(problem, name, None), str)]
+
+
+# --- what a plan has done ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SparkNode:
+    """A node of a plan that Spark has carried out. `columns` are the ids of its columns; `rows` None: not counted."""
+
+    name: str
+    columns: frozenset[int]
+    rows: int | None
+    children: tuple[SparkNode, ...]
+
+
+_ROWS = "numOutputRows"
+_ID = re.compile(r"#(\d+)")
+
+
+def carry_out(frame: DataFrame) -> tuple[int, SparkNode, dict[str, frozenset[int]]]:
+    """How many rows a frame has, what its plan's nodes have counted, and the ids of all columns below each alias in its
+    text. No row is fetched. Not over Spark Connect."""
+    execution = frame._jdf.queryExecution()
+    count = int(execution.toRdd().count())
+    aliases: dict[str, frozenset[int]] = {}
+    _note_aliases(execution.analyzed(), aliases)
+    return count, _done(execution.executedPlan()), aliases
+
+
+def _columns(node: Any) -> frozenset[int]:
+    return frozenset(map(int, _ID.findall(node.output().mkString(" "))))
+
+
+def _sequence(found: Any) -> list[Any]:
+    return [found.apply(place) for place in range(found.size())]
+
+
+def _note_aliases(node: Any, aliases: dict[str, frozenset[int]]) -> frozenset[int]:
+    below = [_note_aliases(child, aliases) for child in (*_sequence(node.children()), *_sequence(node.subqueries()))]
+    found = _columns(node).union(*below) if node.resolved() else frozenset[int]()
+    if node.nodeName() == "SubqueryAlias":
+        aliases[node.alias()] = found
+    return found
+
+
+def _done(node: Any, *, again: bool = False) -> SparkNode:
+    """`again`: it is carried out once more, to find the ranges that an order is made by, and has counted more."""
+    name = node.nodeName()
+    if name == "AdaptiveSparkPlan":
+        return _done(node.executedPlan())
+    if name.endswith("Exchange"):
+        again = "rangepartitioning" in node.outputPartitioning().toString()
+    metrics = node.metrics()
+    rows = int(metrics.apply(_ROWS).value()) if not again and metrics.contains(_ROWS) else None
+    below = [node.plan()] if name.endswith("QueryStage") else _sequence(node.children())
+    return SparkNode(name, _columns(node), rows, tuple(_done(child, again=again) for child in below))
 
 
 # --- functions in Python ----------------------------------------------------------------------------------------------

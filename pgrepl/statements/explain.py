@@ -26,7 +26,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.statements.explain_options import FORMATS, read_options
 from pgrepl.statements.explain_output import WRITERS
-from pgrepl.statements.explain_plan import Actual, Explained, attach, explain_modify, explain_query
+from pgrepl.statements.explain_plan import Actual, Explained, attach, explain_modify, explain_query, spark_nodes, spread
 from pgrepl.statements.rows import select
 from pgrepl.types import oids
 
@@ -56,15 +56,17 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
         begin = perf_counter()
         session.instruments = instruments = Instruments(timing=options.timing)
         try:
-            rows = _carry_out(session, stmt.query, explained)
+            rows = _carry_out(session, stmt.query, explained, instruments)
         finally:
             session.instruments = None
         execution = perf_counter() - begin
-        attach(explained.plan, instruments, timing=options.timing)
-        if explained.plan.actual is None:
-            explained.plan.actual = Actual(rows)
-            if options.timing:
-                explained.plan.actual.startup = explained.plan.actual.total = execution
+        attach(explained.plan, instruments)
+        top = explained.plan.actual = explained.plan.actual or Actual(rows)
+        top.rows = rows
+        if options.timing and top.total is None:
+            top.startup, top.total = 0.0, execution
+        if explained.choice is not None and explained.choice.on_spark:
+            spread(explained.plan)
     times = {"Planning Time": planning, "Execution Time": execution} if options.summary else {}
     lines = WRITERS[options.format](explained, {k: v for k, v in times.items() if v is not None}, options)
     return Result("EXPLAIN", (_column(options.format),), [(line,) for line in lines])
@@ -104,10 +106,19 @@ def _run(stmt: Statement, session: Session) -> Result:
     return modify_rows(stmt, session)
 
 
-def _carry_out(session: Session, stmt: Statement, explained: Explained) -> int:
+def _carry_out(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> int:
     """How many rows came out of it."""
     if isinstance(stmt, SelectStmt) and stmt.into is None:
-        return sum(len(batch) for batch in explained.rows().batches())
+        from pgrepl.query.rowset import SparkRows
+
+        rows = explained.rows()
+        if isinstance(rows, SparkRows):
+            from pgrepl.lake.spark import is_remote
+            from pgrepl.query.spark.measured import carry_out
+
+            if not is_remote():
+                return carry_out(rows.frame, list(spark_nodes(explained.plan)), instruments)
+        return sum(len(batch) for batch in rows.batches())
     from pgrepl.catalog.transaction import require_writable
     from pgrepl.sql.tags import command_tag
 

@@ -6,15 +6,15 @@ VERBOSE shows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Choice, Declined, Engine
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
-from pgrepl.expr.walk import returns_set
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink
+from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
 from pgrepl.query.local.joins import equality, needs_of, next_part, relations_of, take_early
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
+    from pgrepl.query.spark.measured import Wanted
     from pgrepl.sql.nodes import DeleteStmt, InsertStmt, UpdateStmt
 
 
@@ -55,25 +56,68 @@ class PlanNode:
     label: str = ""  # CTE a, SubPlan 1
     counted: tuple[Query, Hashable] | None = None  # where EXPLAIN ANALYZE finds what came of it
     projects: bool = False  # what the query shows is computed here
+    asks: bool = False  # its filter asks subqueries
     actual: Actual | None = None
     engine: Choice | None = None  # of the top node
 
 
-def attach(plan: PlanNode, instruments: Instruments, *, timing: bool) -> None:
+def attach(plan: PlanNode, instruments: Instruments) -> None:
     """What has been counted of the node and of those below it."""
     for node in plan.children:
-        attach(node, instruments, timing=timing)
+        attach(node, instruments)
     found = None if plan.counted is None else instruments.find(*plan.counted)
     if found is None or plan.counted is None:
         return
     loops = found.loops or 1
     plan.actual = Actual(round(found.rows / loops), found.loops)
     made = instruments.find(plan.counted[0], "targets") if plan.projects else None
-    if timing:
-        times = made or found
+    times = made or found
+    if times.is_timed:
         plan.actual.startup, plan.actual.total = times.startup / loops, times.total / loops
     for name, removed in (("Filter", found.removed), ("Join Filter", found.joins_removed)):
         plan.actual.removed[name] = round(removed / loops), removed > 0
+
+
+def spark_nodes(plan: PlanNode) -> Iterator[Wanted]:
+    """The nodes of which Spark may tell the rows."""
+    from pgrepl.query.spark.measured import Wanted
+
+    for child in plan.children:
+        yield from spark_nodes(child)
+    if plan.counted is not None and not plan.asks:
+        query, step = plan.counted
+        groups = "Aggregate" in plan.title or plan.title == "Unique"
+        if groups or isinstance(step, frozenset):
+            yield Wanted(query, step, frozenset(_relations(plan)), groups, "Filter" in plan.details)
+
+
+def spread(plan: PlanNode, *, limited: bool = False) -> None:
+    """What is sorted, or given numbers, has as many rows as before. `limited`: not all of it is asked for."""
+    alike = plan.title in ("Sort", "WindowAgg") and not limited
+    for child in plan.children:
+        if alike and not child.label and child.actual is None and plan.actual is not None:
+            child.actual = Actual(plan.actual.rows)
+        spread(child, limited=limited or plan.title == "Limit")
+        if alike and not child.label and child.actual is not None and plan.actual is None:
+            plan.actual = Actual(child.actual.rows)
+
+
+def _relations(plan: PlanNode) -> Iterator[tuple[Query, Hashable]]:
+    """The relations below a node."""
+    if plan.counted is not None and isinstance(plan.counted[1], frozenset) and len(plan.counted[1]) == 1:
+        if not any(child.projects for child in _below(plan)):
+            yield plan.counted
+            return
+    for child in plan.children:
+        if not child.label:
+            yield from _relations(child)
+
+
+def _below(plan: PlanNode) -> Iterator[PlanNode]:
+    for child in plan.children:
+        if not child.label:
+            yield child
+            yield from _below(child)
 
 
 @dataclass
@@ -274,6 +318,7 @@ class _Planner:
             details = {"Filter": f"({before} AND {text})" if before else text}
             first = {k: v for k, v in part.plan.details.items() if k in ("Hash Cond", "Join Filter")}
             part.plan.details = {**first, **details, **part.plan.details}
+            part.plan.asks |= any(isinstance(node, SubLink) for c in conditions for node in walk(c))
 
     def _join(self, query: Query, kind: JoinType, left: _Part, right: _Part, tests: list[Expr], texts: Texts) -> _Part:
         lateral = bool(right.needs & left.relations)

@@ -13,6 +13,7 @@
 | `series` | functions that return sets |
 | `shipped` | rows computed here and sent to Spark: system catalogs, functions, small queries |
 | `fetch` | rows out of Spark |
+| `measured` | for EXPLAIN ANALYZE: what came of each node |
 
 Each query returns columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. What Spark
 cannot do as PostgreSQL does is `Declined`: then the query is executed here, row by row.

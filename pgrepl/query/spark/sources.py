@@ -87,6 +87,8 @@ class Sources:
     def _entry(self, varno: int) -> str:
         entry = self.query.rtable[varno - 1]
         alias = self.job.name("t")
+        if self.job.session.instruments is not None:
+            self.job.session.instruments.aliases[alias] = self.query, frozenset((varno,))
         if entry.sample is not None and not is_user_table(entry):
             raise Declined("TABLESAMPLE of anything but a table")
         if is_user_table(entry):

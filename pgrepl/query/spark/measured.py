@@ -1,0 +1,156 @@
+"""What came of the nodes of a plan that Spark has carried out, by what Spark has counted itself.
+
+Spark joins, filters and groups in an order of its own. So a node is told only if there is one place in Spark's plan
+that gives just its rows: the place is found by the relations below it, which are known by the columns that they began
+with. Of any other node nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgrepl.internals import pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.instrument import Instruments
+    from pgrepl.internals.pyspark import SparkNode
+
+Relation = tuple[object, Hashable]
+_BELOW = frozenset(
+    ("Project", "InputAdapter", "Exchange", "BroadcastExchange", "ColumnarToRow", "AQEShuffleRead", "Sort")
+)
+_SAME = ("WholeStageCodegen", "ShuffleQueryStage", "BroadcastQueryStage", "ResultQueryStage")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A node of EXPLAIN's plan: the relations below it, whether it groups, whether it has a filter of its own."""
+
+    query: object
+    step: Hashable
+    relations: frozenset[Relation]
+    groups: bool
+    filters: bool
+
+
+def carry_out(frame: DataFrame, wanted: Sequence[Wanted], instruments: Instruments) -> int:
+    """How many rows Spark finds; none is fetched."""
+    from pgrepl.lake.spark import pg_errors
+
+    with pg_errors():
+        count, done, columns = pyspark.carry_out(frame)
+    aliases = {relation: columns[alias] for alias, relation in instruments.aliases.items() if alias in columns}
+    known = {relation for node in wanted for relation in node.relations}
+    plan = _Plan(done, {relation: ids for relation, ids in aliases.items() if relation in known})
+    for node in wanted:
+        beside = [other for other in wanted if other.groups and other.relations == node.relations]
+        found = plan.find(node, alone=len(beside) == 1)
+        if found is not None:
+            told = instruments.of(node.query, node.step)
+            told.loops, told.rows, told.removed, told.is_timed = 1, found[0], found[1], False
+    return count
+
+
+class _Plan:
+    def __init__(self, root: SparkNode, columns: Mapping[Relation, frozenset[int]]) -> None:
+        self._root = root
+        self._below: dict[int, frozenset[Relation | None]] = {}
+        self._note(root, columns)
+
+    def _note(self, node: SparkNode, columns: Mapping[Relation, frozenset[int]]) -> frozenset[Relation | None]:
+        """The relations below each node; None: something that is not known."""
+        if node.children:
+            found = frozenset[Relation | None]().union(*[self._note(child, columns) for child in node.children])
+        else:
+            names = [relation for relation, ids in columns.items() if node.columns & ids]
+            if not node.columns and len(columns) == 1 and sum(1 for _ in _leaves(self._root)) == 1:
+                names = list(columns)
+            found = frozenset(names if len(names) == 1 else (None,))
+        self._below[id(node)] = found
+        return found
+
+    def find(self, wanted: Wanted, *, alone: bool) -> tuple[int, int] | None:
+        """The rows that a node gives, and those that its filter has removed. `alone`: it is the only one that groups
+        the rows of its relations."""
+        places = list(self._places(wanted.relations))
+        groups = [place for place, node in enumerate(places) if node.name.endswith("Aggregate")]
+        if not places or (wanted.groups and not (groups and alone)):
+            return None
+        top = groups[0] if wanted.groups else len(places) - 1
+        while top and _passes(places[top - 1]):
+            top -= 1
+        found = _passed(places[top], scan=len(wanted.relations) == 1 and not wanted.groups)
+        if found is None:
+            return None
+        if not wanted.filters:
+            return found.before, 0
+        if not found.filtered and not wanted.groups:  # Spark may ask it of the rows before it makes groups
+            return None
+        return found.after, found.before - found.after if found.told else 0
+
+    def _places(self, relations: frozenset[Relation]) -> Iterator[SparkNode]:
+        """The nodes whose rows are made of those of all these relations, and of no others, from the top down."""
+        node: SparkNode | None = self._root
+        while node is not None:
+            below = self._below[id(node)]
+            if below == relations:
+                yield node
+            elif node.name == "Union" and None in below:
+                return  # which may be of these relations, too
+            inside = [child for child in node.children if self._below[id(child)] >= relations]
+            node = inside[0] if len(inside) == 1 else None
+
+
+def _leaves(node: SparkNode) -> Iterator[SparkNode]:
+    if not node.children:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """Rows before and after a filter. `told`: all of them were asked there; `filtered`: some were."""
+
+    before: int
+    after: int
+    told: bool
+    filtered: bool
+    joined: bool = False
+
+
+def _passed(node: SparkNode, *, scan: bool) -> _Passed | None:
+    """`scan`: of a table, whose deleted rows a join and a filter leave out."""
+    if node.name == "Filter":
+        found = _passed(node.children[0], scan=scan)
+        if found is None or node.rows is None:
+            return None
+        if scan and found.joined:
+            return _Passed(node.rows, node.rows, told=False, filtered=True, joined=True)
+        return _Passed(found.before, node.rows, told=True, filtered=True)
+    if node.name == "Union":
+        each = [_passed(child, scan=scan) for child in node.children]
+        known = [found for found in each if found is not None]
+        if len(known) < len(each):
+            return None
+        return _Passed(
+            sum(found.before for found in known),
+            sum(found.after for found in known),
+            told=all(found.told for found in known),
+            filtered=any(found.filtered for found in known),
+            joined=any(found.joined for found in known),
+        )
+    if _passes(node):
+        return _passed(node.children[0], scan=scan)
+    joined = node.name.endswith("Join")
+    return None if node.rows is None else _Passed(node.rows, node.rows, told=False, filtered=False, joined=joined)
+
+
+def _passes(node: SparkNode) -> bool:
+    """Whether it gives the rows that it gets, or some of them."""
+    same = node.name in _BELOW or node.name.startswith(_SAME) or node.name.endswith("EvalPython")
+    return len(node.children) == 1 and (same or node.name == "Filter")
