@@ -1,7 +1,7 @@
-"""pg_logical_emit_message: words of a user's own in the stream of changes (message.c).
+"""pg_logical_emit_message: messages of users in the stream of changes (message.c).
 
-A transactional message belongs to its transaction and is decoded with it, at its place among the changes. Another one
-is decoded by itself, and stays when the transaction that wrote it is rolled back.
+A transactional message is decoded with its transaction, at its place among the changes. Any other is decoded by itself,
+and stays when the transaction that wrote it is rolled back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def emit_bytes(call: Call, transactional: bool, prefix: str, content: bytes, flu
 
 
 def _emit(session: Session, transactional: bool, prefix: str, content: bytes) -> int:
-    """The LSN behind the message. A commit is on disk in any case: there is nothing to flush."""
+    """The LSN behind the message. Every commit is on disk: there is nothing to flush."""
     if in_recovery(session):
         raise PgError(
             "55000",

@@ -50,7 +50,7 @@ def create_logical_slot(
 
 @implements("pg_create_physical_replication_slot", context=True)
 def create_physical_slot(call: Call, name: str, reserve: bool, temporary: bool) -> tuple[str, int | None]:
-    """For a standby to say where it is."""
+    """A physical slot holds the position of a standby."""
     session = call.session
     slots.check_slot_permissions(session)
     slots.check_slot_requirements(session)
@@ -145,7 +145,7 @@ def origin_progress(call: Call, name: str, flush: bool) -> int | None:
 
 @implements("pg_replication_origin_session_setup", context=True)
 def set_up_session_origin(call: Call, name: str) -> str:
-    """What this session writes from now on comes from there."""
+    """Later changes of this session have this origin."""
     session = call.session
     _require_primary(session)
     origins.origin_by_name(session, name)
@@ -177,7 +177,7 @@ def session_origin_progress(call: Call, flush: bool) -> int | None:
 
 @implements("pg_replication_origin_xact_setup", context=True)
 def set_up_transaction_origin(call: Call, lsn: int, moment: int) -> str:
-    """Where the transaction ended at its source; it stays for the next ones, until it is set anew."""
+    """The end of the transaction at its source; it stays for later transactions, until it is set again."""
     _require_primary(call.session)
     _session_origin(call.session).remote_lsn = lsn
     return VOID
@@ -207,7 +207,7 @@ def _require_primary(session: Session) -> None:
 
 @implements("pg_stat_reset_subscription_stats", context=True)
 def reset_subscription_statistics(call: Call, subid: int | None) -> str:
-    """Of one subscription, or of all."""
+    """Reset the statistics of one subscription, or of all."""
     if subid == 0:
         raise PgError("22023", f"invalid subscription OID {subid}")
     where = {} if subid is None else {"subid": subid}

@@ -1,4 +1,4 @@
-"""The server log: what workers have to say, as a PostgreSQL server writes it with its usual log_line_prefix.
+"""The server log: reports of workers, as a PostgreSQL server writes them with its usual log_line_prefix.
 
 2026-05-04 12:00:01.123 UTC [4242] ERROR:  duplicate key value violates unique constraint "t_pkey"
 2026-05-04 12:00:01.123 UTC [4242] DETAIL:  Key (a)=(1) already exists.
@@ -26,7 +26,7 @@ class ServerLog:
         self.path = path
 
     def check(self) -> None:
-        """Can it be written? What a worker has to say must not be lost for the name of a file."""
+        """Raise unless the log can be written."""
         if self.path is None:
             return
         try:
@@ -48,8 +48,8 @@ class ServerLog:
         self.report(error.report)
 
     def report(self, report: Report, statement: str | None = None) -> None:
-        """Write one report; several processes may write the same file, a report stays in one piece. `statement`: what
-        was being done."""
+        """Write one report, in one piece: several processes may write the same file. `statement`: the statement for
+        STATEMENT."""
         text = "".join(line + "\n" for line in _lines(report, statement))
         if self.path is None:
             _write(sys.stderr, text)
@@ -62,7 +62,7 @@ class ServerLog:
 
 
 class LogOf(ServerLog):
-    """A log as far as a session's log_min_messages lets it hear what is said."""
+    """The log, filtered by a session's log_min_messages."""
 
     def __init__(self, log: ServerLog, session: Session) -> None:
         super().__init__(log.path)
@@ -70,7 +70,7 @@ class LogOf(ServerLog):
         self._session = session
 
     def hears(self, severity: str) -> bool:
-        """As is_log_level_output: LOG stands between ERROR and FATAL."""
+        """Whether a severity is logged (is_log_level_output): LOG stands between ERROR and FATAL."""
         least = str(self._session.settings.get("log_min_messages")).upper()
         return _LEVELS.index(_level(severity)) >= _LEVELS.index(_level(least))
 

@@ -20,7 +20,7 @@ _LAST_NUMBER = 0xFFFF - 1
 
 
 def check_origin_name(name: str) -> None:
-    """What a user may not call an origin."""
+    """Raise for a name that a user may not give to an origin."""
     if is_reserved_name(name) or name.lower() in ("none", "any"):
         raise PgError(
             "42939",
@@ -41,7 +41,7 @@ def origin_by_name(session: Session, name: str) -> tables.pg_replication_origin:
 
 
 def create_origin(session: Session, name: str) -> int:
-    """A new origin under the lowest number that is free (replorigin_create)."""
+    """Create an origin under the lowest free number (replorigin_create)."""
     if origin_or_none(session, name) is not None:
         raise PgError(
             "23505",
@@ -70,7 +70,8 @@ def drop_origin(session: Session, name: str, *, missing_ok: bool = False) -> Non
 
 
 def advance_origin(session: Session, name: str, lsn: int, local_lsn: int = 0) -> None:
-    """Set the position, backwards too (pg_replication_origin_advance). `local_lsn`: of the commit that does so."""
+    """Set the position, backwards too (pg_replication_origin_advance). `local_lsn`: the LSN of the commit that sets
+    it."""
     row = origin_by_name(session, name)
     _check_room(session, row)
     update(
@@ -94,7 +95,7 @@ def _check_room(session: Session, row: tables.pg_replication_origin) -> None:
 
 
 def check_origin_not_in_use(session: Session, name: str) -> None:
-    """A position that this session moves is not set beside that (replorigin_advance)."""
+    """Raise if this session has set up the origin: its position cannot be set otherwise (replorigin_advance)."""
     origin = session.origin
     if origin is not None and origin.name == name:
         number = origin_by_name(session, name).roident
@@ -124,7 +125,7 @@ class _OfSession:
 
 
 def session_origin(session: Session, name: str) -> SessionOrigin:
-    """For a session to set up; it has a position from then on."""
+    """Set up an origin for a session; it has a position from then on."""
     row = origin_by_name(session, name)
     if row.remote_lsn is None:
         advance_origin(session, name, 0)

@@ -1,7 +1,7 @@
-"""The transactions of a database with all of their changes, for who reads them without a publication.
+"""All changes of a database's transactions, decoded without a publication.
 
-All tables, all columns, all operations are shown. What is known of an old row is what the replica identity says, as in
-PostgreSQL's log.
+All tables, all columns, all operations are shown. Of an old row the replica identity is known, as in PostgreSQL's
+WAL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = tuple[object, ...]
 
 @frozen
 class DecodedTable:
-    """A table as it was at a change."""
+    """A table as of a change."""
 
     relation: Relation
     identity: ReplicaIdentity
@@ -34,7 +34,7 @@ class DecodedTable:
 
 @frozen
 class DecodedChange:
-    """One change, or with `truncated` the emptying of tables, or a logical message."""
+    """One change, or with `truncated` a TRUNCATE of tables, or a logical message."""
 
     lsn: int
     table: DecodedTable | None = None
@@ -76,7 +76,7 @@ def decoded(
 def _in_phases(
     session: Session, transaction: LakeTransaction, two_phase_at: int | None
 ) -> Iterator[DecodedTransaction]:
-    """What is told of a prepared transaction: with its changes that it was prepared, and how it ended."""
+    """The phases of a prepared transaction: PREPARE with its changes, and how it ended."""
     last, said = transaction.last, transaction.two_phase
     assert said is not None
     for kind in phases(session, transaction, two_phase_at, filters=True):
@@ -93,7 +93,7 @@ def _in_phases(
 
 
 class _Tables:
-    """The tables of the session's database, as they were."""
+    """The tables of the session's database, as of each change."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -1,7 +1,7 @@
 """pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary sisters (logicalfuncs.c).
 
-Only what has committed is seen, as in PostgreSQL: reading happens apart from the caller's transaction. What has been
-got is confirmed at once, and nobody gets it again.
+Only committed changes are returned, as in PostgreSQL: they are read apart from the caller's transaction. What
+get_changes returns is confirmed at once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def get_binary_changes(call: Call, name: str | None, lsn: int | None, count: int
 def _read(
     call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
 ) -> _Found:
-    """`function`: the name of one that returns text."""
+    """`function`: the name of the function that returns text."""
     given = _checked(call.session, name, options)
     assert name is not None
     return _decoded(call, name, lsn, count, given, function)[0]
@@ -98,7 +98,7 @@ def _pairs(options: Any) -> Given:
 def _decoded(
     call: Call, name: str, upto: int | None, count: int | None, given: Given, function: str | None
 ) -> tuple[_Found, int, int]:
-    """The lines, from where, and up to where they are everything."""
+    """The lines, the LSN from which, and the LSN before which they are complete."""
     found: _Found = []
     session = call.session
     apart = session.elsewhere(session.database.oid, session.role, apart=True)
@@ -132,7 +132,7 @@ def _portions(
     given: Given,
     function: str | None,
 ) -> Iterator[tuple[int, _Found]]:
-    """Transaction by transaction its lines, and the LSN behind it."""
+    """The lines of each transaction, and the LSN behind it."""
     if row.plugin == slots.PLUGIN:
         yield from _messages(call, apart, row, start, end, given, function)
         return

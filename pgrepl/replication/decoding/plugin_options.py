@@ -1,4 +1,4 @@
-"""The options of output plugins, as the functions take them: an array of names and values in turn."""
+"""The options of output plugins, from the functions' array of names and values in turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEWEST_VERSION = 4
 
 @dataclass
 class TextOptions:
-    """Those of test_decoding."""
+    """The options of test_decoding."""
 
     include_xids: bool = True
     include_timestamp: bool = False
@@ -45,7 +45,7 @@ def text_options(given: Given) -> TextOptions:
 
 @frozen
 class ProtocolOptions:
-    """Those of pgoutput."""
+    """The options of pgoutput."""
 
     publications: tuple[str, ...]
     local_only: bool

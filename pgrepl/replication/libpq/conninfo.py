@@ -2,7 +2,7 @@
 
 libpq reads a connection string as bytes, and so does this module; its messages are libpq's own (conninfo_parse,
 conninfo_uri_parse_options, conninfo_uri_parse_params, conninfo_uri_decode and conninfo_storeval of fe-connect.c).
-What the options then mean, host by host, is in endpoints.py.
+endpoints.py reads the options of each host.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_conninfo(conninfo: str, must_use_password: bool) -> dict[str, str]:
 
 
 def parse_conninfo(conninfo: str) -> dict[str, str]:
-    """The options that the string gives, without defaults."""
+    """The options of the string, without defaults."""
     text = conninfo.encode("utf-8", "surrogateescape")
     uri = text.startswith(URI_PREFIXES)
     options = _read_uri(text) if uri else _read_keywords(text)
@@ -64,7 +64,7 @@ def _text(value: bytes) -> str:
 
 
 def _shown(uri: bytes) -> str:
-    """libpq would show the password, too."""
+    """The URI for a message, without its password; libpq would show the password, too."""
     return _text(re.sub(rb"^(\w+://[^@/:]*:)[^@/]+(?=@)|([?&]password=)[^&]+", rb"\1\2***", uri))
 
 

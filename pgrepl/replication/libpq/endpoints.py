@@ -1,7 +1,7 @@
-"""Where a connection string leads: the hosts to try, in order, and what libpq calls them in its messages.
+"""The hosts of a connection string, in the order in which libpq tries them, and their names in libpq's messages.
 
-The checks are those that libpq makes before it opens a socket (pqConnectOptions2, PQconnectPoll), in its
-order and words.
+The checks are those that libpq makes before it opens a socket (pqConnectOptions2, PQconnectPoll), in its order and
+words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TLS_VERSIONS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
 
 
 class ConnectionFailure(Exception):
-    """No connection; the message is what libpq says, without its last line end."""
+    """The connection failed; the message is libpq's, without its last line end."""
 
     def __init__(self, message: str, sqlstate: str = "08006") -> None:
         super().__init__(message)
@@ -53,14 +53,14 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """The instance itself: no host at all, or this machine's loopback at the usual port."""
+        """Whether it is the instance itself: no host at all, or this machine's loopback at the usual port."""
         if not self.host and not self.address:
             return True
         return (self.address or self.host) in LOOPBACK and self.port == DEFAULT_PORT
 
     @property
     def name(self) -> str:
-        """As emitHostIdentityInfo names it."""
+        """The name in messages (emitHostIdentityInfo)."""
         if self.is_folder or not (self.host or self.address):
             return (
                 f'connection to server on socket "{self.host or DEFAULT_SOCKET_FOLDER}/.s.PGSQL.{self.port}" failed: '

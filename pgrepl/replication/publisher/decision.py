@@ -1,8 +1,7 @@
-"""What of a change is put on the wire: pgoutput_change and pgoutput_truncate.
+"""What of a change is sent: pgoutput_change and pgoutput_truncate.
 
-A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or any
-change into nothing; SENT says which, for single rows and for whole columns alike. What the publisher knows of old rows
-is identity.py's.
+A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter any
+change out; SENT says which, for single rows and for whole columns alike. identity.py has the old rows.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class TableMessages:
         self._as_sent_table = converter(plan.table, plan.sent_as)
 
     def message(self, old: Row | None, new: Row | None) -> Message | None:
-        """What is sent of a row that came (`old` None), went (`new` None) or was updated; None: nothing."""
+        """The message for an inserted (`old` None), deleted (`new` None) or updated row; None: nothing is sent."""
         operation = INSERT if old is None else DELETE if new is None else UPDATE
         if operation not in self.plan.operations:
             return None
@@ -105,7 +104,7 @@ class TableMessages:
 
 
 def describe(plan: SendPlan) -> SentRelation:
-    """As logicalrep_write_rel: the table's columns under the name it is sent as."""
+    """The RELATION message: the table's columns under the name it is sent as (logicalrep_write_rel)."""
     table, sent_as = plan.table, plan.sent_as
     columns = []
     for column in plan.columns:
@@ -115,7 +114,7 @@ def describe(plan: SendPlan) -> SentRelation:
 
 
 def truncated(plans: Iterable[SendPlan | None], *, cascade: bool, restart_identity: bool) -> TruncateMessage | None:
-    """The tables of one TRUNCATE that are sent, or None (pgoutput_truncate)."""
+    """The TRUNCATE message with the tables that are sent, or None (pgoutput_truncate)."""
     sent = tuple(_truncated_relations(plans))
     return TruncateMessage(sent, cascade, restart_identity) if sent else None
 

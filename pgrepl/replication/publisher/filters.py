@@ -1,4 +1,4 @@
-"""The row filters of several publications as one test: the first that is true will do."""
+"""The row filters of several publications as one test: a row passes if one of them is true."""
 
 from __future__ import annotations
 

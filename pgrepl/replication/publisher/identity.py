@@ -1,6 +1,6 @@
-"""Replica identity: what the publisher's log has of a row that was updated or deleted (ExtractReplicaIdentity).
+"""Replica identity: the old row of an UPDATE or DELETE in the publisher's WAL (ExtractReplicaIdentity).
 
-Of a deleted row, and of an updated one whose key has changed, that is the key; with REPLICA IDENTITY FULL it is the
+For a deleted row, and for an updated one whose key has changed, that is the key; with REPLICA IDENTITY FULL it is the
 whole row. The rule stands here once, for single rows and for whole columns.
 """
 
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 @frozen
 class ReplicaIdentity:
-    """`whole`: REPLICA IDENTITY FULL. `columns`: the numbers of those in the identity's index."""
+    """`whole`: REPLICA IDENTITY FULL. `columns`: the numbers of the identity index's columns."""
 
     whole: bool
     columns: frozenset[int]
@@ -36,12 +36,12 @@ class ReplicaIdentity:
         return cls(table.replident == "f", identity_key_columns(session, table))
 
     def covers(self, number: int) -> bool:
-        """Whether the log has the old value of a column."""
+        """Whether the old value of a column is logged."""
         return self.whole or number in self.columns
 
     def image(self, old: Row, new: Row | None) -> Row | None:
-        """The old row as the log has it, columns that are not covered as NULL; None: the log has nothing of it. `new`:
-        what it was updated to."""
+        """The old row as it is logged, with NULL in columns that are not covered; None: no old row is logged. `new`:
+        the new row of an UPDATE."""
         if self.whole:
             return old
         if not self.columns or (new is not None and not self._is_changed(old, new)):
@@ -52,8 +52,8 @@ class ReplicaIdentity:
         return any(old[number - 1] != new[number - 1] for number in self.columns)
 
     def have_image(self, deleted: Flags, updated: Flags, has_changed: Callable[[Flags], Flags]) -> Flags:
-        """Of which of many changes the log has something of the old row. `has_changed` says it of the keys of those
-        updated."""
+        """For which of many changes an old row is logged. `has_changed` says whether the key of an updated row has
+        changed."""
         if self.whole:
             return deleted | updated
         if not self.columns:
@@ -62,7 +62,7 @@ class ReplicaIdentity:
 
 
 def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) -> Flags:
-    """Which of `count` keys are not the same, by the columns of old and new ones."""
+    """Which of `count` keys differ, by the columns of old and new ones."""
     import numpy as np
     import pyarrow.compute as pc
 

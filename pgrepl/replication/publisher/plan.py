@@ -86,8 +86,8 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
 
 
 def check_sendable(past: Session, plan: SendPlan, operation: str) -> None:
-    """Whether an UPDATE or DELETE could have been made here. The DELETE of a row that moves to another partition is
-    asked as an UPDATE."""
+    """Raise if PostgreSQL would refuse the UPDATE or DELETE here. The DELETE of a row that moves to another partition
+    counts as an UPDATE."""
     if operation == UPDATE or not plan.table.is_partition:
         check_replica_identity(past, plan.table, operation.upper())
 
@@ -112,7 +112,7 @@ def published_operations(publication: tables.pg_publication) -> set[str]:
 def _published_as(
     past: Session, publication: tables.pg_publication, table: Relation, ancestors: Sequence[int]
 ) -> tuple[int, int, bool]:
-    """As what the publication publishes the table, how many levels up that is, and whether it does so at all."""
+    """The table that the publication publishes the table as, its level, and whether it publishes it at all."""
     if publication.puballtables:
         if publication.pubviaroot and ancestors:
             return ancestors[-1], len(ancestors), True
@@ -165,7 +165,7 @@ def published_columns(
 
 
 def _member_value(past: Session, publication: tables.pg_publication, table: Relation, column: str) -> Any:
-    """What the publication says of the table; a schema or all tables say nothing."""
+    """The publication's row filter or column list for the table; FOR TABLES IN SCHEMA and FOR ALL TABLES have none."""
     if publication.puballtables or member_schema(past, publication.oid, table.namespace) is not None:
         return None
     member = one(past, tables.pg_publication_rel, prpubid=publication.oid, prrelid=table.oid)

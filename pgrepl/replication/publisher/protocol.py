@@ -1,11 +1,11 @@
-"""What a subscription asks of its publisher, whoever that is.
+"""The operations of a publisher.
 
-CREATE, ALTER and DROP SUBSCRIPTION need the publisher's catalog as it is now (Publications), and its slots (Slots);
-workers copy tables (TableCopies) and receive transactions (ChangeStream). An operation that the publisher refuses
-raises PublisherError with the text that libpq would have for it.
+CREATE, ALTER and DROP SUBSCRIPTION need the publisher's present catalog (Publications), and its slots (Slots); workers
+copy tables (TableCopies) and receive transactions (ChangeStream). An operation that the publisher refuses raises
+PublisherError with the text that libpq would have for it.
 
-A kind of publisher is a class that inherits from Publisher. What has a body here is the default of a kind that lacks
-it; the rest it must provide. Who needs only one of the small protocols takes that.
+A kind of publisher is a class that inherits from Publisher. A method with a body here is the default for a kind that
+lacks it; the others are abstract. A caller that needs only one of the small protocols takes that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PublisherError(Exception):
-    """The publisher said no."""
+    """The publisher refused an operation."""
 
     def __init__(self, sqlstate: str, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ def refused(error: PgError) -> PublisherError:
 
 
 def not_received(error: PublisherError) -> PgError:
-    """What a subscriber makes of an error in the stream (libpqrcv_receive)."""
+    """The subscriber's error for an error in the stream (libpqrcv_receive)."""
     return PgError(_of_stream(error), f"could not receive data from WAL stream: {error}")
 
 
@@ -56,7 +56,7 @@ def not_created(slot: str, error: PublisherError) -> PgError:
 
 
 def _of_stream(error: PublisherError) -> str:
-    """A connection that is lost is one thing; that the publisher says no is not what the protocol has in mind."""
+    """A lost connection has another text than an error of the publisher."""
     return _LOST if error.sqlstate == _LOST else "08P01"
 
 
@@ -74,7 +74,7 @@ def server_text(error: PgError) -> str:
 
 
 def slot_is_ahead(slot: str, confirmed: int, origin: int) -> PgError:
-    """A slot keeps nothing before its position. PostgreSQL would go on from there without a word."""
+    """A slot keeps nothing before its position. PostgreSQL would go on from there silently."""
     return PgError(
         "55000",
         f'replication slot "{slot}" stands at {lsn_text(confirmed)}, but changes are applied here only up to '
@@ -104,7 +104,7 @@ class DirectRows(Protocol):
     size: int  # in bytes
 
     def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
-        """What was staged; None: somebody has to look at them. `count_rows` is told of rows and bytes."""
+        """The staged rows; None: the rows have to be checked one by one. `count_rows` gets rows and bytes."""
         ...
 
 
@@ -113,11 +113,11 @@ class LakeSources(Protocol):
 
     @property
     def estimate(self) -> int:
-        """About how many rows have to be looked at."""
+        """About how many rows have to be read."""
         ...
 
     def sources(self) -> list[KernelSource]:
-        """The tables that they are in, in order; Unfit where the filter needs the publisher's session."""
+        """The tables with the rows, in order; Unfit where the filter needs the publisher's session."""
         ...
 
 
@@ -137,7 +137,7 @@ class TableCopy:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What of a table's changes is sent, by the publisher's catalog as it is now."""
+    """What of a table's changes is sent, by the publisher's present catalog."""
 
     columns: tuple[str, ...]
     operations: tuple[str, ...]  # insert, update, delete, truncate
@@ -162,7 +162,7 @@ class SlotLag:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a subscription has yet to receive. Not `exact`: so much at most, by what the files say of themselves."""
+    """The changes a subscription has yet to receive. Not `exact`: at most that many, by the files' row counts."""
 
     transactions: int
     changes: int
@@ -171,35 +171,35 @@ class Backlog:
 
 
 class PublisherConnection(Protocol):
-    """To whom one is connected."""
+    """An open connection to a publisher."""
 
     @property
     def is_open(self) -> bool:
-        """Is it still there, as far as one can see without asking?"""
+        """Whether the connection is open, as far as that is known without a round trip."""
         return True
 
     @property
     def used_password(self) -> bool:
-        """Did the publisher ask for the password?"""
+        """Whether the publisher asked for the password."""
         return False
 
     @property
     def system_identifier(self) -> str:
-        """Of the server, or of the instance: it tells one from another that took its place."""
+        """The identifier of the server, or of the instance: it tells one from another in its place."""
         ...
 
     def interrupt(self) -> None:
-        """From another thread: what the connection is busy with, or waits for, ends with an error."""
+        """From another thread: end what the connection is busy with, or waits for, with an error."""
         return
 
     def close(self) -> None: ...
 
 
 class Publications(Protocol):
-    """What is published, by the publisher's catalog as it is now."""
+    """The publications, by the publisher's present catalog."""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
-        """Which of these publications there are."""
+        """Which of these publications exist."""
         ...
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
@@ -207,7 +207,7 @@ class Publications(Protocol):
         ...
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-        """What of a table the publications publish; None: nothing."""
+        """What the publications publish of a table; None: nothing."""
         ...
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
@@ -217,10 +217,10 @@ class Publications(Protocol):
 
 
 class Slots(Protocol):
-    """Replication slots: what the publisher keeps for a subscriber, and who reads from one."""
+    """Replication slots: what the publisher keeps for a subscriber, and their walsenders."""
 
     def create_slot(self, name: str, *, two_phase: bool, failover: bool) -> int:
-        """A new slot; its consistent point."""
+        """Create a slot; returns its consistent point."""
         ...
 
     def alter_slot(self, name: str, *, failover: bool) -> None:
@@ -229,30 +229,30 @@ class Slots(Protocol):
     def drop_slot(self, name: str) -> None: ...
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
-        """How far the slot is behind; None: there is no such slot. `tell`: what it waits for is said, once."""
+        """How far the slot is behind; None: there is no such slot. `tell`: log, once, what it waits for."""
         ...
 
     @property
     def shares_catalog(self) -> bool:
-        """Are publisher and subscriber databases of one instance? Then what a worker changes at its publisher can be
-        part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
+        """Whether publisher and subscriber are databases of one instance. Then a worker's changes at its publisher can
+        be part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
         return False
 
     def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
-        """Nobody else reads from the slot from here on; an error if somebody does."""
+        """Reserve the slot for this worker; an error if another reads from it."""
         return
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
-        """From where the slot sends when asked for what comes after `lsn`; an error if it is gone or in use.
-        `two_phase`: prepared transactions are to be told when they are prepared."""
+        """The LSN from which the slot sends when asked for what comes after `lsn`; an error if it does not exist or is
+        in use. `two_phase`: prepared transactions are sent at PREPARE."""
         ...
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        """Everything before `lsn` is safe with the subscriber."""
+        """The subscriber has flushed everything before `lsn`."""
         ...
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """The worker with this token has done its work."""
+        """Release the slot of the worker with this token."""
         return
 
 
@@ -260,7 +260,7 @@ class ChangeStream(Protocol):
     """The transactions that a slot sends."""
 
     def current_lsn(self) -> int:
-        """The end of what has been written there."""
+        """The end of the publisher's WAL."""
         ...
 
     def transactions(
@@ -273,19 +273,19 @@ class ChangeStream(Protocol):
         local_only: bool,
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
-        """The transactions that finish at `start` or later and before `end`, each with what is sent of it. `limit`: of
-        about how many changes whoever asks will take transactions."""
+        """The transactions that finish at `start` or later and before `end`, each with what is sent of it. `limit`:
+        about how many changes the caller will take."""
         ...
 
     def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
-        """The first of these transactions as columns, and before which LSN they end. None: there are fewer than about
-        `least` changes, or they cannot be had so."""
+        """The first of these transactions as columns, and the LSN before which they end. None: there are fewer than
+        about `least` changes, or they cannot be sent as columns."""
         return None
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
-        """What there is to send between two LSNs; None: the publisher cannot tell without sending it."""
+        """The changes to send between two LSNs; None: the publisher cannot tell without sending them."""
         return None
 
 
@@ -293,13 +293,13 @@ class TableCopies(Protocol):
     """The rows of published tables, for initial copies."""
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The rows of a table as they are now, as far as the publications publish them. They are read as they are
-        taken; nothing else is asked of the publisher meanwhile. A table that is not there, or with unequal column
-        lists, is a PgError: no publisher refuses that, its subscriber does."""
+        """The published rows of a table as of now. They are read as they are taken; meanwhile nothing else is asked of
+        the publisher. A missing table, or unequal column lists, is a PgError: not the publisher refuses that, its
+        subscriber does."""
         ...
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
-        """How many rows such a copy would have now; the same errors."""
+        """The number of rows that such a copy would have; the same errors."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Who reads from a slot: what PostgreSQL's WAL senders are to their publisher.
+"""The walsenders of slots: PostgreSQL's WAL senders.
 
-A worker says so in the publisher's catalog for as long as it works, and where it has come to. A slot is active while
-that worker is alive.
+A worker enters itself in the publisher's catalog while it works, with its position. A slot is active while that worker
+is alive.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def active_pid(session: Session, slot: tables.pg_replication_slot, ours: str = "
 
 
 def user_pid(session: Session, slot: tables.pg_replication_slot) -> int | None:
-    """The process that uses a slot, whoever that is."""
+    """The process that uses a slot."""
     row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
     if row is None:
         pid: int | None = slot.active_pid
@@ -53,7 +53,7 @@ def is_alive(row: tables.pgrepl_walsender) -> bool:
 
 
 def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender) -> None:
-    """The slot is ours from here on; in a write transaction."""
+    """Enter a worker as the slot's walsender, in a write transaction."""
     pid = active_pid(session, slot, sender.token)
     if pid:
         raise PgError("55006", f'replication slot "{slot.slot_name}" is active for PID {pid}')
@@ -111,7 +111,7 @@ def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
 
 
 def senders(session: Session) -> list[tables.pgrepl_walsender]:
-    """Those at work."""
+    """The active walsenders."""
     return [row for row in rows(session, tables.pgrepl_walsender) if is_alive(row)]
 
 

@@ -1,4 +1,4 @@
-"""Replication slots: what a publisher remembers of a subscription between two visits.
+"""Replication slots: what a publisher keeps for a subscription.
 
 A slot keeps the position up to which its subscriber has everything (`confirmed_flush_lsn`), and with it all that was
 written since. Slots belong to the instance; a logical one reads one database.
@@ -58,9 +58,9 @@ def check_decoding_requirements(session: Session) -> None:
 
 @contextmanager
 def at_once(session: Session) -> Iterator[Session]:
-    """A session whose work on slots is done at once, whatever becomes of the caller's transaction.
+    """A session whose changes of slots are committed at once, also if the caller's transaction is rolled back.
 
-    A transaction that has written holds the catalog's write lock, and nobody else can have it: there the work becomes
+    A transaction that has written holds the catalog's write lock, which nobody else can have: then the changes become
     part of it.
     """
     if session.transaction.is_writing:
@@ -86,8 +86,8 @@ def all_slots(session: Session) -> list[tables.pg_replication_slot]:
 
 
 def is_decoded(session: Session) -> bool:
-    """Whether somebody reads, or is going to, what changes in this database: then no transaction may become part of
-    another. Who makes a slot later reads what comes later."""
+    """Whether a slot decodes, or is going to decode, this database: then no transaction may become part of another. A
+    slot made later decodes what comes later."""
     database = session.database.oid
     return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
 
@@ -111,7 +111,7 @@ def occupy(session: Session, name: str, sender: WalSender) -> None:
 
 
 def check_decodable(session: Session, row: tables.pg_replication_slot, *, fast_forward: bool = False) -> None:
-    """As CreateDecodingContext: is this a slot to read changes from, here?"""
+    """Raise unless the slot is a logical one of this database (CreateDecodingContext)."""
     if row.slot_type != "logical":
         raise PgError("55000", "cannot use physical replication slot for logical decoding")
     if row.datoid != session.database.oid and not fast_forward:
@@ -131,8 +131,8 @@ def _check_not_synchronized(session: Session, row: tables.pg_replication_slot) -
 
 
 def check_start(session: Session, lsn: int) -> None:
-    """A subscriber that has come further than this publisher has got it from another one: there is something missing
-    here, and what will have the same LSNs is not what the subscriber thinks it knows."""
+    """Raise if a subscriber is ahead of this publisher: it has received changes from another one, and the LSNs to come
+    would be other changes than it believes."""
     end = current_lsn(session)
     if lsn > end:
         raise PgError(
@@ -146,7 +146,7 @@ _BEING_SYNCHRONIZED = "This replication slot is being synchronized from the prim
 
 
 def check_new_slot(session: Session, name: str, *, failover: bool, temporary: bool) -> None:
-    """Can there be such a slot? (ReplicationSlotCreate)"""
+    """Raise unless such a slot can be created (ReplicationSlotCreate)."""
     check_slot_name(name)
     if failover and in_recovery(session):
         raise PgError("0A000", "cannot enable failover for a replication slot created on the standby")
@@ -173,7 +173,7 @@ def create_slot(
     failover: bool = False,
     temporary: bool = False,
 ) -> tables.pg_replication_slot:
-    """A logical slot of the session's database, from here on (CreateInitDecodingContext)."""
+    """Create a logical slot of the session's database that begins now (CreateInitDecodingContext)."""
     forget_temporary_slots(session)
     check_new_slot(session, name, failover=failover, temporary=temporary)
     check_plugin(plugin)
@@ -220,7 +220,7 @@ def check_plugin(plugin: str) -> None:
 def copy_slot(
     session: Session, source: str, name: str, *, temporary: bool | None, plugin: str | None
 ) -> tables.pg_replication_slot:
-    """Another logical slot at the place of one that is there (copy_replication_slot). It does not fail over."""
+    """Create a logical slot at the position of another (copy_replication_slot). It does not fail over."""
     row = slot_or_none(session, source)
     if row is None:
         raise PgError("42704", f'replication slot "{source}" does not exist')
@@ -252,14 +252,14 @@ def copy_slot(
 
 
 def forget_temporary_slots(session: Session) -> None:
-    """Those of processes that ended without a word."""
+    """Drop the temporary slots of processes that were killed."""
     for row in rows(session, tables.pg_replication_slot, temporary=True):
         if session.link.is_sqlite and not (row.active_pid and is_alive(row.active_pid)):
             delete(session, tables.pg_replication_slot, slot_name=row.slot_name)
 
 
 def drop_with_session(session: Session, name: str) -> None:
-    """A temporary slot goes when its session ends, or when a statement in it fails (ReplicationSlotCleanup)."""
+    """Drop a temporary slot when its session ends, or when a statement in it fails (ReplicationSlotCleanup)."""
 
     def drop() -> None:
         with at_once(session) as there:
@@ -294,7 +294,7 @@ def alter_slot(session: Session, name: str, *, failover: bool) -> None:
 
 
 def enable_two_phase(session: Session, row: tables.pg_replication_slot, start: int) -> tables.pg_replication_slot:
-    """Who reads has asked for it (CreateDecodingContext): what is prepared from here on is told when it is."""
+    """The subscriber has asked for two_phase (CreateDecodingContext): from now on transactions are sent at PREPARE."""
     if not row.two_phase:
         enabled = {"two_phase": True, "two_phase_at": start}
         with at_once(session) as there:
@@ -304,12 +304,12 @@ def enable_two_phase(session: Session, row: tables.pg_replication_slot, start: i
 
 
 def two_phase_at(row: tables.pg_replication_slot) -> int | None:
-    """From where on prepared transactions are told; None: they are not."""
+    """The LSN from which on transactions are sent at PREPARE; None: they are not."""
     return int(row.two_phase_at or 0) if row.two_phase else None
 
 
 def advance_slot(session: Session, name: str, lsn: int) -> int:
-    """Move the slot forward, at most to the end of what has been written; where it stands then."""
+    """Move the slot forward, at most to the end of the WAL; returns its position."""
     if lsn == 0:
         raise PgError("XX000", "invalid target WAL LSN")
     target = min(lsn, current_lsn(session))
@@ -334,7 +334,7 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
 
 
 def check_usable(row: tables.pg_replication_slot) -> None:
-    """As CreateDecodingContext: what a slot needs may be gone."""
+    """Raise if what a slot needs has been removed (CreateDecodingContext)."""
     if row.invalidation_reason:
         raise PgError(
             "55000",
@@ -346,8 +346,8 @@ def check_usable(row: tables.pg_replication_slot) -> None:
 
 
 def check_retained(session: Session, row: tables.pg_replication_slot, start: int) -> None:
-    """Everything from `start` on must still be there. Other writers of the lake may expire what a slot needs: then it
-    is lost (InvalidateObsoleteReplicationSlots)."""
+    """Raise unless everything from `start` on still exists. Other writers of the lake may expire what a slot needs:
+    then it is lost (InvalidateObsoleteReplicationSlots)."""
     last = session.transaction.numbering.last_snapshot()
     if start > last:
         return
@@ -363,7 +363,7 @@ def check_retained(session: Session, row: tables.pg_replication_slot, start: int
 
 
 def confirm(session: Session, name: str, lsn: int) -> None:
-    """A subscriber has what comes before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
+    """A subscriber has flushed everything before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
     row = slot_or_none(session, name)
     if row is not None and (row.confirmed_flush_lsn or 0) < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
@@ -373,7 +373,7 @@ def confirm(session: Session, name: str, lsn: int) -> None:
 
 
 def confirm_and_leave(session: Session, name: str, lsn: int) -> None:
-    """The same of a subscriber that has read and written it all in one transaction, with nobody seeing it at work."""
+    """The same for a subscriber that has read and applied everything in one transaction, without a walsender."""
     now = datetime.now(timezone.utc).isoformat()
     moved = {"restart_lsn": lsn, "confirmed_flush_lsn": lsn, "active_pid": None, "inactive_since": now}
     update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)

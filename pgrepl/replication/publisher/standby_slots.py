@@ -1,7 +1,7 @@
-"""The slots of standbys: how far each has come, for the subscribers that must not get ahead of it.
+"""The slots of standbys: their positions, for the subscribers that must not get ahead of them.
 
-PostgreSQL's standbys receive their log through physical replication slots. Here such a slot keeps nothing, as a standby
-copies what it needs; it only says where the standby is (standby/ moves it). Subscriptions that fail over wait for the
+PostgreSQL's standbys receive WAL through physical replication slots. Here such a slot keeps nothing, as a standby
+copies what it needs; it only has the standby's position (standby/ moves it). Subscriptions that fail over wait for the
 slots that synchronized_standby_slots names.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def create_physical_slot(session: Session, name: str, *, reserve: bool) -> tables.pg_replication_slot:
-    """The slot of a standby: how far that has come, for those who wait for it (synchronized_standby_slots)."""
+    """Create the slot of a standby (synchronized_standby_slots)."""
     check_new_slot(session, name, failover=False, temporary=False)
     return insert_slot(
         session,
@@ -39,7 +39,7 @@ def create_physical_slot(session: Session, name: str, *, reserve: bool) -> table
 
 
 def move_physical_slot(session: Session, name: str, lsn: int) -> None:
-    """A standby has what comes before `lsn`."""
+    """A standby has everything before `lsn`."""
     row = slot_or_none(session, name)
     if row is None or row.slot_type != "physical":
         raise PgError(
@@ -50,9 +50,9 @@ def move_physical_slot(session: Session, name: str, lsn: int) -> None:
 
 
 def sendable_lsn(session: Session, row: tables.pg_replication_slot) -> tuple[int, Report | None]:
-    """Up to where a slot's changes may be sent. One that fails over waits for the standbys that are named in
-    synchronized_standby_slots, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup); who has to be waited
-    for is said."""
+    """The LSN before which a slot's changes may be sent. A slot that fails over waits for the standbys that
+    synchronized_standby_slots names, so that no subscriber is ahead of them (StandbySlotsHaveCaughtup); the report
+    names the standby it waits for."""
     end = current_lsn(session)
     setting = one(session, tables.pgrepl_setting, name="synchronized_standby_slots") if row.failover else None
     named = setting.value.split(",") if setting is not None else ()

@@ -1,9 +1,9 @@
-"""The standby's next catalog, made aside: a copy of the primary's with what is the standby's own.
+"""The standby's next catalog, prepared aside: a copy of the primary's with the standby's own paths, slots and
+settings.
 
-The copy is SQLite's online backup: one moment of the primary, without keeping anybody from writing there. In it paths
-are those of the standby, the slots are those that fail over, and the settings are the standby's. It takes the place of
-the present catalog as one transaction of SQLite, by a backup in the other direction: whoever reads the standby goes on
-seeing what he saw.
+The copy is SQLite's online backup: one moment of the primary, without blocking writers there. In it paths are those of
+the standby, the slots are those that fail over, and the settings are the standby's. It replaces the present catalog in
+one transaction of SQLite, by a backup in the other direction: readers of the standby keep their snapshot.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ def draft_prefix(catalog: Path) -> str:
 
 
 def remove_drafts(catalog: Path) -> None:
-    """Those of runs that were killed."""
+    """Remove the drafts of runs that were killed."""
     for left in catalog.parent.glob(f"{draft_prefix(catalog)}*"):
         left.unlink(missing_ok=True)
 
 
 @contextmanager
 def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
-    """A copy of the primary's catalog beside the place of the standby's, as a session on it that is in no
-    transaction."""
+    """A session, in no transaction, on a copy of the primary's catalog beside the standby's."""
     path = catalog.with_name(f"{draft_prefix(catalog)}{secrets.token_hex(4)}")
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
@@ -68,7 +67,7 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
 
 
 def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:
-    """What differs from the primary."""
+    """Change the copy where a standby differs from the primary."""
     link = draft.link
     link.begin(write=True)
     move_paths(link, place)
@@ -83,7 +82,7 @@ def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None
 
 
 def own_settings(link: CatalogConnection) -> list[tuple[str, str]]:
-    """Those that a standby keeps, whatever the primary has."""
+    """The settings that a standby keeps, whatever the primary has."""
     return [(str(name), str(value)) for name, value in link.execute("SELECT name, value FROM pgrepl_setting")]
 
 
@@ -92,7 +91,7 @@ def with_settings(settings: Settings, **changed: str) -> list[tuple[str, str]]:
 
 
 def publish_new(draft: Session, catalog: Path) -> None:
-    """The draft becomes the catalog where there has been none."""
+    """Make the draft the catalog of a new standby."""
     path = draft.catalog.path
     assert path is not None
     target = path.with_name(path.name + ".new")
@@ -106,7 +105,7 @@ def publish_new(draft: Session, catalog: Path) -> None:
 
 
 def publish(draft: Session, catalog: Path) -> None:
-    """The draft takes the place of the catalog that is there, at once for everybody who looks."""
+    """Replace the present catalog by the draft, at once for all readers."""
     try:
         with closing(sqlite3.connect(catalog, timeout=_LOCK_TIMEOUT)) as live:
             live.execute("PRAGMA synchronous = FULL")

@@ -1,7 +1,7 @@
-"""The data files of a standby: which there must be, getting them from the primary, removing what nobody refers to.
+"""The data files of a standby: which it needs, fetching them from the primary, removing those without a reference.
 
-Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the
-primary has outside its own folder (those that other writers registered in the lake) come to stand in `elsewhere/`.
+Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the primary
+has outside its own folder (those that other writers registered in the lake) get a name in `elsewhere/`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP,
 
 @frozen
 class PathMapping:
-    """What a path of the primary is on the standby. Both data paths end in a slash."""
+    """The standby's path for a path of the primary. Both data paths end in a slash."""
 
     primary: str
     standby: str
@@ -53,8 +53,8 @@ class Fetched:
 
 
 def wanted_files(draft: Session, place: PathMapping) -> dict[str, str]:
-    """Each file that the catalog refers to: its name on the standby, and where the primary has it. A file whose row is
-    lost comes along if it is there, so that the loss is noticed on the standby, too."""
+    """Each file that the catalog refers to: its name on the standby, and its path on the primary. A file whose row is
+    lost is fetched if it exists, so that the loss is noticed on the standby, too."""
     with reading(draft):
         named, known = named_files(draft), known_files(draft)
     lost = (path for path in known - named if storage.size_of(path) is not None)
@@ -62,7 +62,7 @@ def wanted_files(draft: Session, place: PathMapping) -> dict[str, str]:
 
 
 def move_paths(link: CatalogConnection, place: PathMapping) -> None:
-    """The catalog names files by where the standby has them."""
+    """Change the paths in the catalog to those of the standby."""
     for table in _WITH_PATHS:
         absolute = link.execute(f"SELECT DISTINCT path FROM {table} WHERE NOT path_is_relative")
         for (path,) in absolute:
@@ -71,7 +71,7 @@ def move_paths(link: CatalogConnection, place: PathMapping) -> None:
 
 
 def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
-    """Get the files that are not there yet, on the disk for good."""
+    """Fetch the files that are missing, and sync them."""
     count = size = 0
     folders = set()
     for target, source in wanted.items():
@@ -115,7 +115,7 @@ def _get(source: str, target: str, link: bool) -> None:
 
 
 def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
-    """Remove the files that are not needed, unless somebody is in the middle of reading; how many."""
+    """Remove the files that are not needed, unless somebody is reading; returns their number."""
     if not os.path.isdir(data_path) or oldest_pin(standby) is not None:
         return 0
     removed = 0

@@ -1,4 +1,4 @@
-"""Finding the primary of a standby: `primary_conninfo`, as PostgreSQL's standbys have it.
+"""The primary of a standby: `primary_conninfo`, as PostgreSQL's standbys have it.
 
 It names the primary's folder (`host=/folder`), or its catalog file where that is not called catalog.db.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def conninfo_of(primary: Session) -> str:
-    """The connection string that leads to it."""
+    """The connection string of the primary."""
     path = catalog_file(primary)
     host = path.parent if path.name == "catalog.db" else path
     quoted = str(host).replace("\\", "\\\\").replace("'", "\\'")
@@ -37,7 +37,7 @@ def catalog_file(session: Session) -> Path:
 
 @contextmanager
 def on_primary(standby: Session) -> Iterator[Session]:
-    """A session in the primary, of nobody in particular: who may read its files may follow it."""
+    """A session in the primary, without a role: whoever may read its files may follow it."""
     conninfo = str(standby.settings.get("primary_conninfo"))
     if not conninfo:
         raise PgError("22023", 'replication slot synchronization requires "primary_conninfo" to be set')

@@ -1,7 +1,7 @@
-"""Bringing the slots of a standby to where they are on the primary, between two synchronizations (slotsync.c).
+"""Synchronizes the slots of a standby with the primary's, between two synchronizations (slotsync.c).
 
-Only a slot that needs nothing the standby has not got can come along: one that its subscriber has already moved past
-the standby's last snapshot would miss changes after a failover.
+Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it would
+miss changes after a failover.
 """
 
 from __future__ import annotations

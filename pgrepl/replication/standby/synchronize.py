@@ -36,7 +36,7 @@ _TRIES = 3  # the primary may VACUUM a file away between its catalog's copy and 
 
 @frozen
 class Synchronized:
-    """What a standby has got."""
+    """What a synchronization has fetched."""
 
     lsn: int  # up to which it has everything
     slots: tuple[str, ...]  # that are ready to fail over
@@ -46,8 +46,8 @@ class Synchronized:
 
 
 def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> Synchronized:
-    """A new standby in a folder. `slot` is to be a physical replication slot on the primary that stands where the
-    standby is; `link=False` copies files even where a hard link would do."""
+    """Create a standby in a folder. `slot` becomes a physical replication slot on the primary with the standby's
+    position; `link=False` copies files even where a hard link would do."""
     with reading(primary):
         _require_superuser(primary, "create a standby")
         check_primary(primary)
@@ -85,7 +85,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
 
 
 def synchronize(standby: Session) -> Synchronized:
-    """What the primary has done since the last time: its snapshots, their files, and the slots that fail over."""
+    """Fetch what the primary has done since the last time: its snapshots, their files, and the slots that fail over."""
     catalog = catalog_file(standby)
     place_here = standby.catalog.data_path
     with reading(standby):
@@ -109,7 +109,7 @@ def synchronize(standby: Session) -> Synchronized:
 
 
 def promote(standby: Session) -> int:
-    """The standby follows no longer and may be written; up to which LSN it has what the primary did."""
+    """End following the primary and allow writes; returns the LSN up to which the standby has the primary's changes."""
     with reading(standby):
         _require_superuser(standby, "promote a standby")
         _require_standby(standby)
@@ -134,8 +134,8 @@ def promote(standby: Session) -> int:
 def _drafted(
     primary: Session, catalog: Path, place: PathMapping, settings: drafts.Settings, *, link: bool
 ) -> Iterator[tuple[Session, Fetched, set[str]]]:
-    """A copy of the primary's catalog that is the standby's, with all files that it names: what was fetched of them,
-    and their names. A file that is gone means that the copy is out of date: another is made."""
+    """A copy of the primary's catalog made the standby's, with all files that it names: the fetched ones, and all
+    names. A file that does not exist any more means that the copy is out of date: another is made."""
     drafts.remove_drafts(catalog)
     with ExitStack() as made:
         for tries_left in reversed(range(_TRIES)):
@@ -162,7 +162,7 @@ def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
 
 
 def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
-    """What the standby has, its slot on the primary says, for who waits for it (synchronized_standby_slots)."""
+    """Move the standby's slot on the primary to its position (synchronized_standby_slots)."""
     if slot:
         with at_once(primary) as apart:
             move_physical_slot(apart, slot, lsn)
@@ -189,7 +189,7 @@ def _require_standby(session: Session) -> None:
 
 @contextmanager
 def _alone(data_path: str) -> Iterator[None]:
-    """One at a time works on a standby; the lock goes with the process."""
+    """One process at a time works on a standby; the lock ends with the process."""
     handle = os.open(data_path, os.O_RDONLY)
     try:
         try:

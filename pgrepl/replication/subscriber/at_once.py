@@ -1,9 +1,9 @@
-"""A few changes of another database of the same instance: seen, read, applied and confirmed in one transaction.
+"""A few changes of another database of the same instance: read, applied and confirmed in one transaction.
 
-That is the common case between two statements of a session. The transaction holds the catalog's lock from its start,
-so that nobody else can see or do anything for the subscription meanwhile, and it needs neither a lease nor a sender.
-Whatever is out of the ordinary undoes it: much to do, tables to copy, another worker, locked rows, an error, something
-to be logged. The worker then goes its usual way, which begins anew.
+That is the common case between two statements of a session. The transaction holds the catalog's write lock from its
+start, so that nobody else can do anything for the subscription meanwhile, and it needs neither a lease nor a walsender.
+Anything unusual undoes it: many changes, tables to copy, another worker, locked rows, an error, something to be logged.
+The worker then begins again in its usual way.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _CANCELLED = "57014"
 
 
 class _OutOfTheOrdinary(Exception):
-    """The worker has to go its usual way."""
+    """Something unusual: the worker has to go its usual way."""
 
 
 class _Seen(NamedTuple):
-    """A subscription of which all is as usual, with what belongs to it."""
+    """A subscription without anything unusual, with its publisher and slot."""
 
     subscription: tables.pg_subscription
     publisher: LakePublisher
@@ -55,7 +55,8 @@ class _Seen(NamedTuple):
 
 
 def has_news(receiver: Receiver, session: Session) -> bool:
-    """Has the worker anything to do, as a session of its instance sees it? True, too, if that takes a closer look."""
+    """Whether the worker has anything to do, as a session of its instance sees it. True, too, if that takes a closer
+    look."""
     try:
         seen = _look(receiver, session)
     except _OutOfTheOrdinary:
@@ -64,7 +65,7 @@ def has_news(receiver: Receiver, session: Session) -> bool:
 
 
 def catch_up_at_once(receiver: Receiver) -> Streamed | None:
-    """Apply what there is; None: nothing was done."""
+    """Apply the changes; None: nothing was done."""
     if receiver.name or not receiver.is_within_instance or receiver.log.hears("DEBUG1"):
         return None
     session = receiver.session
@@ -170,7 +171,7 @@ def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: Se
 
 
 class _Unheard(ServerLog):
-    """A log for what nobody hears: what is to be logged is out of the ordinary."""
+    """A log that must stay empty: anything to be logged is unusual."""
 
     def __init__(self, receiver: Receiver) -> None:
         super().__init__(None)
@@ -183,7 +184,7 @@ class _Unheard(ServerLog):
 
 @contextmanager
 def _unheard(receiver: Receiver) -> Iterator[ServerLog]:
-    """What would be said is not said yet: it would be said once more."""
+    """A log of which nothing is written yet: the usual way would write it once more."""
     session = receiver.session
     said, log = session.on_report, _Unheard(receiver)
     session.on_report = log.report

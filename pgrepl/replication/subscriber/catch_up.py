@@ -1,7 +1,7 @@
-"""A database catches up with what its enabled subscriptions have missed, before somebody looks at it.
+"""A database catches up with the changes for its enabled subscriptions, before a statement reads it.
 
 The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
-What goes wrong is for the log. A subscription that failed is tried again when something has changed, or when
+Errors go to the log. A subscription that failed is tried again when something has changed, or when
 wal_retrieve_retry_interval has passed.
 """
 
@@ -24,7 +24,7 @@ _PATIENCE = 3.0  # seconds: who only wants to read does not wait long for somebo
 
 
 class CatchUp:
-    """Catches up the database of a session whenever it is told to."""
+    """Catches up the database of a session each time it is called."""
 
     def __init__(self, session: Session, log: ServerLog | None = None) -> None:
         self._session = session

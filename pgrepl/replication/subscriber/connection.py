@@ -1,9 +1,9 @@
-"""From a connection string to a publisher: find the instance or the server, let the role in, as libpq and the server
+"""From a connection string to a publisher: find the instance or the server, and admit the role, as libpq and the server
 would.
 
-`localhost` or no host, no port, and a database that is here: this instance (with the usual port, too, if no server
-answers there). A folder that holds a `catalog.db`: another. Everything else is a server, and libpq's matter
-(to_server). In an instance the role must be one that PostgreSQL would let start a WAL sender. A password in the string
+`localhost` or no host, no port, and a database that exists here: this instance (with the usual port, too, if no server
+answers there). A folder with a `catalog.db`: another instance. Everything else is a server, which libpq finds
+(to_server). In an instance the role must be one that PostgreSQL would let start a walsender. A password in the string
 is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the files.
 """
 
@@ -46,12 +46,12 @@ class _NotHere(ConnectionFailure):
 
 
 class _ClientRefuses(Exception):
-    """libpq itself gives up."""
+    """libpq itself refuses to connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """Who wants to go where."""
+    """The role and database of a connection."""
 
     user: str
     database: str
@@ -128,7 +128,7 @@ def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[st
 
 
 def _is_server(endpoint: Endpoint) -> bool:
-    """Does libpq have to find it? Where a folder holds neither a catalog nor a server's socket, nobody is there."""
+    """Whether libpq has to find it. A folder with neither a catalog nor a server's socket is nobody's."""
     if endpoint.is_folder:
         socket = os.path.join(endpoint.host, f".s.PGSQL.{endpoint.port}")
         return not os.path.exists(_file_in(endpoint)) and os.path.exists(socket)
@@ -138,8 +138,8 @@ def _is_server(endpoint: Endpoint) -> bool:
 def _server_at_home(
     session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[str, str]
 ) -> PostgresPublisher | None:
-    """A database that is not here may be that of a server where libpq looks without being told; with the usual port
-    in the string a server comes first, if there is one."""
+    """A database that does not exist here may be that of a server at libpq's default address; with the usual port in
+    the string a server comes first, if there is one."""
     with reading(session):
         if database_or_none(session, wish.database) is not None and not options.get("port"):
             return None
@@ -154,7 +154,7 @@ def _file_in(endpoint: Endpoint) -> str:
 
 
 def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
-    """The catalog behind a folder's name; None: it is the session's own."""
+    """The catalog in a folder; None: it is the session's own."""
     file = _file_in(endpoint)
     if not os.path.exists(file):
         raise _NotHere(endpoint.name + _NO_SOCKET)
@@ -163,7 +163,7 @@ def _catalog_file(session: Session, endpoint: Endpoint) -> Path | None:
 
 
 def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> None:
-    """Who owns the catalog is who a server would run as."""
+    """requirepeer: the owner of the catalog's file is the user that a server would run as."""
     if not required or file is None or not endpoint.is_socket:
         return
     try:
@@ -226,7 +226,7 @@ def _admit(session: Session, wish: _Wish, options: Mapping[str, str]) -> tuple[i
 
 
 def _check_authentication(asked: bool, options: Mapping[str, str]) -> None:
-    """Does the string allow a role to prove itself in this way? (check_expected_areq)"""
+    """Whether the string allows this authentication method (check_expected_areq)."""
     method = "scram-sha-256" if asked else "none"
     listed = options.get("require_auth", "")
     names = [name.removeprefix("!") for name in listed.split(",")]

@@ -2,7 +2,7 @@
 
 A table goes from i (to be copied) to d while a copy is under way, and with the commit that brings its rows to s, caught
 up to the LSN of the copy; the main stream makes it r. Each attempt has its own slot and takes the publisher's table as
-it is then; an attempt that failed or was killed leaves d and its slot, and the next begins anew. Rows are received and
+it is then; an attempt that failed or was killed leaves d and its slot, and the next begins again. Rows are received and
 checked without a lock; it is taken to write them.
 
 The rows of a copy are checked as those of COPY: constraints yes, foreign keys and triggers no.
@@ -62,7 +62,7 @@ _SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
 def copy_table(receiver: Receiver, relid: int) -> int | None:
-    """Bring a table from i or d to s; how many rows there were. None: it waits for no copy any more."""
+    """Bring a table from i or d to s; returns the number of rows. None: it needs no copy any more."""
     slot = _begin(receiver, relid)
     if slot is None:
         return None
@@ -78,7 +78,7 @@ def copy_table(receiver: Receiver, relid: int) -> int | None:
 
 
 def _begin(receiver: Receiver, relid: int) -> str | None:
-    """The table is being copied: say so, then make the slot of this attempt."""
+    """Set the table's state to d, then create the slot of this attempt."""
     session = receiver.session
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
@@ -107,7 +107,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
 
 
 def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
-    """Copy the rows and say so in one transaction, which holds the write lock only to write, unless it is to be
+    """Copy the rows and set the state in one transaction, which holds the write lock only to write, unless it is
     `locked`. None: somebody else has written to the table meanwhile."""
     session = receiver.session
     with receiver.transaction() as subscription:
@@ -141,7 +141,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:
-    """A partitioned table with what is below it: where rows belong, and who may write them. It has no rows itself."""
+    """A partitioned table with its partitions: where rows belong, and who may write them. It has no rows itself."""
     table = relation(session, relid)
     return [relation(session, oid) for oid in inheritors(session, relid)] if table.kind == "p" else []
 
@@ -157,8 +157,8 @@ def _is_stale(session: Session, received: Player | StagedCopy, snapshot: int) ->
 
 
 def forget_slot(receiver: Receiver, relid: int) -> None:
-    """A copied table needs its slot no longer. Done after the commit: an error here costs nothing but the slot, which
-    the next round drops."""
+    """Drop the slot of a copied table. Done after the commit: an error here leaves only the slot, which the next round
+    drops."""
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
         slot = sync_slot_name(receiver.session, subscription.oid, relid)
@@ -169,8 +169,8 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 def _received(
     receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
 ) -> tuple[Player | StagedCopy, int, int]:
-    """The rows as they are to be written, the LSN of the copy, and how many rows there were. Spark copies what is
-    large, unless a row is wrong: which one, and how, is found out row by row."""
+    """The rows to be written, the LSN of the copy, and the number of rows. Spark copies a large table, unless a row is
+    wrong: the copy row by row finds out which."""
     session = receiver.session
     table = relation(session, relid)
     source = _source(table, subscription, publisher)
@@ -241,7 +241,7 @@ def _load(
 
 
 def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
-    """How long a row is as text, which is what PostgreSQL's worker would receive."""
+    """The length of a row as text, which is what PostgreSQL's worker would receive."""
     writers = [writer(column.type) for column in columns]
 
     def measure(row: Row) -> int:
@@ -267,7 +267,7 @@ def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
 
 
 class _Lines:
-    """Where in the data of COPY an error is: its CONTEXT (CopyFromErrorCallback). Binary data are not shown."""
+    """The CONTEXT of an error: its line of COPY's data (CopyFromErrorCallback). Binary data are not shown."""
 
     def __init__(self, table: str, sent: SentRelation, *, binary: bool) -> None:
         self.binary = binary
@@ -296,7 +296,7 @@ class _Lines:
 
 
 def _field(value: object, typoid: int) -> str:
-    """As COPY's text format has it, which is what PostgreSQL's worker receives."""
+    """The value in COPY's text format, which PostgreSQL's worker receives."""
     return "\\N" if value is None else write_text(value, typoid, WIRE_STYLE).translate(_ESCAPES)
 
 
@@ -312,7 +312,7 @@ def tables_to_copy(session: Session, subid: int) -> Iterator[int]:
 
 
 def tables_copied(session: Session, subid: int) -> Iterator[int]:
-    """Those that the main stream has yet to make ready."""
+    """The copied tables that the main stream has yet to make ready."""
     for relid, (current, _) in sorted(state.table_states(session, subid).items()):
         if current in (catalog.FINISHED_COPY, catalog.SYNC_DONE):
             yield relid

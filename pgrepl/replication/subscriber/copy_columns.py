@@ -148,7 +148,7 @@ def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColum
 
 
 def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
-    """Both are kept in the same way, unless they are whole numbers of two sizes."""
+    """Decline unless both types have the same lake form, or are whole numbers of two sizes."""
     if source.row is not None or target.row is not None:
         raise Declined("a column of a row type")
     kinds = {source.form.lake, target.form.lake}

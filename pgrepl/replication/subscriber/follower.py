@@ -1,11 +1,11 @@
-"""The worker of one subscription that goes on until it is told to stop: in a thread of its own, so that no other waits
-for it while it copies, or for its publisher to answer.
+"""The worker of one subscription that goes on until it is stopped, in a thread of its own: no other waits for its
+copies, or for its publisher to answer.
 
     round → wait for the interval → round …         after an error: until wal_retrieve_retry_interval has passed
-    another subscription than before → it goes on in a new thread, with a new PID
+    the subscription was altered → it goes on in a new thread, with a new PID
 
-It has a session, a connection and a name for its Spark jobs of its own. It ends in one of two ways: told to `end` it
-finishes its round first; told to `stop` it breaks off what it does, which is undone.
+It has a session, a connection and a name for its Spark jobs of its own. `end` lets it finish its round; `stop`
+interrupts the round, which is undone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pgrepl.replication.subscriber.worker import Round, Worker
 
 
 class Follower:
-    """A thread that lets a worker do round after round."""
+    """A thread in which a worker does round after round."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Follower:
         interval: float,
         told: Callable[[Round], None],
     ) -> None:
-        """`told` is called in the thread, with what each round did."""
+        """`told` is called in the thread, with the result of each round."""
         self.problem: BaseException | None = None  # no error of the subscription, but of the program
         self.ending_since: float | None = None
         self._name = name
@@ -51,13 +51,14 @@ class Follower:
         self._thread.start()
 
     def end(self) -> None:
-        """Go on no longer."""
+        """End after this round."""
         if self.ending_since is None:
             self.ending_since = time.monotonic()
         self._over.set()
 
     def stop(self) -> None:
-        """Break off; to be said again until the thread has ended, which may have been about to begin something."""
+        """Interrupt the round; to be called again until the thread has ended, which may have been about to begin
+        something."""
         self.end()
         self._worker.stop()
 

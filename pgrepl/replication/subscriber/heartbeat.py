@@ -1,4 +1,4 @@
-"""The sign of life that a busy worker gives now and then, beside its work, with what its copies have come to."""
+"""The heartbeat of a busy worker, with the progress of its copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life
 
 
 class Heartbeat:
-    """Beats from now on until it is told to stop."""
+    """Beats from now on until it is stopped."""
 
     def __init__(self, session: Session, token: str) -> None:
         self.copying: dict[int, Copying] = {}

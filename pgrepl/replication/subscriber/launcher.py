@@ -1,8 +1,8 @@
-"""The workers of an instance: which subscriptions there are, and who works for them, as PostgreSQL's launcher does it.
+"""The launcher of an instance: starts workers for its subscriptions, as PostgreSQL's launcher does.
 
-once    every subscription as far as its publisher is at that moment
-follow  again and again until told to stop, each subscription in a thread of its own; new and altered ones are
-        noticed; one that failed is tried again after wal_retrieve_retry_interval
+once    every subscription up to its publisher's LSN at that moment
+follow  again and again until stopped, each subscription in a thread of its own; new and altered ones are noticed;
+        one that failed is tried again after wal_retrieve_retry_interval
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PAUSE = 0.2  # until it is tried again to stop what does not end
 
 @frozen
 class SubscriptionToServe:
-    """One of those to work for."""
+    """A subscription that a worker serves."""
 
     oid: int
     name: str
@@ -68,7 +68,7 @@ class Launcher:
         spill_folders.clean()
 
     def close(self) -> None:
-        """Give back what is held; work that was under way is undone."""
+        """Release everything; unfinished work is undone."""
         _stop(self._followers.values(), _PATIENCE)
         self._followers.clear()
         while self._workers:
@@ -77,7 +77,7 @@ class Launcher:
     # --- which --------------------------------------------------------------------------------------------------------
 
     def subscriptions(self) -> list[SubscriptionToServe]:
-        """Those that are enabled; an error for a name that has nothing to work for."""
+        """The enabled subscriptions; an error for a name that has nothing to work for."""
         session = self._session
         with reading(session):
             if in_recovery(session):
@@ -189,7 +189,7 @@ class Launcher:
         return oid not in present or follower.ending_since is not None
 
     def _end(self, oid: int) -> None:
-        """Its subscription is gone: it has a moment to find that out by itself."""
+        """The subscription was dropped: its worker has a moment to find that out by itself."""
         follower = self._followers[oid]
         follower.end()
         if not follower.is_alive:
@@ -198,7 +198,8 @@ class Launcher:
             _stop([follower], _PAUSE)
 
     def _present(self) -> dict[int, SubscriptionToServe] | None:
-        """What there is to follow. What is not there yet, or not at the moment, is waited for; None: who knows?"""
+        """The subscriptions to follow. One that does not exist yet, or not at the moment, is waited for; None: that is
+        not known now."""
         try:
             with reading(self._session):
                 if in_recovery(self._session):

@@ -1,8 +1,7 @@
-"""Who works for a subscription: one worker at a time.
+"""The lease of a subscription: one worker at a time.
 
-A lease is a row of the subscriber's catalog. Whoever wants to work takes it, and finds it taken while its holder is
-alive; a commit of a worker that has no lease any more fails. Beside it each table that is being copied has a row, from
-which pg_stat_subscription tells.
+A lease is a row of the subscriber's catalog. A worker takes it, and cannot while its holder is alive; a commit of a
+worker that has lost its lease fails. Beside it each table that is being copied has a row, for pg_stat_subscription.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def is_alive(row: tables.pgrepl_worker) -> bool:
 
 
 def take(session: Session, subid: int, token: str) -> None:
-    """In a write transaction; an error where no worker more may run (logicalrep_worker_launch)."""
+    """Take the lease, in a write transaction; an error where no more workers may run (logicalrep_worker_launch)."""
     row = holder(session, subid)
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
@@ -78,7 +77,7 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
 
 
 def end(session: Session, subid: int, relid: int, token: str) -> None:
-    """The worker of a table is done; that of the main stream takes all others with it."""
+    """The worker of a table is done; that of the main stream ends all others with it."""
     if relid == APPLY:
         delete(session, tables.pgrepl_worker, subid=subid, token=token)
         copies.ended(session, token)
@@ -93,7 +92,7 @@ def is_held(session: Session, subid: int, token: str) -> bool:
 
 
 def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | None = None) -> None:
-    """The worker has everything up to an LSN."""
+    """The worker has received everything before an LSN."""
     moment = _now()
     update(
         session,
@@ -109,7 +108,7 @@ def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | 
 
 
 def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
-    """A sign of life, with what copies have come to."""
+    """A heartbeat, with the progress of copies."""
     update(session, tables.pgrepl_worker, {"token": token}, beat=processes.now())
     for each in copying:
         if one(session, tables.pgrepl_worker, token=token, relid=each.relid) is not None:  # it has not ended meanwhile
@@ -117,7 +116,7 @@ def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
 
 
 def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
-    """All that are at work for a subscription, that of the main stream first."""
+    """All workers of a subscription, that of the main stream first."""
     listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
     return sorted(listed, key=lambda row: row.relid)
 

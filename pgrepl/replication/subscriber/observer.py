@@ -1,4 +1,4 @@
-"""Who watches a worker: told of each table and batch as it goes, to show it to a person."""
+"""The observer of a worker: told of each table and batch, to show it to a person."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Watches without a word."""
+    """Shows nothing."""
 
     def copying(self, subscription: str, table: str) -> None:
         """The copy of a table begins."""
 
     def rows(self, subscription: str, table: str, copying: Copying) -> None:
-        """Its rows have begun to come, or more of them have; in any thread."""
+        """Rows of the table are coming, or more of them have come; in any thread."""
 
     def copied(self, subscription: str, table: str, count: int) -> None:
-        """It is there, with so many rows."""
+        """The copy is done, with so many rows."""
 
     def applying(self, subscription: str) -> None:
         """A batch begins, if there is one."""

@@ -1,4 +1,4 @@
-"""What became of a batch: what the apply worker reports to its log, its statistics and whoever watches it."""
+"""The outcome of a batch, for the apply worker's log, its statistics and its observer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgrepl.frozen import frozen
 
 @frozen
 class Applied:
-    """How many transactions with how many changes were applied, and the end of the last of them."""
+    """The number of applied transactions and changes, and the end of the last of them."""
 
     transactions: int
     changes: int
@@ -24,7 +24,7 @@ class Applied:
 
 @frozen
 class Streamed:
-    """A batch from `start` on: `upto` is the end that was asked for, `reached` how far this batch came."""
+    """A batch from `start` on: `upto` is the requested end, `reached` the end of this batch."""
 
     start: int
     upto: int

@@ -1,4 +1,4 @@
-"""What a worker would do, without doing it: of each table what is published of it, and how much of it is to come."""
+"""A preview of a worker's work: for each table what is published of it, and how much there is to copy and receive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much there is to send between two LSNs, for who wants to know how far behind a subscriber is.
+"""The backlog: how many changes there are to send between two LSNs.
 
-A little is counted as it would be sent. Of much more the catalog tells how many rows came and went in the published
-tables; filters and updates make it less.
+A small backlog is counted exactly. For a large one the catalog tells how many rows were inserted and deleted in the
+published tables, without filters.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def backlog(session: Session, names: Sequence[str], start: int, end: int, *, loc
 
 
 def _published(session: Session, names: Sequence[str]) -> set[int]:
-    """The tables with rows that are published."""
+    """The tables whose rows are published."""
     found: set[int] = set()
     for table in published_tables(session, names):
         found.update(inheritors(session, table.relid) if relation(session, table.relid).kind == "p" else [table.relid])

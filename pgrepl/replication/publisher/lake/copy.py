@@ -1,4 +1,4 @@
-"""The rows of a published table at one snapshot: what an initial copy takes (copy_table).
+"""The rows of a published table at one snapshot, for the initial copy (copy_table).
 
 Of a partitioned table they are the rows of all leaves.
 """
@@ -41,7 +41,7 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
 
 
 def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
-    """One by one."""
+    """The rows, one by one."""
     passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]
     for row in table_rows(session, plan.table):

@@ -1,6 +1,8 @@
-"""What of a table an initial copy takes, by the publisher's catalog as it is now (fetch_remote_table_info).
+"""The columns and rows of a table that an initial copy takes, by the publisher's present catalog
+(fetch_remote_table_info).
 
-Filters are ORed whatever the publications publish, and void when one of them has none; only published columns are sent.
+Filters are ORed whatever the publications publish, and void when one of them has none; only published columns are
+sent.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Uncopyable(Exception):
-    """What a subscriber finds wrong with a publisher's answer; it is no error of the publisher's."""
+    """The error that a subscriber raises for a publisher's answer; the publisher itself raises none."""
 
     def __init__(self, error: PgError) -> None:
         super().__init__(error.message)
@@ -32,7 +34,7 @@ class Uncopyable(Exception):
 
 @frozen
 class CopyPlan:
-    """What of a table is copied."""
+    """The columns and rows of a table to copy."""
 
     table: Relation
     columns: tuple[int, ...]  # numbers of the table's columns

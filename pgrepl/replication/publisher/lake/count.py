@@ -1,6 +1,6 @@
-"""How many rows an initial copy of a table would take, for who only wants to know.
+"""The number of rows that an initial copy of a table would take.
 
-Without filters the files say it: their rows without those that are deleted. With filters Spark counts what is large.
+Without filters the files' row counts give it, less deleted rows. With filters Spark counts a large table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def published_count(session: Session, schema: str, name: str, publications: Sequ
 
 
 def count_rows(session: Session, table: LakeTable) -> int:
-    """Of a table as the running transaction sees it; reads delete files, but no data file."""
+    """The rows of a table in the running transaction; reads delete files, but no data file."""
     from pgrepl.lake import inlined
     from pgrepl.lake.deleted_rows import deleted_positions
 

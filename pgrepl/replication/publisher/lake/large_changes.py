@@ -1,7 +1,7 @@
-"""What changed in a table at one snapshot, row by row and in order, where it may be more than memory holds.
+"""The changes of a table at one snapshot, row by row and in order, where they may exceed memory.
 
-The changes are read by ranges of row ids, each with the row as it was and as it is, and kept in files. In order they
-are read back from there, some at a time.
+The changes are read by ranges of row ids, each with the old and new row, and kept in files. They are read back from
+there in order, some at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROWS = 20_000  # that are values of Python at a time
 
 
 def changes_in_order(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
-    """As lake.changes has them."""
+    """The changes in the order of lake.changes."""
     source = ChangedRows(session, oid, snapshot - 1, snapshot)
     most = most_held(session, 2 * source.width)
     ranges = source.ranges(most)

@@ -1,4 +1,4 @@
-"""How many rows came and went between two LSNs, by what the catalog says of files; none is read."""
+"""The number of rows inserted and deleted between two LSNs, by the catalog's row counts of files; no file is read."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def changed_rows(session: Session, start: int, end: int) -> int:
-    """About how many rows came from LSN `start` on and before `end`, or went; reads no file. Those inlined in the
-    catalog are few: one a snapshot."""
+    """About how many rows were inserted or deleted from LSN `start` on and before `end`. Inlined rows are few: one a
+    snapshot."""
     link = session.link
     rows = link.execute(sql.ROWS_CHANGED_BETWEEN, (start, end, start, end))
     return max(end - start, 0) + sum(int(count) for (count,) in rows)
 
 
 def rows_begun(session: Session, start: int, end: int) -> dict[int, int]:
-    """How many rows came in files, by snapshot."""
+    """How many rows were inserted in files, by snapshot."""
     link = session.link
     rows = link.execute(sql.ROWS_BY_SNAPSHOT, (start, end))
     return {snapshot: int(count) for snapshot, count in rows}
 
 
 def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -> int:
-    """Of these tables."""
+    """The rows of these tables."""
     link = session.link
     count = 0
     for oid in oids:

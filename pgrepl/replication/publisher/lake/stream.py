@@ -1,7 +1,7 @@
 """The wire stream of a lake: the transactions between two LSNs as a subscription receives them, message by message.
 
-What changed comes from the lake, snapshot by snapshot (transactions.py); what is sent of it is decided by the catalog
-as it was at that snapshot.
+The lake gives the changes, snapshot by snapshot (transactions.py); the catalog as of that snapshot decides what of them
+is sent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Changed = Mapping[tuple[int, int], Iterable[RowChange]]  # by snapshot and tabl
 
 
 class ChangeError(Exception):
-    """A change could not be sent: a publication is gone, a filter fails."""
+    """A change could not be sent: a publication does not exist, a filter fails."""
 
     def __init__(self, error: PgError, lsn: int, callback: str) -> None:
         super().__init__(error.message)
@@ -76,9 +76,9 @@ class MessageStream:
         self._sendable: set[tuple[int, int, str]] = set()  # stretches, tables and operations that were checked
 
     def transactions(self, start: int, end: int, limit: int | None = None) -> Iterator[WireTransaction]:
-        """Those that finish at `start` or later and before `end`, empty ones left out. They are read in portions: about
-        `limit` snapshots first, then more and more, as far as whoever asks takes them; what is large is not read in
-        vain."""
+        """The transactions that finish at `start` or later and before `end`, without empty ones. They are read in
+        portions: about `limit` snapshots first, then more and more, as far as the caller reads them; a large
+        transaction is read when it is its turn."""
         while start < end:
             portion, behind = read(self._session, start, end, limit)
             yield from self._sent(portion, start)
@@ -121,7 +121,7 @@ class MessageStream:
                 self._skipped(transaction.last.id)
 
     def _in_phases(self, transaction: LakeTransaction, start: int) -> Iterator[WireTransaction]:
-        """What is told of a prepared transaction: with its changes that it was prepared, and how it ended."""
+        """The phases of a prepared transaction: PREPARE with its changes, and how it ended."""
         last, said = transaction.last, transaction.two_phase
         assert said is not None
         if self._local_only and last.origin:
@@ -154,7 +154,7 @@ class MessageStream:
         return tuple(messages)
 
     def _is_of_here(self, transaction: LakeTransaction) -> bool:
-        """Whether a slot of this database decodes it."""
+        """Whether a slot of this database decodes the transaction."""
         if self._local_only and transaction.last.origin:
             return False
         return transaction.is_of(self._database, lambda *table: class_row(self._session, *table) is not None)
@@ -172,8 +172,8 @@ class MessageStream:
         return wanted(transaction.snapshots, local_only=self._local_only)
 
     def _large(self, portion: Sequence[LakeTransaction]) -> dict[int, int]:
-        """The transactions with many changes by their first snapshots, and about how many they have. Logical messages
-        have their places among all of the changes: then all are read."""
+        """The large transactions by their first snapshots, and about how many changes they have. Logical messages have
+        their places among all of the changes: then all are read."""
         if not portion or self._with_emitted or self._is_small:
             return {}
         if changed_rows(self._session, portion[0].first, portion[-1].last.id + 1) <= messages.PORTION:
@@ -182,7 +182,7 @@ class MessageStream:
         return {first: size for first, size in sizes.items() if size > messages.PORTION}
 
     def one_by_one(self, group: Sequence[Snapshot]) -> Iterator[Message | TruncateMessage]:
-        """What is sent of these snapshots, each read in its turn."""
+        """The messages of these snapshots, each read in its turn."""
         from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 
         for snapshot in group:
@@ -215,7 +215,8 @@ class MessageStream:
                     yield sent
 
     def _check_sendable(self, stretch: int, plan: SendPlan, change: RowChange) -> None:
-        """Other writers of the lake know no replica identity: what PostgreSQL would have refused cannot be sent."""
+        """Other writers of the lake know no replica identity: a change that PostgreSQL would have refused cannot be
+        sent."""
         if change.old is None:
             return
         operation = UPDATE if change.new is not None else DELETE
@@ -231,7 +232,8 @@ class MessageStream:
         return found
 
     def _known_table(self, stretch: int, oid: int) -> TableMessages | PgError | None:
-        """An error waits until a change is to be sent: what comes before it has to get through."""
+        """A table's messages, or the error to raise when a change of it is to be sent: the changes before it get
+        through."""
         key = (stretch, oid)
         if key not in self._tables:
             try:
@@ -251,7 +253,7 @@ class MessageStream:
 
 
 class _LargeMessages:
-    """The messages of a large transaction, read snapshot by snapshot whenever they are asked for."""
+    """The messages of a large transaction, read snapshot by snapshot each time they are iterated."""
 
     def __init__(self, stream: MessageStream, group: Sequence[Snapshot], size: int) -> None:
         self._stream = stream

@@ -1,7 +1,6 @@
-"""The transactions of a lake, as its snapshots tell of them: which snapshots make one, which tables it changed, where
-definitions change.
+"""The transactions of a lake: the snapshots of each, the tables it changed, and where definitions change.
 
-Whoever sends or decodes what changed reads them here; what of it is sent, they decide.
+For senders and decoders, which decide what of the changes they show.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class LakeTransaction:
 
     @property
     def last(self) -> Snapshot:
-        """The one at which it finished."""
+        """The last snapshot, at which it finished."""
         return self.snapshots[-1]
 
     @property
@@ -46,12 +45,12 @@ class LakeTransaction:
         return self.last.id if self.two_phase is None else self.two_phase.xid
 
     def touched(self) -> set[tuple[int, int]]:
-        """Stretches and tables whose rows changed then, by a TRUNCATE, too."""
+        """Stretches and tables whose rows it changed, by TRUNCATE too."""
         return {(s.stretch, table) for s in self.snapshots for table in (*s.tables, *s.truncated)}
 
     def is_of(self, database: int, has: IsRead) -> bool:
-        """Whether a slot of this database decodes it; `has`: is that table one of the database? A transaction that
-        changed rows elsewhere only is none of it."""
+        """Whether a slot of this database decodes it: not if it changed rows of other databases only. `has`: whether
+        the database has that table."""
         emitted = [message.database for s in self.snapshots for message in s.emitted]
         if database in emitted:
             return True
@@ -73,7 +72,7 @@ def read(session: Session, start: int, end: int, limit: int | None = None) -> tu
 
 
 def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
-    """What is not the whole of a transaction is none."""
+    """Only complete transactions."""
     taken: list[Snapshot] = []
     for snapshot in found:
         taken.append(snapshot)
@@ -88,7 +87,7 @@ def wanted(found: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
 
 
 def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
-    """Those with changes that are told row by row: of what a TRUNCATE emptied, only that is."""
+    """The tables with changes of single rows: not those that a TRUNCATE emptied."""
     return tuple([table for table in snapshot.tables if table not in snapshot.truncated])
 
 
@@ -110,7 +109,7 @@ def read_changes(
 
 
 def _stretches(found: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
-    """Snapshots that see the same definitions."""
+    """Runs of snapshots with the same definitions."""
     stretch: list[Snapshot] = []
     for snapshot in found:
         if stretch and stretch[0].stretch != snapshot.stretch:
@@ -122,6 +121,6 @@ def _stretches(found: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
 
 
 def class_row(session: Session, stretch: int, table: int) -> tables.pg_class | None:
-    """A table of the session's database as it was; None: it is another database's, or was not there."""
+    """A table of the session's database as of then; None: it is another database's, or did not exist."""
     row = one(session.at(stretch), tables.pg_class, oid=table)
     return row if row is not None and row.datid == session.database.oid else None

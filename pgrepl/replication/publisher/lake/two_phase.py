@@ -1,8 +1,8 @@
-"""The changes of prepared transactions, for who is told of them when they are prepared (ReorderBufferPrepare).
+"""The changes of prepared transactions, at PREPARE TRANSACTION (ReorderBufferPrepare).
 
-What a prepared transaction has changed stands in the lake only once it is committed. If it is by now, its changes are
-read there. If it still waits they are replayed, read, and undone, which holds the catalog's write lock meanwhile. Of
-one that was rolled back nothing is left: as in PostgreSQL it is told without changes.
+The changes of a prepared transaction reach the lake when it is committed. If it is committed by now, they are read
+there. If it is still prepared they are replayed, read, and undone, which holds the catalog's write lock meanwhile. A
+transaction that was rolled back is sent without changes, as in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NEVER_TOLD = "_nodecode"  # test_decoding tells of such transactions when they 
 
 
 def is_plain(transaction: LakeTransaction, two_phase_at: int | None, *, filters: bool = False) -> bool:
-    """Whether a slot tells of a transaction as one that is committed, all at once. `two_phase_at`: see
-    slots.two_phase_at; `filters`: test_decoding's filter is asked."""
+    """Whether a slot sends a transaction as a committed one, all at once. `two_phase_at`: see slots.two_phase_at;
+    `filters`: test_decoding's filter is asked."""
     said = transaction.two_phase
     return said is None or (said.kind == COMMIT and not _is_told(said, two_phase_at, filters=filters))
 
@@ -33,8 +33,8 @@ def is_plain(transaction: LakeTransaction, two_phase_at: int | None, *, filters:
 def phases(
     session: Session, transaction: LakeTransaction, two_phase_at: int | None, start: int = 0, *, filters: bool = False
 ) -> list[str]:
-    """What a slot tells of any other one: PREPARE with its changes, unless who reads has that from before `start`, and
-    how it ended."""
+    """The phases of any other transaction: PREPARE with its changes, unless that was sent before `start`, and how it
+    ended."""
     said = transaction.two_phase
     assert said is not None
     if not _is_told(said, two_phase_at, filters=filters) or not said.statements:
@@ -54,8 +54,7 @@ def _is_told(said: TwoPhase, two_phase_at: int | None, *, filters: bool) -> bool
 
 @contextmanager
 def prepared_changes(session: Session, said: TwoPhase, *, at_prepare: bool) -> Iterator[tuple[Session, list[Snapshot]]]:
-    """The session that can read its changes, and the snapshots that have them. `at_prepare`: the publications are those
-    of then."""
+    """The session that can read the changes, and their snapshots. `at_prepare`: by the publications as of PREPARE."""
     committed = _committed(session, said)
     waits = any(each.xid == said.xid for each in prepared.every(session))
     if committed or not waits:
@@ -82,7 +81,7 @@ def _as_of(changes: list[Snapshot], said: TwoPhase, *, at_prepare: bool) -> list
 
 
 def _committed(session: Session, said: TwoPhase) -> list[Snapshot]:
-    """Its snapshots, if it is committed."""
+    """The transaction's snapshots, if it is committed."""
     rows = session.link.execute(sql.COMMITS_OF_PREPARED_AFTER, (said.xid,))
     for last, extra in rows:
         known = json.loads(extra)

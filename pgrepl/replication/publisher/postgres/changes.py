@@ -33,7 +33,7 @@ def changes_of(
     two_phase: bool = False,
     consume: bool = False,
 ) -> str:
-    """The COPY that sends the messages of what is committed up to an LSN; `consume`: the slot moves behind them."""
+    """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
     names = link.literal(link.identifiers(publications))
     options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
     if two_phase:
@@ -48,7 +48,8 @@ def changes_of(
 
 
 def portions(answers: Iterator[list[memoryview]]) -> Iterator[tuple[bytes, Numbers]]:
-    """Some messages in one piece, with padding behind it, and where each begins; its length stands before it."""
+    """Some messages in one buffer, with padding behind it, and the place where each begins; its length stands before
+    it."""
     held: list[bytes] = []
     lengths: list[int] = []
     size, first = 0, _FIRST_ROW

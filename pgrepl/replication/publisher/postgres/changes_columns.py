@@ -1,6 +1,6 @@
 """A large batch of changes as columns: decoded in portions, kept in files.
 
-A batch ends before a transaction in which a relation is described anew: what comes behind it is another batch.
+A batch ends before a transaction with a new RELATION message of a known relation: what follows is another batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IS_ROW[[*CHANGES]] = True
 
 
 class Redefined(Exception):
-    """A relation is described anew by the message with this number."""
+    """The message with this number is a new RELATION message of a known relation."""
 
     def __init__(self, message: int) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class Redefined(Exception):
 
 
 class Decoder:
-    """Portions become columns. It is told how relations were described before the first of them."""
+    """Decodes portions into columns; it gets the RELATION messages before the first of them."""
 
     def __init__(self, data_path: str, spool: Spool, first: int = 0) -> None:
         """`data_path`: where Spark's machines find files; `first`: the number of the first message."""
@@ -49,7 +49,7 @@ class Decoder:
         self._truncates: list[tuple[int, TruncateMessage]] = []
 
     def take(self, portion: MessagePortion) -> None:
-        """Messages that follow those before; Declined or Redefined."""
+        """Decode messages that follow the previous ones; Declined or Redefined."""
         import pyarrow as pa
 
         try:
@@ -89,7 +89,7 @@ class Decoder:
         return MessageWriter(relation, self._folder.path(relation), IN_FILE)
 
     def forget(self) -> None:
-        """The files are needed no more."""
+        """Remove the files."""
         for writer in self._writers.values():
             writer.abandon()
         self._folder.close()

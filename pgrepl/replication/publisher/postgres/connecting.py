@@ -24,7 +24,7 @@ def to_server(options: Mapping[str, str], data_path: str, patience: float | None
 
 
 def link_to(options: Mapping[str, str]) -> Link:
-    """The same for questions alone, which needs no right to replicate."""
+    """A connection for queries alone, which needs no REPLICATION privilege."""
     from pgrepl.replication.publisher.postgres.link import Link
 
     return Link(options, APPLICATION, replication=False)

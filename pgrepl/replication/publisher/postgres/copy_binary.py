@@ -42,7 +42,7 @@ def is_binary(columns: Sequence[CopiedColumn]) -> bool:
 
 
 def expression(typoid: int, identifier: str) -> str:
-    """What of a column the server is asked for."""
+    """The expression of a column in the query that the server runs."""
     return identifier if typoid in _NATIVE else f"{identifier}::text"
 
 
@@ -102,7 +102,7 @@ def _letters(values: pa.Array) -> list[str | None]:
 
 
 def _values(raw: Bytes, at: Numbers, kind: str) -> npt.NDArray[Any]:
-    """Native numbers; those of absent values are of no matter."""
+    """Native numbers; those of NULLs are arbitrary."""
     width = np.dtype(kind).itemsize
     windows = np.lib.stride_tricks.sliding_window_view(raw, width)
     found: npt.NDArray[Any] = windows[at].view(kind)[:, 0]
@@ -129,7 +129,7 @@ def _numbers(column: CopiedColumn, typoid: int, values: npt.NDArray[Any], presen
 def _through_text(
     column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    """A column of another type here reads what the publisher's type writes."""
+    """A column of another type here reads the text of the publisher's type."""
     import pyarrow as pa
 
     from pgrepl.replication.wire.text import WIRE_STYLE

@@ -28,7 +28,7 @@ _READ_BY_ARROW = _WHOLE | {
 
 
 class CopiedColumn:
-    """One column of the table here, and what of the publisher fills it."""
+    """One column of the table here, and the publisher's column that fills it."""
 
     def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form) -> None:
         import pyarrow as pa
@@ -42,7 +42,7 @@ class CopiedColumn:
         self.csv_type = form.arrow() if self.by_arrow else pa.string()
 
     def read(self, texts: pa.Array) -> pa.Array:
-        """Value by value."""
+        """Reads value by value."""
         read, typmod = reader(self.local.type), self.local.typmod
         values = [None if text is None else read(text, typmod, WIRE_STYLE) for text in texts.to_pylist()]
         return self.form.to_array(values)

@@ -3,9 +3,9 @@
 A walsender takes replication commands and ordinary SQL, but only in the simple protocol; values are put into the text
 by libpq's own quoting. The link waits with select, so that Ctrl-C ends a long answer, and cancels it on the server.
 
-A server may be silent for long: it reads its log, or waits for other transactions. Has it been so for
-wal_receiver_timeout, it is asked on another connection whether it is still there; one that does not answer that either
-in such a time is lost.
+A server may be silent for long: it reads its WAL, or waits for other transactions. After wal_receiver_timeout the link
+asks it on another connection whether it is still there; a server that does not answer that either within the same time
+is lost.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Unreachable(ConnectionFailure):
 
 
 def psycopg_pq() -> Any:
-    """libpq, or one sentence that says how to get it."""
+    """libpq, or an error with one sentence on how to install it."""
     try:
         from psycopg import pq
     except ImportError as problem:
@@ -78,8 +78,8 @@ class Link:
         replication: bool = True,
         patience: float | None = None,
     ) -> None:
-        """Connect by libpq's rules, or ConnectionFailure with libpq's words. `patience`: so many seconds a server
-        that says nothing is believed to be there."""
+        """Connect by libpq's rules, or ConnectionFailure with libpq's words. `patience`: the seconds before a silent
+        server is asked whether it is there."""
         self._pq = psycopg_pq()
         self._error = _psycopg_error()
         self._patience = patience
@@ -170,7 +170,7 @@ class Link:
         self._conn.finish()
 
     def interrupt(self) -> None:
-        """From another thread: what the connection is busy with, or waits for, ends with an error, even if the server
+        """From another thread: end what the connection is busy with, or waits for, with an error, even if the server
         does not listen."""
         self._interrupted = True
         if self.alive:
@@ -283,7 +283,7 @@ class Link:
             raise self._lost() from problem
 
     def _server_answers(self) -> bool:
-        """Whatever it says: that it has connections enough, too."""
+        """Whether the server answers anything, be it that it has too many connections."""
         try:
             self._connection(self.same_place(), self._patience).finish()
         except Unreachable:
@@ -296,7 +296,7 @@ class Link:
         return PublisherError(_LOST, _message(self._conn.error_message) or "connection to the server was lost")
 
     def _discard(self) -> None:
-        """Somebody did not want the rest of an answer."""
+        """Discard the rest of an answer."""
         self._cancel()
         conn = self._conn
         if not self.alive:
@@ -313,12 +313,12 @@ class Link:
         self._waiting = False
 
     def _cancel(self) -> None:
-        """Tell the server to stop; one that does not even listen to that is left alone."""
+        """Cancel the running command; a server that does not listen even to that is left alone."""
         if not self._request_cancel():
             self._conn.finish()
 
     def _request_cancel(self) -> bool:
-        """Libpq's cancel request, which any thread may send; whether the server listened."""
+        """Send libpq's cancel request, which any thread may do; returns whether the server listened."""
 
         def cancel() -> None:
             with suppress(self._error):
@@ -342,7 +342,7 @@ class Link:
 
 
 def failure(message: str) -> ConnectionFailure:
-    """What libpq says, and whether a server said it."""
+    """The error with libpq's message, and whether a server sent it."""
     kind = ConnectionFailure if "FATAL:  " in message else Unreachable
     return kind(message)
 
@@ -353,7 +353,7 @@ def _quoted(value: str) -> str:
 
 
 def _keepalives(options: Mapping[str, str], patience: float | None) -> dict[str, str]:
-    """For the kernel to find out that a host is gone, unless a service says how."""
+    """TCP keepalive options, by which the kernel finds a lost host, unless a service sets them."""
     if not patience or "service" in options:
         return {}
     return {"keepalives_idle": str(max(1, int(patience))), "keepalives_interval": "10", "keepalives_count": "3"}

@@ -1,4 +1,4 @@
-"""Pieces of what a slot sends: whole transactions that came together, as messages and, if that can be, as columns."""
+"""Pieces of a slot's stream: whole transactions that came together, as messages and, if possible, as columns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _PLAYED = 20_000  # changes that are played after columns could not be applied
 
 
 class Piece:
-    """Whole transactions; nothing else finishes from `begin` on and before `reached`.
+    """Whole transactions; no other transaction finishes from `begin` on and before `reached`.
 
-    After columns of it could not be applied, it is played one by one for so many changes, and each time for twice as
-    many, before columns are tried again.
+    If applying its columns fails, that many changes are applied one by one, and twice as many each further time, before
+    columns are tried again.
     """
 
     def __init__(self, begin: int, reached: int, spool: Spool, decoder: Decoder | None, bound: int | None) -> None:

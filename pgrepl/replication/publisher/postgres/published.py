@@ -28,7 +28,7 @@ class PublishedColumn:
 
 @frozen
 class PublishedRows:
-    """What of a table an initial copy takes."""
+    """The columns and rows of a table for an initial copy."""
 
     relid: int
     kind: str
@@ -152,7 +152,7 @@ def size(link: Link, rows: PublishedRows) -> int:
 
 
 def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
-    """The sets of columns by which rows are told apart at any moment, and whether that holds for NULLs, too."""
+    """The sets of columns that are unique at any moment, each with whether its NULLs are not distinct."""
     nulls = "indnullsnotdistinct" if link.version >= COLUMN_LISTS else "false"
     listed = link.rows(
         f"SELECT i.indexrelid, {nulls}, a.attname FROM pg_catalog.pg_index i "

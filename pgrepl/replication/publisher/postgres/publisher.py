@@ -1,4 +1,4 @@
-"""A database of a server as a publisher."""
+"""A database of a PostgreSQL server as a publisher."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PostgresPublisher(Publisher):
 
     @property
     def _link(self) -> Link:
-        """The connection, free for something new."""
+        """The connection, with nothing in progress."""
         self._await_telling()
         self._end_copy()
         return self._opened
@@ -123,7 +123,7 @@ class PostgresPublisher(Publisher):
         return None if piece is None else piece.batch(start, end, least, self._data_path)
 
     def _read(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Reading:
-        """What is being read, if that is what is wanted."""
+        """The present reading, if it covers the request; else a new one."""
         link = self._link
         if self._reading is not None and self._reading.covers(wanted, start):
             return self._reading
@@ -139,21 +139,21 @@ class PostgresPublisher(Publisher):
             reading.close()
 
     def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
-        """A peek holds the slot only as long as it takes; that nobody else reads it shows in its position."""
+        """A peek holds the slot only while it runs; another reader shows in the slot's position."""
         slots.check_free(self._link, slot)
         self._slot = slot
         self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """What is read goes; the server is told what it has not been told yet."""
+        """End the reading, and send the last confirmed position."""
         self._stop_reading()
         unconfirmed, self._unconfirmed = self._unconfirmed, 0
         if unconfirmed:
             slots.advance(self._link, slot, unconfirmed)
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        """The server has to read its log again for it; so while much is read it is told now and then only, as a
-        walreceiver does, and at the end nobody waits for it."""
+        """The server reads its WAL again for each confirmation; so while much is read, positions are confirmed now and
+        then only, as a walreceiver does, and at the end nobody waits for it."""
         reading, now = self._reading, time.monotonic()
         if reading is not None and lsn >= reading.wanted.end:
             self._stop_reading()
@@ -168,7 +168,7 @@ class PostgresPublisher(Publisher):
             slots.advance(self._link, slot, lsn)
 
     def _tell(self, slot: str, lsn: int) -> None:
-        """If it fails, the next who begins tells it again."""
+        """If it fails, the next worker confirms again."""
         with suppress(PublisherError):
             slots.advance(self._opened, slot, lsn)
 
@@ -178,7 +178,7 @@ class PostgresPublisher(Publisher):
             telling.join()
 
     def interrupt(self) -> None:
-        """From another thread: what the connections are busy with, or wait for, ends with an error."""
+        """From another thread: end what the connections are busy with, or wait for, with an error."""
         self._opened.interrupt()
         reading = self._reading
         if reading is not None:

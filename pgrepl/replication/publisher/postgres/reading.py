@@ -1,7 +1,7 @@
-"""What is to be had from a slot between two LSNs, piece by piece, each message read once.
+"""Reads a slot's changes between two LSNs, piece by piece, each message once.
 
-A little is peeked from the slot itself, much is read ahead (prefetch.py). A server that has no room for that is peeked
-piece by piece.
+A few changes are peeked from the slot itself, many are read ahead (prefetch.py). A server without room for that is
+peeked piece by piece.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Reading:
 
     @property
     def is_prefetched(self) -> bool:
-        """Does it read from a copy of the slot?"""
+        """Whether it reads from a copy of the slot."""
         return self._prefetch is not None
 
     def covers(self, wanted: ReadRequest, start: int) -> bool:
-        """Can it say what there is from `start` on?"""
+        """Whether it has the changes from `start` on."""
         begin = self._position if self._piece is None else self._piece.begin
         return wanted == self.wanted and begin <= start
 
     def piece(self, start: int) -> Piece | None:
-        """The first that reaches beyond `start`; None: there is nothing more."""
+        """The first piece that reaches beyond `start`; None: there is nothing more."""
         while self._piece is None or self._piece.reached <= start:
             if self._position >= self.wanted.end:
                 return None

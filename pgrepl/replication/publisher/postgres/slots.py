@@ -1,11 +1,11 @@
-"""Replication slots of a server, and what their position says.
+"""Replication slots of a server, and their positions.
 
-Ours is the truth: the origin here stores L, the end of the last transaction that was committed. The server's slot
-stands at C, which it is told after our commit:
+The position here counts: the origin stores L, the end of the last transaction that was committed here. The server's
+slot stands at C, which is confirmed after our commit:
 
     C = L   as it should be
-    C < L   we died before telling, or the server crashed and remembers an older position: tell it again
-    C > L   somebody else has read from the slot, and what lies between is lost to us: stop
+    C < L   we died before confirming, or the server crashed and remembers an older position: confirm again
+    C > L   somebody else has read from the slot, and the changes between are lost to us: stop
 
 A new subscription has no L yet and begins at C.
 """
@@ -42,8 +42,8 @@ def current_lsn(link: Link) -> int:
 
 
 def sendable_lsn(link: Link, name: str) -> int | None:
-    """Before which LSN a slot that fails over may send, because standbys have not got more (StandbySlotsHaveCaughtup);
-    None: it has to wait for none. The server would let whoever peeks wait."""
+    """The LSN before which a slot that fails over may send, because standbys have no more (StandbySlotsHaveCaughtup);
+    None: it waits for none. The server would let a peek wait."""
     if link.version < _STANDBYS:
         return None
     ((found,),) = link.rows(
@@ -57,7 +57,7 @@ def sendable_lsn(link: Link, name: str) -> int | None:
 
 
 def create(link: Link, name: str, *, two_phase: bool, failover: bool) -> int:
-    """A slot whose snapshot nobody needs; its consistent point."""
+    """Create a slot without exporting a snapshot; returns its consistent point."""
     command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} LOGICAL pgoutput"
     if link.version >= _OPTIONS_IN_PARENTHESES:
         options = ["TWO_PHASE"] * two_phase + ["FAILOVER"] * failover + ["SNAPSHOT 'nothing'"]
@@ -68,7 +68,7 @@ def create(link: Link, name: str, *, two_phase: bool, failover: bool) -> int:
 
 
 def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
-    """A slot in whose snapshot the transaction that begins here reads; its consistent point."""
+    """Create a slot whose snapshot the transaction that begins here uses; returns its consistent point."""
     link.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
     kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
     command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} {kind} pgoutput"
@@ -77,13 +77,13 @@ def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
 
 
 def copy(link: Link, name: str, other: str) -> None:
-    """Another slot that stands where this one does, for as long as the connection lives. It may be consumed."""
+    """Create a temporary slot at the position of another, for as long as the connection lives. It may be consumed."""
     names = f"{link.literal(name)}, {link.literal(other)}"
     link.rows(f"SELECT pg_catalog.pg_copy_logical_replication_slot({names}, true)")
 
 
 def drop_copy(link: Link, name: str) -> None:
-    """If there is one."""
+    """Drop the copy, if there is one."""
     link.rows(
         "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots "
         f"WHERE slot_name = {link.literal(name)}"
@@ -123,7 +123,7 @@ def lag(link: Link, name: str) -> SlotLag | None:
 
 
 def check_free(link: Link, name: str) -> SlotPosition:
-    """The slot, if it is there and nobody reads from it (ReplicationSlotAcquire)."""
+    """The slot, if it exists and nobody reads from it (ReplicationSlotAcquire)."""
     found = position(link, name)
     if found is None:
         raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
@@ -133,7 +133,7 @@ def check_free(link: Link, name: str) -> SlotPosition:
 
 
 def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
-    """From where the slot sends; what lies before `lsn` is committed here, and the server is told so."""
+    """The LSN from which the slot sends; everything before `lsn` is committed here, and is confirmed to the server."""
     found = check_free(link, name)
     if found.wal_status == "lost":
         raise PublisherError(
@@ -164,8 +164,7 @@ def can_two_phase(link: Link) -> bool:
 
 
 def enable_two_phase(link: Link, name: str) -> None:
-    """From here on the slot tells of transactions when they are prepared, as it does once somebody who reads from it
-    has asked for that."""
+    """From now on the slot sends transactions at PREPARE, as it does once a subscriber has asked for two_phase."""
     if (
         link.value(f"SELECT two_phase FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)}")
         == "f"
@@ -177,7 +176,7 @@ def enable_two_phase(link: Link, name: str) -> None:
 
 
 def advance(link: Link, name: str, lsn: int) -> None:
-    """Everything before `lsn` is safe here; never backwards."""
+    """Everything before `lsn` is flushed here; never backwards."""
     found = position(link, name)
     if found is not None and found.confirmed >= lsn:
         return

@@ -1,7 +1,7 @@
-"""Messages of a slot as they came: whole transactions, few of them in memory, many in a file.
+"""The messages of a slot as received: whole transactions, a few in memory, many in a file.
 
-What was read from the server once serves both ways of applying it: as columns (changes_columns.py) and one by one.
-Where each transaction begins and what it says of itself is known for all of them at once, in arrays.
+Messages are read from the server once and serve both ways of applying: as columns (changes_columns.py) and one by one.
+Arrays have the place and the LSNs of every transaction.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ for _layout in pgoutput.ENDS:
 
 @frozen
 class MessagePortion:
-    """Messages in one piece. `data` goes on a little behind the last of them, as PADDING says."""
+    """Messages in one buffer. `data` goes on a little behind the last of them, as PADDING says."""
 
     data: bytes
     raw: Bytes
@@ -67,14 +67,14 @@ class MessagePortion:
     first: int  # the number of the first message
 
     def part(self, first: int, until: int) -> MessagePortion:
-        """Those of these numbers."""
+        """The messages of these numbers."""
         here = slice(max(first - self.first, 0), until - self.first)
         return MessagePortion(self.data, self.raw, self.at[here], self.kind[here], max(first, self.first))
 
 
 @frozen
 class _Kept:
-    """Messages in one piece. In a file what they begin at stands behind them."""
+    """Messages in one buffer. In a file the places where they begin stand behind them."""
 
     first: int
     count: int
@@ -88,7 +88,7 @@ class Spool:
     """Messages are numbered 0, 1, …; `count` of them, `changes` of which concern rows."""
 
     def __init__(self, known: Sequence[bytes] = ()) -> None:
-        """`known`: how relations have been described before."""
+        """`known`: the RELATION messages before."""
         self._known = list(known)
         self._kept: list[_Kept] = []
         self._held = 0
@@ -116,7 +116,7 @@ class Spool:
     # --- what comes ---------------------------------------------------------------------------------------------------
 
     def take(self, data: bytes, at: Numbers) -> MessagePortion:
-        """Messages that follow those before."""
+        """Add messages that follow the previous ones."""
         raw: Bytes = np.frombuffer(data, np.uint8)
         kind = raw[at]
         portion = MessagePortion(data, raw, at, kind, self.count)
@@ -180,7 +180,7 @@ class Spool:
             left = left[os.write(self._file, left) :]
 
     def finish(self, begin: int = 0) -> None:
-        """Nothing comes any more; what there is was asked for from `begin` on."""
+        """No more messages come; they were requested from LSN `begin` on."""
         if not self._begun and not self._ended:
             return
         finish, when, xid, first, kinds = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))
@@ -221,7 +221,7 @@ class Spool:
             yield MessagePortion(data, raw, at, raw[at], each.first).part(first, until)
 
     def relations(self, before: int | None = None) -> list[bytes]:
-        """The descriptions that come before a message, or all of them."""
+        """The RELATION messages before a message, or all of them."""
         here = [message for number, message in self._relations if before is None or number < before]
         return [*self._known, *here]
 
@@ -262,7 +262,7 @@ class Spool:
         )
 
     def known(self, before: int) -> Relations:
-        """The relations as they are described before a message."""
+        """The relations as described before a message."""
         known = Relations()
         for message in self.relations(before):
             known.learn(message)
@@ -275,7 +275,7 @@ class Spool:
 
 
 class _Spooled:
-    """The messages of one transaction, read when they are asked for."""
+    """The messages of one transaction, read when they are iterated."""
 
     def __init__(self, spool: Spool, transaction: BatchTransaction) -> None:
         self._spool = spool

@@ -19,13 +19,14 @@ _MEANING = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 
 
 def copied_relation(rows: PublishedRows, schema: str, name: str) -> SentRelation:
-    """Values are text, which the column here reads."""
+    """The relation with all values as text, which the column here reads."""
     columns = tuple([SentColumn(column.name, TEXT, -1, False, column.type) for column in rows.columns])
     return SentRelation(rows.relid, schema, name, rows.replident, columns)
 
 
 def selection(link: Link, rows: PublishedRows, schema: str, name: str, expressions: Sequence[str] | None = None) -> str:
-    """The query of the copy: of a partitioned table the rows of all partitions, of another one only its own."""
+    """The query of the copy: of a partitioned table the rows of all partitions, of any other one only its own
+    (ONLY)."""
     only = "" if rows.kind == "p" else "ONLY "
     names = [link.identifier(column.name) for column in rows.columns]
     columns = ", ".join(names if expressions is None else expressions)

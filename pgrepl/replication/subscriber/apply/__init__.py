@@ -1,12 +1,12 @@
-"""What a subscriber does with messages: find the table, find the row, change it as PostgreSQL's apply worker would.
+"""Applying messages: find the table, find the row, change it as PostgreSQL's apply worker does.
 
-    transactions.py       a batch of transactions, played and committed with the origin
-    target.py             a published table seen from here; truncate_targets.py: what a TRUNCATE empties of it
+    transactions.py       a batch of transactions, applied and committed with the origin
+    target.py             the table here for a published one; truncate_targets.py: the tables that a TRUNCATE empties
     play.py               messages one after the other, on the rows they concern (overlay.py, keys.py, journal.py)
-    write.py              what was played, into the lake
+    write.py              writes the applied changes to the lake
     two_phase.py          prepared transactions
-    roles.py, progress.py in whose name, and what an error says about where it happened
+    roles.py, progress.py the role that applies, and the CONTEXT of errors
     columns/              a large batch by whole columns
 
-Nothing is written before a batch has been played to its end.
+Rule of the room: nothing is written before a batch has been applied to its end.
 """

@@ -1,7 +1,7 @@
-"""What was played, change by change: kept for those who read here what this subscriber has received.
+"""The journal of an applied batch, change by change: for logical decoding of this subscriber's database.
 
-They see what PostgreSQL's apply worker would have logged: every transaction of the publisher as one of its own, with
-all of its changes in order, also those that a later one undoes.
+It has what PostgreSQL's apply worker would have logged: every transaction of the publisher as one of its own, with all
+of its changes in order, also those that a later one undoes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LiveRow:
-    """A row as it is now. `place` is where its version in the table stands; None: the batch inserted it."""
+    """A row as of now. `place` is the place of its version in the table; None: the batch inserted it."""
 
     __slots__ = ("changed", "place", "row")
 
@@ -29,7 +29,7 @@ class LiveRow:
 
 @frozen
 class Changed:
-    """A row came (`is_new`), became `row`, or went (`row` None)."""
+    """A row was inserted (`is_new`), updated to `row`, or deleted (`row` None)."""
 
     table: Relation
     live: LiveRow
@@ -39,7 +39,7 @@ class Changed:
 
 @frozen
 class Emptied:
-    """What one TRUNCATE emptied."""
+    """The tables that one TRUNCATE emptied."""
 
     tables: tuple[int, ...]  # OIDs of those that hold rows
     oids: tuple[int, ...]  # partitioned tables are among them

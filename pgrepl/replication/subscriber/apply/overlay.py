@@ -1,8 +1,8 @@
-"""One table while messages are played: the rows they concern as the messages so far have left them.
+"""One table while messages are applied: its rows as the messages so far have changed them.
 
-Rows of the table are read when messages ask for them, by the columns that identify a row; then they are changed here.
-At the end `steps` says what became of them: places to delete, rows to update and to insert, in the order of their
-last change.
+Rows of the table are read when messages look for them, by the columns of the replica identity; then they are changed
+here. At the end `steps` gives the result: places to delete, rows to update and to insert, in the order of their last
+change.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 @frozen
 class Step:
-    """What becomes of one row."""
+    """The result for one row."""
 
     place: RowPlace | None
     row: Row | None  # None: deleted
 
 
 class Overlay:
-    """The rows of one table that holds rows."""
+    """The rows of one table that is not partitioned."""
 
     def __init__(self, session: Session, table: Relation, journal: Journal) -> None:
         self.relation = table
@@ -61,7 +61,7 @@ class Overlay:
     # --- finding ------------------------------------------------------------------------------------------------------
 
     def prefetch(self, identity: SearchKey, searched: Iterable[Sequence[Any]], inserted: Iterable[Row]) -> None:
-        """Read at once what messages will look for."""
+        """Read at once the rows that messages will look for."""
         self._unique.load(inserted)
         self._finder(identity).load(searched)
 
@@ -81,7 +81,7 @@ class Overlay:
         return finder
 
     def adopt(self, place: RowPlace, row: Row) -> LiveRow | None:
-        """A row that was read from the table; None: it is no longer there."""
+        """A row that was read from the table; None: it has been deleted since."""
         if self.truncated or place in self._deleted:
             return None
         known = self._rows.get(place)
@@ -121,7 +121,7 @@ class Overlay:
         self.remove(live)
 
     def remove(self, live: LiveRow) -> None:
-        """The row goes, to be deleted or to another partition."""
+        """The row is deleted, or moves to another partition."""
         self._unique.leave(_holder(live))
         for finder in self._finders.values():
             finder.remove(live)
@@ -140,7 +140,7 @@ class Overlay:
         self._deleted.clear()
 
     def fits(self, row: Row) -> bool:
-        """Whether the row may stay in this partition."""
+        """Whether the partition's bound admits the row."""
         return not self.relation.is_partition or self._checks.in_bound(row)
 
     def _require(self, command: str) -> None:
@@ -162,7 +162,7 @@ class Overlay:
     # --- the end of it ------------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
-        """What became of the rows."""
+        """The results for all changed rows."""
         for place in self._deleted:
             yield Step(place, None)
         for live in self._live:
@@ -170,7 +170,7 @@ class Overlay:
 
 
 def _holder(live: LiveRow) -> object:
-    """Under which name the row's keys are known: those read from the table go by the place."""
+    """The name of a row in UniqueChecks: the place of an unchanged row of the table, else the row itself."""
     return live if live.changed or live.place is None else live.place
 
 

@@ -1,4 +1,4 @@
-"""Where in the stream the apply is: what the CONTEXT of an error says (apply_error_callback)."""
+"""The position of the apply worker in the stream, for the CONTEXT of an error (apply_error_callback)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMMANDS = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE", "truncat
 
 
 class Progress:
-    """The transaction, message, table and column that are being worked on."""
+    """The current transaction, message, table and column."""
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
@@ -43,7 +43,7 @@ class Progress:
         return text
 
     def explain(self, error: PgError) -> PgError:
-        """Say of an error where it happened."""
+        """The error with its CONTEXT."""
         if self.command:
             inner = error.report.context
             error.report = replace(

@@ -1,4 +1,4 @@
-"""In whose name changes are made: the table's owner's, or with run_as_owner the subscription's owner's."""
+"""The role that applies changes: the table's owner, or with run_as_owner the subscription's owner."""
 
 from __future__ import annotations
 

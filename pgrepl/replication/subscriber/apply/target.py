@@ -1,7 +1,7 @@
-"""A published table as it stands here: found by name, its columns matched by name, its rows by their identity.
+"""The table here for a published one: found by name, its columns matched by name, its rows by their identity.
 
-Values travel through their text form: what the publisher's type prints, the column's type here reads; with
-`binary = true` through their binary form. Where both are the same type, that changes nothing and is left out.
+A value passes through its text form: the column's type here reads what the publisher's type prints; with `binary =
+true` through its binary form. Where both types are the same, that changes nothing and is left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Convert = Callable[[Any], Any]
 
 @frozen
 class SearchKey:
-    """How a row is found: by the columns of an index, or by all of them."""
+    """The columns by which a row is found: those of an index, or all."""
 
     attnums: tuple[int, ...]
     by_index: bool
@@ -92,14 +92,14 @@ class TargetTable:
         return tuple(stored)
 
     def foreseen(self, stored: list[Any]) -> Row:
-        """What is certain of a new row before its turn: a number of a sequence is given once only."""
+        """What is certain of a new row before it is completed: a sequence gives each number only once."""
         for default in self._missing_defaults():
             stored[default.position] = default.value(()) if default.is_constant else None
         return tuple(stored)
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a new row is the same each time it is completed."""
+        """Whether completing a new row gives the same row each time."""
         return all(default.is_constant for default in self._missing_defaults())
 
     def _missing_defaults(self) -> list[_Default]:
@@ -156,7 +156,7 @@ def find_target(session: Session, sent: SentRelation) -> Relation:
 
 
 def differing_types(local: Relation, sent: SentRelation) -> bool:
-    """Whether a column is of another type than what is sent for it."""
+    """Whether a column has another type than the value sent for it."""
     places = match_columns(local, sent)
     return any(
         place >= 0 and sent.columns[place].sent_as != attribute.type
@@ -184,7 +184,7 @@ def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
 
 
 def _received(send: Send, receive: Receive, typmod: int, place: int, style: TextStyle, value: Any) -> Any:
-    """What the column's receive function makes of the bytes that the publisher's type sends."""
+    """The value that the column's receive function reads from the bytes of the publisher's type."""
     message = BinaryMessage(send(value))
     received = receive(message, typmod, style)
     if not message.is_read:
@@ -197,14 +197,14 @@ def _send_text(send: Send, read: Reader, text: Any) -> bytes:
 
 
 class IncorrectBinary(PgError):
-    """Bytes were left over. COPY says it without the number of the column."""
+    """Bytes were left over. COPY's message is the same without the number of the column."""
 
     def __init__(self, number: int) -> None:
         super().__init__("22P03", f"incorrect binary data format in logical replication column {number}")
 
 
 def identity_of(session: Session, table: Relation, places: Sequence[int], sent: SentRelation) -> SearchKey:
-    """How an old row is found in a table; an error if what is sent does not tell (check_relation_updatable)."""
+    """The search key for old rows of a table; an error if the publisher does not send it (check_relation_updatable)."""
     index = identity_or_primary_key(session, table)
     if index is None:
         if sent.replident != "f":

@@ -1,14 +1,14 @@
-"""Applying: the transactions of a publisher, played here in order, each exactly once.
+"""Applies the transactions of a publisher, in order, each exactly once.
 
-A batch is played first, on rows that are held here; that takes no lock. What it comes to is then written in one
-transaction of the catalog, together with the origin, which moves behind the last of its transactions. Who dies before
-the commit has changed nothing; who dies after it finds the origin moved.
+A batch is first applied to rows that are held here, without a lock. The result is then written in one transaction of
+the catalog, together with the origin, which moves behind the last of its transactions. A worker killed before the
+commit has changed nothing; one killed after it finds the origin moved.
 
-The first transaction that cannot be played ends the batch before it. If nothing came before, the error is the
-subscription's: it is logged and counted, and with disable_on_error the subscription stops.
+The first transaction that fails ends the batch before it. If nothing came before, the error is the subscription's: it
+is logged and counted, and with disable_on_error the subscription is disabled.
 
-A transaction that is too large for that, or restarts sequences, is played by itself, in portions, holding the write
-lock: each is written before the next is played on it. All of it is one transaction here, too.
+A transaction that is too large for that, or restarts sequences, is applied by itself, in portions, holding the write
+lock: each is written before the next is applied. All of it is one transaction here, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Batch:
-    """Transactions that were played: `count` of them can be written, `error` is what the next one met."""
+    """Applied transactions: `count` of them can be written, `error` is that of the next one."""
 
     session: Session
     subscription: tables.pg_subscription
@@ -70,7 +70,7 @@ class Batch:
 def play(
     session: Session, subscription: tables.pg_subscription, transactions: Sequence[WireTransaction], log: ServerLog
 ) -> Batch:
-    """Play what was received, in the name of the subscription's owner; nothing is written yet."""
+    """Apply what was received, as the subscription's owner; nothing is written yet."""
     skipped = _skips(subscription, transactions)
     played = transactions[skipped:]
     player, failed = _played(session, subscription, played) if played else (None, None)
@@ -94,7 +94,7 @@ def step_through(
     log: ServerLog,
     between: Callable[[], None],
 ) -> Applied:
-    """Apply transactions portion by portion, each played once; holding the write lock."""
+    """Apply transactions portion by portion, each written before the next; holding the write lock."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:
@@ -148,13 +148,13 @@ def _apply_phase(
 
 
 def _tell(missed: Iterable[Report], log: ServerLog) -> None:
-    """What is said of rows that were not there."""
+    """Log the rows that were not found."""
     for report in missed:
         log.report(report)
 
 
 def _skips(subscription: tables.pg_subscription, transactions: Sequence[WireTransaction]) -> int:
-    """How many transactions at the start ALTER SUBSCRIPTION … SKIP leaves out: one or none."""
+    """How many transactions at the start ALTER SUBSCRIPTION … SKIP skips: one or none."""
     return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
 
 
@@ -178,7 +178,7 @@ def _played(
     transactions: Sequence[WireTransaction],
     completed: dict[int, Values] | None = None,
 ) -> tuple[Player, tuple[int, PgError] | None]:
-    """The player that holds what the transactions come to, and the first that cannot be played with its error."""
+    """The player with the result of the transactions, and the first that fails with its error."""
     player = _player(session, subscription, completed)
     player.prefetch(transactions)
     for number, transaction in enumerate(transactions):
@@ -198,7 +198,7 @@ def _write_portion(
     *,
     continued: bool,
 ) -> int:
-    """How many of the messages were passed over."""
+    """How many messages were skipped."""
     player = _player(session, subscription)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
@@ -229,7 +229,8 @@ def _player(
 
 
 def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:
-    """As clear_subscription_skip_lsn: the first transaction with changes ends the waiting, whether it was the one."""
+    """As clear_subscription_skip_lsn: the first transaction with changes clears the skip LSN, whether it was the one to
+    skip or not."""
     skip = subscription.subskiplsn
     if not skip:
         return

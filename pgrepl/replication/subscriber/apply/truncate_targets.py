@@ -1,4 +1,4 @@
-"""What a TRUNCATE of the publisher empties here (apply_handle_truncate)."""
+"""The tables that a TRUNCATE of the publisher empties here (apply_handle_truncate)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def emptied_by(session: Session, targets: Iterable[Relation], *, restart_identity: bool) -> list[Relation]:
-    """These tables with their partitions, each once, after all checks. It never cascades further than the publisher
-    did."""
+    """These tables with their partitions, each once, after all checks. It never cascades further than at the
+    publisher."""
     emptied: dict[int, Relation] = {}
     for target in targets:
         for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:

@@ -40,7 +40,7 @@ def message_type(phase: Phase) -> str:
 def prepare(
     session: Session, subscription: tables.pg_subscription, transaction: WireTransaction, player: Player | None
 ) -> None:
-    """Prepare what was played; `player` None: the transaction is skipped, and prepared without changes."""
+    """Prepare the applied transaction; `player` None: the transaction is skipped, and prepared without changes."""
     phase = transaction.phase
     assert phase is not None
     gid = gid_of(subscription, transaction)
@@ -87,13 +87,13 @@ def gid_of(subscription: tables.pg_subscription, transaction: WireTransaction) -
 
 
 def prepared_of(session: Session, subscription: tables.pg_subscription) -> list[str]:
-    """What is prepared for a subscription."""
+    """The prepared transactions of a subscription."""
     found = store.rows(session, tables.pgrepl_prepared, datid=subscription.subdbid)
     return [row.gid for row in found if row.gid.startswith(f"pg_gid_{subscription.oid}_")]
 
 
 def _note(session: Session, what: dict[str, Any]) -> None:
-    """Where the snapshot that was just begun comes from."""
+    """Note the origin of the snapshot just begun."""
     for key, value in what.items():
         session.transaction.numbering.note(key, value)
     session.transaction.numbering.store_snapshot()
@@ -103,7 +103,7 @@ def _note(session: Session, what: dict[str, Any]) -> None:
 
 
 def _lock(session: Session, wanted: list[LockRequest]) -> None:
-    """All at once: who holds the catalog's lock must not wait."""
+    """Take all locks without waiting: the session holds the catalog's write lock."""
     locks = session.transaction.locks
     locks.table.remove_dead_holders(locks.entered.id)
     blocked = locks.table.take(locks.entered.id, wanted, locks.level)

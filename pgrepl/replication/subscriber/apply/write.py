@@ -1,10 +1,10 @@
-"""From what was played to the lake. Who reads what changed here decides how.
+"""Writes applied changes to the lake; whether a slot decodes this database decides how.
 
-Nobody does: one write for each table with what became of its rows, one snapshot for the batch, one before it for
+None does: one write for each table with the results for its rows, one snapshot for the batch, one before it for
 TRUNCATE.
 
-A logical slot of the database does: each transaction of the publisher is one of its own, with all of its changes. A
-snapshot can show one change of a row; where a row is changed again, and at a TRUNCATE, the next one begins.
+One does: each transaction of the publisher is one of its own, with all of its changes. A snapshot can show one change
+of a row; where a row is changed again, and at a TRUNCATE, the next snapshot begins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
-    """Write what was played. `continued`: it begins in the middle of a transaction."""
+    """Write what was applied. `continued`: it begins in the middle of a transaction."""
     _wait_for_keys(session, player)
     if is_decoded(session):
         _write_each(session, player, origin, continued=continued)
@@ -37,7 +37,7 @@ def write(session: Session, player: Player, origin: str, *, continued: bool = Fa
 
 
 def _wait_for_keys(session: Session, player: Player) -> None:
-    """Raise LockedByOthers if another transaction is bringing one of the keys; prepared ones do so for long."""
+    """Raise LockedByOthers if another transaction writes one of the keys; prepared ones hold them for long."""
     from pgrepl.lake.commit import LockedByOthers
 
     locks = session.transaction.locks
@@ -51,7 +51,7 @@ def _wait_for_keys(session: Session, player: Player) -> None:
 
 
 def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
-    """The locks of the unique keys that rows have now."""
+    """The locks of the unique keys of the new versions of rows."""
     indexes = [UniqueIndex(session, overlay.relation, info) for info in unique_indexes(session, overlay.relation)]
     for each in overlay.steps() if indexes else ():
         for index in indexes:
@@ -64,7 +64,7 @@ def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
 
 
 def _write_net(session: Session, player: Player, origin: str) -> None:
-    """The snapshot that empties tables, and the one with what became of rows."""
+    """Write the snapshot that empties tables, and the one with the results for rows."""
     if player.truncated:
         emptied = [oid for oid, overlay in player.overlays.items() if overlay.truncated]
         _empty(session, emptied, player.truncated, {"origin": origin}, restart_identity=player.restarts)
@@ -134,7 +134,7 @@ def _write_each(session: Session, player: Player, origin: str, *, continued: boo
 
 
 def said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
-    """Of a transaction that was received its end and its time there are what is sent on."""
+    """The end and the commit time of the received transaction, which are sent on."""
     if transaction is None:
         return {"origin": origin}
     return {"origin": origin, "origin_lsn": transaction.end_lsn, "committed_at": transaction.committed_at}
@@ -161,7 +161,7 @@ class _Run:
         self._changes.append(entry)
 
     def end(self) -> None:
-        """The snapshot."""
+        """Commit the snapshot."""
         if not self._changes:
             return
         from pgrepl.lake import commit
