@@ -18,6 +18,7 @@ import pytest
 from pgrepl import engine
 from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
+from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import Nobody
 from pgrepl.replication.subscriber.apply.columns import large, stage
@@ -129,14 +130,19 @@ def tasks(monkeypatch: pytest.MonkeyPatch, spark: Any) -> list[str]:
     """Parts are tasks of Spark's, of twelve messages each. What Spark's jobs were called."""
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
     monkeypatch.setattr(engine, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
-    steps: list[str] = []
-    play = on_spark.play
+    texts, steps = [""], []
+    play, described = on_spark.play, lake_spark.described
 
-    def noted(parts: Any, kernel: Any) -> list[Any]:
-        steps.append(spark.sparkContext.getLocalProperty("spark.job.description"))
+    def noted(text: str) -> Any:
+        texts.append(text)
+        return described(text)
+
+    def played(parts: Any, kernel: Any) -> list[Any]:
+        steps.append(texts[-1])
         return play(parts, kernel)
 
-    monkeypatch.setattr(on_spark, "play", noted)
+    monkeypatch.setattr(lake_spark, "described", noted)
+    monkeypatch.setattr(on_spark, "play", played)
     return steps
 
 
@@ -250,6 +256,20 @@ def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
     assert max(made) < 20
     trio.pub("UPDATE t SET a = a + 1 WHERE a = 1040; UPDATE t SET a = a + 1 WHERE a = 1039; UPDATE t SET b = 'x'")
     assert trio.compare_ways("t") == []
+
+
+def test_too_many_changed_keys_for_tasks_are_dealt_here(
+    trio: Trio, made: list[int], tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "_MOVES", 30)
+    case = CASES["whole number"]
+    ready(trio, case)
+    trio.sub("SELECT pg_stat_reset()")
+    trio.pub("UPDATE t SET a = a + 1000")
+    assert trio.compare_ways("t") == []
+    assert trio.sub.ways()["apply"] == 1
+    assert [step.rpartition(": ")[2] for step in tasks if "changes" in step] == ["read", "keys"]
+    assert len(made) > 1
 
 
 def test_what_is_done_twice_leaves_no_row_twice_and_no_file(

@@ -42,6 +42,10 @@ _MOVE = [("message", "i4"), ("old", "i8")]
 _SLICE = 1 << 16  # texts that are hashed at a time
 
 
+class ManyMoves(Exception):
+    """More keys change than may."""
+
+
 class Play(Protocol):
     """Does pieces of work, here or as tasks of Spark's."""
 
@@ -89,7 +93,7 @@ def as_they_are(messages: MessageFiles) -> Iterator[DealtPart]:
 
 
 def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play, moves: int | None = None) -> Iterator[DealtPart]:
-    """Parts of about so many messages; `keys` with equal values are equal. `moves`: so many keys may change."""
+    """Parts of about so many messages; `keys` with equal values are equal. `moves`: if more keys change, ManyMoves."""
     import numpy as np
 
     step = max(1, messages.count // _SAMPLE)
@@ -98,7 +102,7 @@ def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play, moves: int
     )
     changed = sum(each.moves for each in coded)
     if moves is not None and changed > moves:
-        raise Declined("many keys that change")
+        raise ManyMoves
     ordered = np.sort(np.concatenate([each.sample for each in coded] or [np.empty(0, np.int64)]))
     wanted = -(-messages.count // most)
     bounds = np.unique(ordered[[len(ordered) * n // wanted for n in range(1, wanted)]])

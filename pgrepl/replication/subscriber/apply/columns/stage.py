@@ -38,7 +38,7 @@ from pgrepl.replication.subscriber.apply.columns.key_columns import described_le
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, OtherValues, player
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
-from pgrepl.replication.subscriber.apply.columns.parts import as_they_are, by_key, values_of
+from pgrepl.replication.subscriber.apply.columns.parts import ManyMoves, as_they_are, by_key, values_of
 from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
@@ -114,14 +114,20 @@ class StagedBatch:
         found = described_leaves(session, target, messages)
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
             return False
-        choice = engine.choose_parts(session, messages.count)
-        if target.oid in found and found[target.oid].is_plain:
-            self._stage_parts(target, found[target.oid], messages, since, most, on_spark=choice.on_spark)
-        else:
-            if choice.on_spark:
-                reason = "a partitioned table" if target.kind == "p" else "rows that are not kept as they were sent"
-                session.notice("DEBUG1", f"parts of changes are not tasks of Spark's: {reason}")
+        on_spark = engine.choose_parts(session, messages.count).on_spark
+        described = found.get(target.oid)  # None: it is partitioned
+        declined = ""
+        if described is None or not described.is_plain:
+            declined = "a partitioned table" if described is None else "rows that are not kept as they were sent"
             self._stage_in_turn(target, found, messages, since, most, files)
+        else:
+            try:
+                self._stage_parts(target, described, messages, since, most, on_spark=on_spark)
+            except ManyMoves:
+                declined = "many keys that change"
+                self._stage_parts(target, described, messages, since, most, on_spark=False)
+        if declined and on_spark:
+            session.notice("DEBUG1", f"parts of changes are not tasks of Spark's: {declined}")
         return True
 
     def _stage_parts(
