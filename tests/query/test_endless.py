@@ -12,6 +12,7 @@ from pgrepl.memory import Meter
 from tests.harness.played import Instance
 
 SERIES = "generate_series(1, 9223372036854775807)"
+WIDE = "(SELECT repeat('x', 10000) || a.a || b.a || c.a AS v FROM t a, t b, t c) w"
 
 
 @pytest.fixture
@@ -67,6 +68,12 @@ def test_as_far_as_it_is_asked_for(small: Instance, query: str, rows: list[str])
         "SELECT repeat('x', 10000) || a.a FROM t a, t b, t c ORDER BY 1",
         "SELECT count(*) FROM (SELECT DISTINCT repeat('x', 10000) || a.a || b.a || c.a FROM t a, t b, t c) q",
         "SELECT repeat('x', 100000000) || g FROM generate_series(1, 9000) g",
+        f"SELECT count(*) FROM {WIDE} GROUP BY v",
+        f"SELECT count(*) FROM t JOIN {WIDE} ON v = t.a::text",
+        f"SELECT array_length(array_agg(v), 1) FROM {WIDE}",
+        f"SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY v) FROM {WIDE}) q",
+        f"SELECT count(*) FROM t WHERE a::text IN (SELECT v FROM {WIDE})",
+        f"SELECT count(*) FROM (SELECT v FROM {WIDE} EXCEPT SELECT 'y') q",
     ],
 )
 def test_what_piles_up_is_an_error(small: Instance, query: str) -> None:
@@ -76,6 +83,17 @@ def test_what_piles_up_is_an_error(small: Instance, query: str) -> None:
         "DETAIL:  The rows of the statement take more than 64 MB.",
         "HINT:  You may need to increase pgrepl.memory_limit.",
         "1",
+    ]
+
+
+def test_what_a_block_is_to_insert_piles_up_too(small: Instance) -> None:
+    small.play("pub", "CREATE TABLE w (v text)", "SET pgrepl.memory_limit = '64MB'", "BEGIN")
+    assert small.play("pub", f"INSERT INTO w SELECT v FROM {WIDE}", "ROLLBACK", "SELECT count(*) FROM w") == [
+        "ERROR:  out of memory",
+        "DETAIL:  The rows of the statement take more than 64 MB.",
+        "HINT:  You may need to increase pgrepl.memory_limit.",
+        "ROLLBACK",
+        "0",
     ]
 
 

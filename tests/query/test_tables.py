@@ -155,7 +155,7 @@ def test_numbers_that_are_made_count_as_rows_where_they_are_written(shop: Instan
         return next(line.strip() for line in shop.play("pub", "EXPLAIN " + text) if "Engine" in line)
 
     made = "generate_series(1, 300000)"
-    assert engine(f"INSERT INTO u SELECT g, g FROM {made} g") == "Engine: spark (300000 rows, more than 20000)"
+    assert engine(f"INSERT INTO u SELECT g, g FROM {made} g").startswith("Engine: columns (300000 rows")
     assert engine("INSERT INTO u SELECT g, g FROM generate_series(1, 15000) g").startswith("Engine: local")
     assert engine(f"INSERT INTO u SELECT count(*), 1 FROM {made}").startswith("Engine: local")
     assert engine(f"SELECT g FROM {made} g").startswith("Engine: local")
