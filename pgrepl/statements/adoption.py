@@ -1,8 +1,9 @@
-"""What others have defined in the lake becomes schemas, tables and columns here, as of the snapshot they did it at.
+"""Adopts what other writers have defined in the lake: schemas, tables and columns, as of the snapshot that defined
+them.
 
-It belongs to whoever owns the database. A partition or an heir whose columns are not its parent's any more is a table
-of its own from then on. What depends on a thing that is gone goes with it, and nobody is told: the one who dropped it
-is elsewhere. A name that is taken here, or that no statement could say, gets a number.
+They belong to the database's owner. A partition or child whose columns differ from its parent's becomes a table of its
+own. Whatever depends on a dropped thing is dropped with it, without a notice. A name that exists here, or that no
+statement could write, gets a number.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 
 def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
-    """Make up for everything that the system tables lack. Partitioned tables are defined anew for the lake whose
-    partitions were changed."""
+    """Adopt everything that the system tables lack. Partitioned tables whose partitions were changed are defined anew
+    in the lake."""
     numbering = session.transaction.numbering
     above: set[int] = set()
     for difference in adopt.differences(session, constant):
@@ -228,7 +229,7 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
 
 
 def _leave_parents(session: Session, oid: int) -> None:
-    """Who changed the columns knew nothing of the parents: they would not be the parents' columns any more."""
+    """The other writer knew nothing of the parents: their columns would differ."""
     from pgrepl.statements.table.alter.inherit import remove_inheritance
     from pgrepl.statements.table.alter.partition import detach
 
@@ -246,7 +247,7 @@ def _leave_children(session: Session, oid: int) -> None:
 
 
 def _is_key(session: Session, oid: int, attnum: int) -> bool:
-    """A primary key, of which DuckLake knows nothing, goes on to want values."""
+    """Whether the column belongs to a primary key, which DuckLake does not know and which stays NOT NULL."""
     return any(attnum in row.conkey for row in store.rows(session, tables.pg_constraint, conrelid=oid, contype="p"))
 
 
@@ -260,7 +261,7 @@ def _column(column: ForeignColumn, taken: Collection[str]) -> NewColumn:
 
 
 def _connect(session: Session, oid: int, number: int, column: ForeignColumn) -> None:
-    """The column's id, its default, and what rows hold that are older."""
+    """Store the column's id, its default, and its value in older rows."""
     where = {"attrelid": oid, "attnum": number}
     store.amend(session, tables.pg_attribute, where, column_id=column.column_id)
     _store_default(session, oid, number, column)
@@ -288,7 +289,7 @@ _QUOTED_TYPE = re.compile(r'AS "([A-Z]+)"\)')
 
 
 def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, typmod: int) -> Expr | None:
-    """A default in DuckDB's SQL, if it is PostgreSQL's as well."""
+    """A default in DuckDB's SQL, if it means the same in PostgreSQL's."""
     assert column.expression is not None
     text = _QUOTED_TYPE.sub(lambda found: f"AS {found[1].lower()})", column.expression)
     try:
@@ -298,7 +299,7 @@ def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, t
 
 
 def _value(text: str | None, type_: int, typmod: int) -> Any:
-    """What DuckDB's text says; None if it is not one."""
+    """The value of DuckDB's text; None if it is none."""
     from pgrepl.types.lake_forms import form
     from pgrepl.types.lake_lists import element_value
 
@@ -314,7 +315,7 @@ def _value(text: str | None, type_: int, typmod: int) -> Any:
 
 
 def _sayable(name: str) -> str:
-    """As long as a name may be here."""
+    """The name, cut to NAMEDATALEN - 1 bytes."""
     return clip(name, NAMEDATALEN - 1)
 
 

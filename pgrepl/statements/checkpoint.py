@@ -1,4 +1,4 @@
-"""CHECKPOINT: what has been committed is on the disk, in catalog.db itself."""
+"""CHECKPOINT: writes what has been committed into catalog.db itself, and syncs it."""
 
 from __future__ import annotations
 

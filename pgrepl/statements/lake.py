@@ -1,5 +1,5 @@
-"""DuckLake's rows follow the system tables, and the system tables what others define in the lake. The values of
-defaults, which only expressions can tell, are handed down."""
+"""Brings DuckLake's rows in line with the system tables, and the system tables with what other writers define in the
+lake. Passes down the values of defaults, which need `expr`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def define(session: Session) -> None:
-    """Bring DuckLake's rows in line with what the running statement has touched; it is done with it then."""
+    """Bring DuckLake's rows in line with the running statement's changes of definitions."""
     from pgrepl.lake import definition
 
     definition.define(session, _constant)
 
 
 def adopt(session: Session) -> None:
-    """Bring the system tables in line with what others have defined in the lake."""
+    """Bring the system tables in line with what other writers have defined in the lake."""
     if session.transaction.numbering.lake_is_new():
         from pgrepl.lake.definition import define_everything
 

@@ -1,4 +1,4 @@
-"""SELECT and COPY: handed to the room that knows how, which loads when it is wanted."""
+"""SELECT, CREATE TABLE AS and COPY: passed to `query` and `writing`, which load on first use."""
 
 from __future__ import annotations
 

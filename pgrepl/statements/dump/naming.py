@@ -1,4 +1,4 @@
-"""Names in a dump are always qualified, and what belongs to every kind of object: owner, comment, privileges."""
+"""Qualified names in a dump, and the statements for owner, comment and privileges of every kind of object."""
 
 from __future__ import annotations
 

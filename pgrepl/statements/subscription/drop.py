@@ -49,7 +49,7 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
 def _forget(
     session: Session, subscription: tables.pg_subscription, unfinished: Sequence[tables.pg_subscription_rel]
 ) -> None:
-    """Everything of it that is here."""
+    """Remove everything of the subscription here."""
     delete(session, tables.pg_subscription, oid=subscription.oid)
     for row in unfinished:
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)

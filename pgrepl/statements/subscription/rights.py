@@ -1,4 +1,4 @@
-"""Who may do what to a subscription."""
+"""The privileges that statements on subscriptions need."""
 
 from __future__ import annotations
 

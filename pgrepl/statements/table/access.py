@@ -1,4 +1,4 @@
-"""Where a table is put and what keeps it: tablespace and access method. There is one of each."""
+"""Tablespace and access method of a table. There is one of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAP = 2  # pg_am
 
 
 def check_tablespace(name: str | None, *, partitioned: bool) -> None:
-    """There is one tablespace to put things in."""
+    """Refuse any tablespace but the one there is."""
     if name is None:
         return
     if name == "pg_global":

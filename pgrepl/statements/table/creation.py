@@ -1,4 +1,4 @@
-"""Where a new relation goes: its schema, and whether it lasts."""
+"""The schema and the persistence of a new relation."""
 
 from __future__ import annotations
 

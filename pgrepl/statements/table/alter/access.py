@@ -1,4 +1,4 @@
-"""SET TABLESPACE and SET ACCESS METHOD: there is one of each to be in, so these say little but what does not exist."""
+"""SET TABLESPACE and SET ACCESS METHOD: there is one of each, so these only refuse names that do not exist."""
 
 from __future__ import annotations
 
