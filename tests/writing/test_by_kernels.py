@@ -91,14 +91,14 @@ class Random:
         values = [self.filled(self.random.choice(VALUES[column])) for column in columns]
         if self.random.random() < 0.2:
             return f"INSERT INTO t (a, b, f) SELECT n + {self.inserted}, n % 7, n * 0.5 FROM generate_series(1, 30) n"
-        query = f"SELECT a AS k, {', '.join(f'{value} AS v{n}' for n, value in enumerate(values))} FROM t{where}"
-        if self.random.random() < 0.5:
-            return (
-                f"INSERT INTO t (a, {', '.join(columns)}) SELECT k + {self.inserted}, "
-                f"{', '.join(f'v{n}' for n in range(len(values)))} FROM ({query}) q WHERE k < 200 AND k % 3 = 1"
-            )
         some = f"a < 200 AND a % 3 = {self.random.randrange(3)}"
         joined = f" WHERE {some} AND ({where.removeprefix(' WHERE ')})" if where else f" WHERE {some}"
+        if self.random.random() < 0.5:
+            named = ", ".join(f"{value} AS v{n}" for n, value in enumerate(values))
+            return (
+                f"INSERT INTO t (a, {', '.join(columns)}) SELECT k + {self.inserted}, "
+                f"{', '.join(f'v{n}' for n in range(len(values)))} FROM (SELECT a AS k, {named} FROM t{joined}) q"
+            )
         return f"INSERT INTO t (a, {', '.join(columns)}) SELECT a + {self.inserted}, {', '.join(values)} FROM t{joined}"
 
 
