@@ -1,4 +1,4 @@
-"""SELECT, CREATE TABLE AS and COPY: passed to `query` and `writing`, which load on first use."""
+"""SELECT, SELECT INTO and COPY: passed to `query`, `table.create_as` and `writing`, which load on first use."""
 
 from __future__ import annotations
 
