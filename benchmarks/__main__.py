@@ -12,13 +12,17 @@ from benchmarks import (
     parse_rate,
     postgres,
     replicate,
+    replicate_cluster,
     replicate_copy,
     scale,
     start,
     statements,
 )
 
-MODULES = (start, parse_rate, ddl_rate, catalog_size, scale, lake, replicate, replicate_copy, statements, postgres)
+MODULES = (
+    *(start, parse_rate, ddl_rate, catalog_size, scale, lake),
+    *(replicate, replicate_copy, replicate_cluster, statements, postgres),
+)
 
 
 @dataclass(frozen=True)
