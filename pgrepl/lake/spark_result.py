@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import spark, spill_folders
-from pgrepl.lake.storage import listed, local_path, make_folder, open_input, reading, remove, uuid7
+from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,9 +57,18 @@ def _write(frame: DataFrame, folder: str) -> None:
 def _folder(data_path: str) -> str:
     if not spark.is_elsewhere():
         return spill_folders.make(spill_folders.RESULT) + "/"
-    folder = f"{data_path}pgrepl-result-{uuid7()}/"
+    _clean(data_path)
+    folder = f"{data_path}{spill_folders.prefix(spill_folders.RESULT)}{uuid7()}/"
     make_folder(folder)
     return folder
+
+
+@cache
+def _clean(data_path: str) -> None:
+    """Remove what killed processes of this machine have left there; a process does it once."""
+    for name in folders_in(data_path):
+        if spill_folders.is_left(name):
+            _remove_folder(f"{data_path}{name}/")
 
 
 def _remove_folder(folder: str) -> None:

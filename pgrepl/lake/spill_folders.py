@@ -20,17 +20,26 @@ RESULT, CHANGES, FILES = "result", "changes", "files"
 def make(kind: str) -> str:
     """A new folder."""
     clean()
-    return tempfile.mkdtemp(prefix=f"pgrepl-{kind}-{processes.machine()}-{os.getpid()}-")
+    return tempfile.mkdtemp(prefix=prefix(kind))
+
+
+def prefix(kind: str) -> str:
+    """With which the names of this process's folders begin."""
+    return f"pgrepl-{kind}-{processes.machine()}-{os.getpid()}-"
+
+
+def is_left(name: str) -> bool:
+    """Has a process of this machine that has been killed made a folder of this name?"""
+    match = re.fullmatch(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-.+", name)
+    return match is not None and not processes.is_alive(int(match[1]))
 
 
 @cache
 def clean() -> None:
     """Remove the folders of this user's killed processes; a process does it once."""
-    name = re.compile(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-[^-]+")
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
-            match = name.fullmatch(entry.name)
-            if match is not None and not processes.is_alive(int(match[1])) and _is_ours(entry):
+            if is_left(entry.name) and _is_ours(entry):
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 

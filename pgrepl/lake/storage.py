@@ -187,6 +187,16 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
             yield folder + each.path[len(inside.rstrip("/")) + 1 :], now - written
 
 
+def folders_in(folder: str) -> list[str]:
+    """The names of the folders in a folder."""
+    from pyarrow import fs
+
+    system, inside = file_system(folder.rstrip("/"))
+    with reading(folder):
+        found = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
+    return [each.base_name for each in found if each.type is fs.FileType.Directory]
+
+
 def size_of(path: str) -> int | None:
     """The bytes of a file; None: it does not exist."""
     local = local_path(path)

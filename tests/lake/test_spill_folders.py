@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import spill_folders
+from pgrepl.lake import spark, spill_folders
+from pgrepl.lake.spark_result import result_folder
 
 HOLDER = "from pgrepl.lake import spill_folders; spill_folders.make(spill_folders.{}); print(flush=True); input()"
 
@@ -49,3 +50,17 @@ def test_what_the_dead_have_left_goes(tmp_path: Path, monkeypatch: pytest.Monkey
         for process in (killed, alive):
             process.kill()
             process.communicate()
+
+
+def test_what_the_dead_have_left_beside_the_data_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "is_elsewhere", lambda: True)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    machine = spill_folders.prefix(spill_folders.RESULT).removesuffix(f"{os.getpid()}-")
+    (left := tmp_path / f"{machine}{dead.pid}-abc" / "rows").mkdir(parents=True)
+    (left / "part.parquet").write_text("half")
+    (others := tmp_path / f"pgrepl-result-elsewhere-{dead.pid}-abc").mkdir()
+    (table := tmp_path / "main").mkdir()
+    with result_folder(f"{tmp_path}/") as made:
+        assert sorted(tmp_path.iterdir()) == sorted([others, table, Path(made)])
+    assert sorted(tmp_path.iterdir()) == sorted([others, table])

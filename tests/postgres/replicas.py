@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.postgres.server import Server, new_server
@@ -116,11 +116,11 @@ class RealReplicas:
                 self.run(at, f"ALTER SUBSCRIPTION {subscription} ENABLE")  # it was in its own way
             elif self._settled(subscription, at, lsn):
                 return []
-            elif len(fatal := [e for e in heard if e["error_severity"] == "FATAL"]) > 2:  # not a late one from before
+            elif len(fatal := _fatal(heard)) > 2 and fatal[-1] == fatal[-2]:  # not late ones from before
                 self.run(at, f"ALTER SUBSCRIPTION {subscription} DISABLE")  # they would be started again and again
                 self.quiet()
                 list(self._logged())
-                return [failure(e["message"], e.get("detail"), e.get("context")) for e in fatal[:1]]
+                return fatal[-1:]
             time.sleep(0.005)
         raise AssertionError(f"{subscription} does not come to rest: {self._server.folder}")
 
@@ -190,6 +190,8 @@ class RealReplicas:
                 self.run(where, f"DROP SCHEMA {name} CASCADE")
             self.run(where, "CREATE SCHEMA public")
             self.run(where, "GRANT USAGE ON SCHEMA public TO PUBLIC")
+            ((database,),) = self.rows(where, "SELECT quote_ident(current_database())")
+            self.run(where, f"GRANT CONNECT ON DATABASE {database} TO PUBLIC")
         roles = "SELECT quote_ident(rolname) FROM pg_roles WHERE oid >= 16384"
         for (name,) in self.rows("pub", roles):
             for where in [where for where, place in self._places.items() if place is self._places["pub"]]:
@@ -209,3 +211,9 @@ def _dsn(server: Server) -> str:
 
 def replicating_server() -> Server:
     return new_server(16, SETTINGS)
+
+
+def _fatal(heard: Sequence[dict[str, Any]]) -> list[Failure]:
+    """What ended workers before they began."""
+    found = [entry for entry in heard if entry["error_severity"] == "FATAL"]
+    return [failure(entry["message"], entry.get("detail"), entry.get("context")) for entry in found]
