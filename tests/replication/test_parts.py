@@ -268,7 +268,9 @@ def test_too_many_changed_keys_for_tasks_are_dealt_here(
     trio.pub("UPDATE t SET a = a + 1000")
     assert trio.compare_ways("t") == []
     assert trio.sub.ways()["apply"] == 1
-    assert [step.rpartition(": ")[2] for step in tasks if "changes" in step] == ["read", "keys"]
+    assert [step.rpartition(": ")[2] for step in tasks if "changes" in step][-1:] == [
+        "keys"
+    ]  # no task deals or applies
     assert len(made) > 1
 
 
