@@ -108,7 +108,7 @@ def _old_rows(session: Session, staged: StagedRows, bounds: Sequence[Bound]) -> 
 def _portions(
     session: Session, staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], *, with_old: bool
 ) -> Iterator[list[Any]]:
-    """The key columns of the new rows, and of those in the table."""
+    """The key columns of the new rows, and of those in the table that may have equal keys."""
     from pgrepl.lake import footers
     from pgrepl.lake.kernels.divide import rows_of
 
@@ -119,7 +119,7 @@ def _portions(
             for group in footer.row_groups:
                 yield [plain_array(each) for each in reader.read([group], [footer.by_id[i] for i in ids])]
     if with_old:
-        for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums):
+        for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums, bounds):
             for arrays, _ in rows.portions(attnums):
                 yield [arrays[attnum] for attnum in attnums]
 

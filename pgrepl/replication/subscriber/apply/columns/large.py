@@ -190,11 +190,13 @@ def done(answers: Sequence[Answer | Unfinished]) -> tuple[list[Answer], list[int
 
 def _lots(found: Sequence[FileDeletes]) -> Iterator[list[FileDeletes]]:
     lot: list[FileDeletes] = []
+    count = 0
     for each in found:
         lot.append(each)
-        if sum(one.count for one in lot) >= _POSITIONS:
+        count += each.count
+        if count >= _POSITIONS:
             yield lot
-            lot = []
+            lot, count = [], 0
     if lot:
         yield lot
 
