@@ -60,6 +60,11 @@ class PgError(Exception):
         return self.report.sqlstate
 
     @property
+    def is_of_data(self) -> bool:
+        """Is something wrong with a value (class 22), or does a row break a constraint (23)?"""
+        return self.sqlstate[:2] in ("22", "23")
+
+    @property
     def message(self) -> str:
         return self.report.message
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.kernels.copy_rows import DATA_ERRORS, CopyPart, KernelColumn, KeySpan, RowsCopy
+from pgrepl.lake.kernels.copy_rows import CopyPart, KernelColumn, KeySpan, RowsCopy
 from pgrepl.lake.kernels.part import ForeignRows, PlacedRows, Unfit
 from pgrepl.lake.place import RowPlace
 from pgrepl.lake.position_set import PositionSet
@@ -67,19 +67,15 @@ def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
         change.run()
         return change.changed()
     except Unfit as reason:
-        change.discard()
         return ChangedPart(unfit=str(reason))
     except _Breaks as problem:
-        change.discard()
         return ChangedPart(failing=problem.row)
     except PgError as error:
-        change.discard()
-        if error.sqlstate[:2] not in DATA_ERRORS:
+        if not error.is_of_data:
             raise
         return ChangedPart(error=error)
-    except BaseException:
+    finally:
         change.discard()
-        raise
 
 
 class _Change(RowsCopy):
@@ -104,22 +100,15 @@ class _Change(RowsCopy):
                 try:
                     kept, made = self.by_columns(arrays, count)
                 except (PgError, pa.ArrowException) as problem:
-                    if isinstance(problem, PgError) and problem.sqlstate[:2] not in DATA_ERRORS:
+                    if isinstance(problem, PgError) and not problem.is_of_data:
                         raise
                     kept, made = self.by_rows(arrays, count)
                 self.go(placed, kept, made, count)
 
     def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         """Which rows pass, None for all; and the columns of what becomes of them."""
-        mask = None
-        if self.filter is not None:
-            mask = self.filter(arrays, count)
-            left = mask.true_count
-            if left < count:
-                arrays, count = {attnum: array.filter(mask) for attnum, array in arrays.items()}, left
-            else:
-                mask = None
-        made = self.made(arrays, count) if count and self.writes else []
+        mask, kept, left = self.passing(arrays, count)
+        made = self.made(kept, left) if left and self.writes else []
         return None if mask is None else mask.to_numpy(zero_copy_only=False), made
 
     def by_rows(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeTable
     from pgrepl.types.lake_arrays import Form
 
-DATA_ERRORS = ("22", "23")
-
 
 class KernelCondition(Protocol):
     """What is asked of rows (expr/arrow/program.py)."""
@@ -110,16 +108,13 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
         copy.run()
         return copy.end()
     except Unfit as reason:
-        copy.discard()
         return CopiedPart(unfit=str(reason))
     except PgError as error:
-        copy.discard()
-        if error.sqlstate[:2] not in DATA_ERRORS:
+        if not error.is_of_data:
             raise
         return CopiedPart(wrong=error.message)
-    except BaseException:
+    finally:
         copy.discard()
-        raise
 
 
 class RowsCopy:
@@ -147,17 +142,19 @@ class RowsCopy:
         for rows in part.rows:
             for arrays, count in rows.portions(part.read):
                 self.watch.check()
-                if self.filter is not None:
-                    mask = self.filter(arrays, count)
-                    kept = mask.true_count
-                    if kept < count:
-                        arrays = {attnum: array.filter(mask) for attnum, array in arrays.items()}
-                        count = kept
-                if count:
-                    self.take(arrays, count)
+                _, kept, left = self.passing(arrays, count)
+                if left:
+                    self.hold(self.made(kept, left), left)
 
-    def take(self, arrays: Mapping[int, Any], count: int) -> None:
-        self.hold(self.made(arrays, count), count)
+    def passing(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, Mapping[int, Any], int]:
+        """Which rows pass the filter, None for all; their columns, and how many they are."""
+        if self.filter is None:
+            return None, arrays, count
+        mask = self.filter(arrays, count)
+        left = mask.true_count
+        if left == count:
+            return None, arrays, count
+        return mask, {attnum: array.filter(mask) for attnum, array in arrays.items()}, left
 
     def made(self, arrays: Mapping[int, Any], count: int) -> list[Any]:
         """The columns of the new rows, as the target wants them."""
@@ -227,6 +224,7 @@ class RowsCopy:
         return CopiedPart(tuple(files), tuple(key.span for key in self.keys))
 
     def discard(self) -> None:
+        """Remove the file, unless it has come to its end."""
         if self.writer is not None:
             self.writer.discard()
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pgrepl.writing.copy.source import RowSource
     from pgrepl.writing.copy.target import CopyTarget
 
-_OF_ROWS = ("22", "23")  # SQLSTATEs of what is wrong with a row: the exact way words it
-
 
 def load(session: Session, open_source: Callable[[], RowSource], choice: Choice) -> int:
     """Read, check and write all rows; how many there were. Or Declined."""
@@ -56,7 +54,7 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
     except (Unfit, WrongRow) as reason:
         raise Declined(str(reason)) from None
     except PgError as error:
-        if error.sqlstate[:2] not in _OF_ROWS:
+        if not error.is_of_data:
             raise
         raise Declined(error.message) from error
     changes = SparkChanges(session, rel, ModifyKind.INSERT, named, staged.snapshot)

@@ -56,7 +56,7 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
     except Declined as reason:
         return Unfinished(declined=str(reason))
     except PgError as error:
-        if error.sqlstate[:2] not in ("22", "23"):
+        if not error.is_of_data:
             raise
         return Unfinished(wrong=(error.sqlstate, error.message))
 
