@@ -166,30 +166,23 @@ def _published_relations(session: Session, publication: tables.pg_publication) -
 def published_table(session: Session, name: str, relation: Relation) -> PublishedTable | None:
     """One table of published_tables, found without a look at the others."""
     publication = publication_by_name(session, name)
-    if not _lists(session, publication, relation):
-        return None
-    if publication.pubviaroot and relation.is_partition:
-        for oid in partition_ancestors(session, relation.oid):
-            ancestor = relation_or_none(session, oid)
-            if ancestor is not None and _lists(session, publication, ancestor):
-                return None
-    return _published(session, publication, relation.oid)
+    return _published(session, publication, relation.oid) if _lists(session, publication, relation) else None
 
 
 def _lists(session: Session, publication: tables.pg_publication, relation: Relation) -> bool:
-    """Is the relation one of _published_relations?"""
+    """Is the relation one of those that published_tables lists for the publication?"""
     via_root = publication.pubviaroot
     if relation.kind != "r" and not (relation.kind == "p" and via_root):
         return False
     if publication.puballtables:
         return relation.persistence == "p" and not (relation.is_partition and via_root)
-    if _names(session, publication.oid, relation):
-        return True
-    above = [] if via_root else [relation_or_none(session, oid) for oid in partition_ancestors(session, relation.oid)]
-    return any(_names(session, publication.oid, ancestor) for ancestor in above if ancestor is not None)
+    ancestors = partition_ancestors(session, relation.oid) if relation.is_partition else []
+    by_ancestor = topmost_ancestor(session, publication.oid, ancestors) is not None
+    named = is_named(session, publication.oid, relation)
+    return (named and not by_ancestor) if via_root else (named or by_ancestor)
 
 
-def _names(session: Session, pubid: int, relation: Relation) -> bool:
+def is_named(session: Session, pubid: int, relation: Relation) -> bool:
     """Does the publication name the relation, itself or by its schema?"""
     if member_table(session, pubid, relation.oid) is not None:
         return True
@@ -221,7 +214,7 @@ def topmost_ancestor(session: Session, pubid: int, ancestors: Sequence[int]) -> 
     found = None
     for ancestor in ancestors:
         relation = relation_or_none(session, ancestor)
-        if relation is not None and _names(session, pubid, relation):
+        if relation is not None and is_named(session, pubid, relation):
             found = ancestor
     return found
 

@@ -7,6 +7,7 @@ equal to itself and above all others; decimals are brought to one scale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from pgrepl.expr import tree
@@ -149,14 +150,7 @@ def _(node: tree.ScalarArrayOpExpr) -> Columnar:
         raise NotColumnar("a long list")
     tests = [compared(sign, left, value).run for value in values]
     join = pc.or_kleene if node.use_or else pc.and_kleene
-
-    def run(columns: Columns) -> Any:
-        found = tests[0](columns)
-        for test in tests[1:]:
-            found = join(found, test(columns))
-        return found
-
-    return boolean(run)
+    return boolean(lambda columns: reduce(join, (test(columns) for test in tests)))
 
 
 def _items(array: tree.Expr) -> list[tree.Const]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import singledispatch
+from functools import reduce, singledispatch
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -129,14 +129,7 @@ def _(node: tree.BoolExpr) -> Columnar:
         (only,) = runs
         return boolean(lambda columns: pc.invert(only(columns)))
     join = pc.and_kleene if node.op is BoolOp.AND else pc.or_kleene
-
-    def run(columns: Columns) -> Any:
-        found = runs[0](columns)
-        for other in runs[1:]:
-            found = join(found, other(columns))
-        return found
-
-    return boolean(run)
+    return boolean(lambda columns: reduce(join, (run(columns) for run in runs)))
 
 
 @columnar.register

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -183,9 +184,7 @@ def _known(lead: Sequence[Columnar], columns: Columns, count: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = lead[0].run(columns)
-    for part in lead[1:]:
-        found = pc.and_kleene(found, part.run(columns))
+    found = reduce(pc.and_kleene, (part.run(columns) for part in lead))
     return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import tables
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.publication import (
+    is_named,
     is_publishable,
     member_schema,
-    member_table,
     publication_or_none,
     topmost_ancestor,
 )
@@ -123,8 +123,7 @@ def _published_as(
         by_ancestor = True
         if publication.pubviaroot:
             published_as, level = ancestor, ancestors.index(ancestor) + 1
-    named = member_table(past, publication.oid, table.oid) or member_schema(past, publication.oid, table.namespace)
-    return published_as, level, by_ancestor or named is not None
+    return published_as, level, by_ancestor or is_named(past, publication.oid, table)
 
 
 def _filters(
