@@ -8,7 +8,7 @@ its first rows come at once, and in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from pgrepl import engine
 from pgrepl.engine import Choice
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _KEY_SHARE = 1000  # looking through the columns of bounds costs one in so many of handling whole rows here
 _COUNTING_SHARE = 50  # and making numbers is so much cheaper than handling rows of tables
 _FEW = 100_000  # rows that may come from Spark in one piece
-_ENDLESS = 10**10  # numbers that nobody waits for: here they are counted as far as somebody asks
+ENDLESS = 10**10  # numbers that nobody waits for: here they are counted as far as somebody asks
 MANY = 10_000  # numbers that Spark rather makes itself
-WHOLE_SERIES = frozenset(
+_WHOLE_SERIES = frozenset(
     ("generate_series_int4", "generate_series_step_int4", "generate_series_int8", "generate_series_step_int8")
 )
 
@@ -43,7 +43,7 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
     """The engine of a query whose rows are shown. `by_columns`: False if whole columns have been tried."""
     counted = counted_rows(query, context)
     unfit = ""
-    if counted > _ENDLESS:
+    if counted > ENDLESS:
         unfit = "numbers without end"
     elif not counted and not has_user_tables(query):
         unfit = "no rows of tables"
@@ -69,7 +69,7 @@ def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
     choice = choose(session, query, context)
     made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
     known_few = choice.rows > 0 and max(choice.rows, made) <= engine.local_rows(session)
-    if choice.on_spark or known_few or made > _ENDLESS or not engine.is_auto(session):
+    if choice.on_spark or known_few or made > ENDLESS or not engine.is_auto(session):
         return choice
     return engine.choose(session, lambda: extent_of(session, query, context, 1) + _rows(made), cold=engine.COLD_WRITES)
 
@@ -161,16 +161,27 @@ def counted_rows(query: Query, context: Context) -> int:
 
 def series_length(function: tree.Expr, context: Context) -> int:
     """The length of a generate_series over constant whole numbers; 0 for anything else."""
+    ends = series_ends(function, context) if is_whole_series(function) else None
+    return 0 if ends is None else length_of(*ends)
+
+
+def is_whole_series(function: tree.Expr) -> TypeGuard[tree.FuncExpr]:
+    """Whether it is generate_series over whole numbers."""
     proc = proc_by_oid(function.func) if isinstance(function, tree.FuncExpr) else None
-    if proc is None or not isinstance(function, tree.FuncExpr) or proc.src not in WHOLE_SERIES:
-        return 0
-    if any(isinstance(arg, tree.NamedArg) for arg in function.args):
-        return 0
-    values = [value_of(arg, context) for arg in function.args]
-    if None in values:
-        return 0
-    start, stop, step = (*values, 1)[:3]
-    return max((stop - start) // step + 1, 0) if step else 0
+    return proc is not None and proc.src in _WHOLE_SERIES
+
+
+def series_ends(function: tree.FuncExpr, context: Context) -> tuple[int, int, int] | None:
+    """Its start, stop and step, if they are known."""
+    values = [value_of(arg, context) for arg in function.args if not isinstance(arg, tree.NamedArg)]
+    known = [value for value in (*values, 1) if value is not None]
+    if len(values) < len(function.args) or len(known) <= len(values) or not known[2]:
+        return None
+    return known[0], known[1], known[2]
+
+
+def length_of(start: int, stop: int, step: int) -> int:
+    return max((stop - start) // step + 1, 0)
 
 
 # --- what the query does with the rows ------------------------------------------------------------------------------

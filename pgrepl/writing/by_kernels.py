@@ -4,7 +4,7 @@ staging of what the kernels give back, and the words for what is wrong with a ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl import interrupts
@@ -13,6 +13,7 @@ from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
+from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.query.bounds import bounds_in
 from pgrepl.rows.checks_table import TableChecks, table_rules
 
@@ -51,6 +52,19 @@ def condition(session: Session, where: Sequence[tree.Expr]) -> tuple[Program | N
     if program is None:
         raise Declined("a condition that needs the session")
     return program, tuple(bounds)
+
+
+def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
+    """Declined if one looks at more than single columns of the row. `entry_of`: the only range table entry that it may
+    look at; None: there is but one."""
+    for expr in exprs:
+        if is_volatile(expr):
+            raise Declined("a volatile function")
+        for node, _ in walk_deep(expr):
+            if isinstance(node, tree.SubLink):
+                raise Declined("a subquery")
+            if isinstance(node, tree.Var) and (node.attnum == 0 or entry_of not in (None, node.varno)):
+                raise Declined("a row as a value")
 
 
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:

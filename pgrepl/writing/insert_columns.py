@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
 from pgrepl.engine import Declined
-from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Modify
 from pgrepl.expr.dml.queries import insert_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Expr, Query, RangeRef, Rte, RteKind, Var
-from pgrepl.expr.walk import is_volatile, rewrite, var_attnums, walk_deep
+from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.frozen import frozen
-from pgrepl.query.bounds import conjuncts, value_of
-from pgrepl.query.engine_choice import WHOLE_SERIES
+from pgrepl.query.bounds import conjuncts
+from pgrepl.query.engine_choice import ENDLESS, is_whole_series, length_of, series_ends
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.changes import ModifyKind
@@ -30,8 +29,7 @@ from pgrepl.rows.checks_table import own, table_rules
 from pgrepl.rows.foreign_key import keys_of
 from pgrepl.rows.members import members
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.types.builtin import proc_by_oid
-from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, computed, condition, few
+from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, check_row_alone, computed, condition, few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,14 +77,7 @@ def rows_from(session: Session, modify: Modify) -> RowsFrom:
         values = {number: _through(expr, below) for number, expr in values.items()}
         where = [_through(expr, below) for expr in where]
         query = _numbered_from_one(entry.subquery)
-    for expr in (*where, *values.values()):
-        if is_volatile(expr):
-            raise Declined("a volatile function")
-        for node, _ in walk_deep(expr):
-            if isinstance(node, tree.SubLink):
-                raise Declined("a subquery")
-            if isinstance(node, Var) and node.attnum == 0:
-                raise Declined("a row as a value")
+    check_row_alone([*where, *values.values()], entry_of=None)
     return RowsFrom(entry, tuple(where), values)
 
 
@@ -201,17 +192,13 @@ def _source(
         check_forms(table, member.relation)
         return KernelSource(session, table, snapshot, (), program, bounds)
     function = entry.functions[0] if entry.kind is RteKind.FUNCTION and len(entry.functions) == 1 else None
-    proc = proc_by_oid(function.func) if isinstance(function, tree.FuncExpr) else None
-    if not isinstance(function, tree.FuncExpr) or proc is None or proc.src not in WHOLE_SERIES or entry.ordinality:
+    if function is None or not is_whole_series(function) or entry.ordinality:
         raise Declined("rows that are not those of one table")
-    known = [value_of(arg, Context(session)) for arg in function.args]
-    if None in known or len(known) not in (2, 3) or (len(known) == 3 and not known[2]):
+    ends = series_ends(function, Context(session))
+    if ends is None:
         raise Declined("a series without known ends")
-    first, last, step = (*known, 1)[:3]
-    count = max((last - first) // step + 1, 0)
-    if count > _MOST_NUMBERS:
+    first, _, step = ends
+    count = length_of(*ends)
+    if count > ENDLESS:
         raise Declined("numbers without end")
     return SeriesSource(SeriesRows(function.type, first, step, count), program)
-
-
-_MOST_NUMBERS = 10**10

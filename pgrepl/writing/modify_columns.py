@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
-from pgrepl.expr import tree
 from pgrepl.expr.dml.plan import TARGET, Command, Modify
 from pgrepl.expr.dml.queries import in_layout
-from pgrepl.expr.walk import is_volatile, var_attnums, walk_deep
+from pgrepl.expr.walk import var_attnums
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.serializable import note_reads
 from pgrepl.rows.changes import ModifyKind
@@ -23,7 +22,7 @@ from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import own, table_rules
 from pgrepl.rows.foreign_key import keys_of, keys_to
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, computed, condition, few
+from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, check_row_alone, computed, condition, few
 from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
@@ -40,16 +39,7 @@ def check_simple(session: Session, modify: Modify) -> None:
         raise Declined("rows that are looked at again")
     if modify.ctes or modify.around or modify.multi or len(modify.from_) > 1 or len(modify.rtable) > 1:
         raise Declined("more than one table")
-    for expr in (modify.where, *(each.expr for each in modify.assigned)):
-        if expr is None:
-            continue
-        if is_volatile(expr):
-            raise Declined("a volatile function")
-        for node, _ in walk_deep(expr):
-            if isinstance(node, tree.SubLink):
-                raise Declined("a subquery")
-            if isinstance(node, tree.Var) and (node.varno != TARGET or node.attnum == 0):
-                raise Declined("a row as a value")
+    check_row_alone([*conjuncts(modify.where), *(each.expr for each in modify.assigned)], entry_of=TARGET)
     target = relation(session, modify.relid)
     kind = ModifyKind(modify.command.value)
     check_fits(session, target, kind, modify.named)

@@ -8,7 +8,7 @@ from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Expr, Rte
 from pgrepl.expr.walk import returns_set
 from pgrepl.query.bounds import value_of
-from pgrepl.query.engine_choice import MANY, WHOLE_SERIES, series_length
+from pgrepl.query.engine_choice import MANY, is_whole_series, length_of, series_ends
 from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.types import oids
@@ -20,9 +20,10 @@ def plain_series(level: Level, entry: Rte) -> Text | None:
     if len(entry.functions) != 1 or entry.ordinality:
         return None
     function = entry.functions[0]
-    if series_length(function, level.job.context) < MANY or not isinstance(function, tree.FuncExpr):
+    ends = series_ends(function, level.job.context) if is_whole_series(function) else None
+    if ends is None or length_of(*ends) < MANY:
         return None
-    start, stop, step = (*[value_of(arg, level.job.context) for arg in function.args], 1)[:3]
+    start, stop, step = ends
     end = stop + (1 if step > 0 else -1)
     if not -(2**63) <= end < 2**63:
         return None
@@ -77,8 +78,7 @@ def as_array(level: Level, function: Expr) -> tuple[str, str]:
 def _series(expr: Expr) -> tree.FuncExpr | None:
     if not isinstance(expr, tree.FuncExpr) or expr.type not in (oids.INT4, oids.INT8):
         return None
-    proc = proc_by_oid(expr.func)
-    return expr if proc is not None and proc.src in WHOLE_SERIES and not any(map(_named, expr.args)) else None
+    return expr if is_whole_series(expr) and not any(map(_named, expr.args)) else None
 
 
 def _named(arg: Expr) -> bool:
