@@ -8,6 +8,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# a command is a process of its own, and so are hundreds of tests: none of them compiles pgrepl again
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo quick test lint bench compat tables clean
 
 # the release of pyspark that all tests are known to pass with, as in pyproject.toml's test
