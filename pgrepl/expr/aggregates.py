@@ -228,8 +228,8 @@ locate_aggregate = _aggregate_at
 
 
 def place_window_function(scope: Scope, node: WindowFunc, over: WindowDef) -> WindowFunc:
-    """The window of a call: found among the query's windows or added to them (transformWindowFuncCall). `window` is
-    its index there."""
+    """The WindowFunc with the index of its window among the scope's `window_defs`; a new window is added to them
+    (transformWindowFuncCall)."""
     if scope.has_window_functions:
         for arg in node.args:
             for inner in walk(arg):

@@ -1,8 +1,8 @@
 """Analysis: raw parse trees become typed trees. The entry points, and the plain forms of expressions (parse_expr.c).
 
-`analyze_expr` is for those who have one expression and the scope it stands in; inside this room `transform` is called,
-which leaves collations to be settled when the whole expression is known. `analyze_query` and `analyze_modifying` are
-for whole statements. How the statements inside them are analysed, their scope says.
+`analyze_expr` takes one expression and its scope; `analyze_query` and `analyze_modifying` take whole statements. Modules
+of this folder call `transform` instead, which assigns no collations: they can be assigned only to whole expressions. A
+scope carries the functions that analyse the statements nested in a statement.
 """
 
 from __future__ import annotations

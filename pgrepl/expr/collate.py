@@ -1,7 +1,8 @@
 """Which collation each part of an expression has, and which its operators use (parse_collate.c).
 
-A collation comes from a column or a type (implicit) or from a COLLATE clause (explicit), and wanders up. Two different
-explicit ones are an error; two different implicit ones are a conflict, which matters only to what needs a collation.
+A collation comes from a column or a type (implicit) or from a COLLATE clause (explicit), and an expression takes over
+that of its arguments. Two different explicit collations are an error; two different implicit ones are a conflict, which
+is an error only where a collation is needed.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def assign_collations(expr: Expr) -> Expr:
 
 
 def assign_target_collations(expr: Expr, *, is_key: bool) -> Expr:
-    """The same for a target list entry. A sort or group key must have no collation conflict."""
+    """The expression of a target list entry with collations assigned. A sort or group key must have no conflict."""
     state = State()
     expr = _assign(expr, state)
     if is_key and state.strength is Strength.CONFLICT:
@@ -165,7 +166,7 @@ def _row_compare(expr: RowCompareExpr) -> Expr:
     left = tuple(assign_collations(arg) for arg in expr.left)
     right = tuple(assign_collations(arg) for arg in expr.right)
     for pair in zip(left, right, strict=True):
-        common_collation(pair, none_ok=True)  # two that are named and differ are an error
+        common_collation(pair, none_ok=True)  # raises where explicit collations differ
     return replace(expr, left=left, right=right)
 
 
@@ -182,7 +183,6 @@ def _inside(expr: Expr, inner: State) -> Expr:
         container = _assign(expr.container, inner) if expr.container is not None else None
         return replace(expr, upper=upper, lower=lower, container=container)
     if isinstance(expr, ArrayCoerceExpr):
-        # elem stands on its own: it works on a CaseTestExpr
         arg = _assign(expr.arg, inner) if expr.arg is not None else None
         elem = _assign(expr.elem, inner) if expr.elem is not None else None
         return replace(expr, arg=arg, elem=elem)

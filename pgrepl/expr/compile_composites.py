@@ -159,7 +159,7 @@ def _(node: tree.FieldSelect, compiler: Compiler) -> Compiled:
 @compile_node.register
 def _(node: tree.NextValueExpr, compiler: Compiler) -> Compiled:
     (proc,) = procs_by_name("nextval")
-    proc = proc._replace(src="nextval_identity")  # nobody needs the sequence's privileges for this
+    proc = proc._replace(src="nextval_identity")  # an identity column needs no privileges on its sequence
     function = function_of(proc, Call(compiler.context, proc.argtypes, proc.rettype))
     sequence = node.sequence
     return lambda env: function(sequence)

@@ -84,7 +84,7 @@ def _(node: tree.NullIfExpr, compiler: Compiler) -> Compiled:
     return nullif
 
 
-_MANY = 8  # from so many constants on, IN looks them up in a set
+_MANY = 8  # an IN list of at least this many constants is looked up in a set
 
 
 @compile_node.register

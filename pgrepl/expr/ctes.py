@@ -1,4 +1,4 @@
-"""WITH: its queries in dependency order; the form of recursive queries is checked (parse_cte.c)."""
+"""WITH: analysis of its queries, in dependency order if it is RECURSIVE (parse_cte.c)."""
 
 from __future__ import annotations
 

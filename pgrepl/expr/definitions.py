@@ -1,6 +1,6 @@
 """The SQL text of catalog objects: pg_get_indexdef, pg_get_constraintdef, pg_get_partkeydef, pg_get_viewdef …
 
-As ruleutils.c does. `pretty` leaves out needless parentheses and the schemas of what the search path finds.
+As ruleutils.c does. `pretty` leaves out needless parentheses, and the schema of relations that the search path finds.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def constant_text(session: Session, constant: Const) -> str:
 
 def query_text(session: Session, query: Query, pretty: bool = False, result_names: Sequence[str] | None = None) -> str:
     """pg_get_viewdef(view [, pretty]), without the semicolon. `result_names` are the view's present column names."""
-    from pgrepl.expr.print_query import print_whole_query  # much code, and most of what is printed is no query
+    from pgrepl.expr.print_query import print_whole_query  # a large module that plain expressions do not need
 
     load_forms()
 

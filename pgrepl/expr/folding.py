@@ -1,5 +1,8 @@
-"""Expressions of constants are computed once, before any row is looked at (eval_const_expressions): so an error in them
-is an error even where there is no row. What CASE, COALESCE, AND and OR never come to is left alone, as there."""
+"""Constant folding: expressions of constants are computed once, before any row is read (eval_const_expressions).
+
+An error in such an expression is therefore raised even when there is no row. Arguments that CASE, COALESCE, AND and OR
+never evaluate are not folded.
+"""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class _Checker:
     scope: Scope
     query: Query
     grouped: dict[int, Expr]
-    common: set[int] | None  # columns that are in every grouping set
+    common: set[int] | None  # resnos that are in every grouping set
     has_joins: bool
     dependent: set[int] = field(default_factory=set)  # relations whose primary key is grouped by
     keys_used: list[int] = field(default_factory=list)

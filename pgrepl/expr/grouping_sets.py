@@ -146,7 +146,7 @@ def _flat_list(node: RowExpr) -> list[nodes.Expr]:
     return result
 
 
-# --- what they stand for ------------------------------------------------------------------------------------------
+# --- expansion ----------------------------------------------------------------------------------------------------
 
 
 def expand(clause: Sequence[GroupSet], distinct: bool, location: int) -> GroupingSets:

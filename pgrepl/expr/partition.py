@@ -1,8 +1,7 @@
 """Partition keys and partition bounds: what they are, how the catalog stores them and how they are printed.
 
 A key is a strategy (l, r, h: list, range, hash) and columns or expressions, each with an operator class and a
-collation.
-A bound says which rows of its parent a partition takes.
+collation. A bound says which rows of its parent a partition takes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pgrepl.expr.deparse import constant_text
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.frozen import frozen
 
-MINVALUE, VALUE, MAXVALUE = -1, 0, 1  # compare as what they stand for
+MINVALUE, VALUE, MAXVALUE = -1, 0, 1  # in sort order, as in PartitionRangeDatumKind
 _KINDS = {MINVALUE: "MINVALUE", MAXVALUE: "MAXVALUE"}
 
 

@@ -1,8 +1,8 @@
 """Polymorphic parameters: whether the argument types are consistent, and which types they give the parameters and the
 result.
 
-Two families, each with its own idea of agreement: all that is declared anyelement, anyarray, anyrange … must be of
-exactly one element type; all that is declared anycompatible… must have a common type.
+There are two families. Arguments of parameters declared anyelement, anyarray, anyrange … must agree exactly on one
+element type; arguments of parameters declared anycompatible… need a common type.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _agree(known: int, part: int, whole: int, declared: str, other: str) -> int:
 
 def _settle1(one: _Family1, *, checking: bool) -> None:
     if one.array == oids.ANYARRAY:
-        # pg_stats' columns have this type: fine as long as nobody asks for the element
+        # columns of pg_stats have this type; it is allowed where the element type is not needed
         if not checking:
             one.elem = one.elem or oids.ANYELEMENT
     elif one.array:

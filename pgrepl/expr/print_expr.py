@@ -1,5 +1,5 @@
-"""Expressions as text, as ruleutils.c prints them, with the casts and parentheses that make the text parse to the same
-expression under any search_path."""
+"""Expressions as text, as ruleutils.c prints them, with the casts, parentheses and schema names that make the text parse
+to the same expression."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ _CASTS = (
     tree.ArrayCoerceExpr,
     tree.ConvertRowtypeExpr,
 )
-# what has its own brackets around its parts
+# nodes that are printed with brackets around their parts
 _ENCLOSING = (
     tree.SubscriptingRef,
     tree.ArrayExpr,

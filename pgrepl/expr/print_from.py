@@ -88,7 +88,7 @@ def _print_item(item: RangeRef | Join, query: Query, out: Printer, print_subquer
 
 
 def _print_alias(rte: Rte, varno: int, out: Printer) -> None:
-    """Print an alias as get_rte_alias does, unless the relation's own name says it."""
+    """Print an alias as get_rte_alias does, unless it equals the relation's own name."""
     name = out.names[0].relations[varno - 1] or ""
     _, print_columns = out.names[0].aliases[varno]
     if rte.alias is None and not print_columns:

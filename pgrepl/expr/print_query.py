@@ -465,7 +465,7 @@ def _(expr: SubLink, out: Printer, implicit: bool) -> None:
 
 
 def _between(kind: SubLinkType, name: str) -> str:
-    """Print the operator between the left side and the subquery."""
+    """The text between the left side and the subquery."""
     if kind is SubLinkType.EXISTS:
         return "EXISTS ("
     if kind is SubLinkType.ANY:

@@ -49,7 +49,7 @@ class Names:
 
 @dataclass(slots=True)
 class JoinNames:
-    """The names of a join's columns, and the columns of its sides that they stand for."""
+    """The names of the columns that a join merges by USING."""
 
     using: list[str] = field(default_factory=list)
 

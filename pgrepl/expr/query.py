@@ -1,7 +1,7 @@
 """The analysis of queries: SELECT, VALUES lists and set operations (analyze.c).
 
-The clauses are read in PostgreSQL's order, so that of several mistakes the same one is reported. What reads a clause
-that few queries have is imported when one has it.
+The clauses are analysed in PostgreSQL's order, so that of several errors the one that PostgreSQL reports is raised.
+Modules for rare clauses are imported only when a query has such a clause.
 """
 
 from __future__ import annotations

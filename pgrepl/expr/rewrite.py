@@ -42,8 +42,8 @@ def view_role(session: Session, view: Relation) -> int:
 
 
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:
-    """The same query with every view in it, at any depth, replaced by a subquery. The entry keeps the view's relid. The
-    columns of relations are those of today, with their own names: what a whole row of them has."""
+    """The query with every view in it, at any depth, replaced by a subquery; its range table entry keeps the view's relid.
+    Relations get their present columns under their own names, as a whole-row reference needs them."""
     who = session.role if role is None else role
 
     def expression(expr: Expr) -> Expr:
@@ -77,7 +77,8 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
 
 
 def _without_idle_sets(session: Session, target: Target) -> Target:
-    """A set that only stands beside a NULL makes no rows: `generate_series(1, 3) + NULL` is one NULL."""
+    """Fold a target that calls a set-returning function, since a strict call with a NULL constant drops that function:
+    `generate_series(1, 3) + NULL` is one NULL."""
     return replace(target, expr=folded(session, target.expr)) if returns_set(target.expr) else target
 
 

@@ -1,7 +1,8 @@
 """The namespace of one query level: PostgreSQL's ParseState.
 
-A `Scope` is a level. It owns the range table that grows while FROM is read, and the namespace: which entries of it can
-be referred to, by which names, from the place being read. A scope inside another (a subquery) has it as its parent.
+A `Scope` is a query level. It owns the range table, which grows while FROM is analysed, and the namespace: the entries
+that the clause being analysed can refer to, with their names. The scope of a subquery has the outer query's scope as
+its parent.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class AnalyzeSubquery(Protocol):
     ) -> Query: ...
 
 
-AnalyzeModifying = Callable[["Session", "nodes.Statement", "Scope"], Any]  # what changes rows, in WITH: a Modify
+AnalyzeModifying = Callable[["Session", "nodes.Statement", "Scope"], Any]  # for INSERT, UPDATE and DELETE in WITH; returns a Modify
 
 
 @dataclass(eq=False)
@@ -118,8 +119,8 @@ class Scope:
     lateral_active: bool = False
     locked_from_parent: bool = False
     resolve_unknowns: bool = True
-    analyze_subquery: AnalyzeSubquery | None = None  # None: it is no level of a query
-    analyze_modifying: AnalyzeModifying | None = None  # of the topmost level
+    analyze_subquery: AnalyzeSubquery | None = None  # None: the scope of a single expression
+    analyze_modifying: AnalyzeModifying | None = None  # set at the topmost level only
     has_aggregates: bool = False
     has_window_functions: bool = False
     has_target_srfs: bool = False
@@ -127,7 +128,7 @@ class Scope:
     last_srf: Expr | None = None
     subqueries: dict[int, Query] = field(
         default_factory=dict
-    )  # by the id of the raw SubLink: a column is named after it
+    )  # by the id of the raw SubLink, to name an output column after the subquery's
 
     def up(self, levels: int) -> Scope:
         scope = self

@@ -34,7 +34,8 @@ from pgrepl.types import oids
 
 @dataclass(slots=True)
 class _Result:
-    """A column of one side. leaf: the member query's target list entry, whose literal may still get a type."""
+    """A column of one side of a set operation. leaf: its (varno, resno) in a member query, where a literal of unknown
+    type can still be replaced."""
 
     expr: Expr
     leaf: tuple[int, int] | None = None
@@ -168,8 +169,7 @@ def _first(columns: list[_Result]) -> int:
 
 
 def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
-    """Cast a column to the common type: in place for a member query's literal, when the query runs for other
-    columns."""
+    """Cast a column to the common type. A literal of unknown type is replaced in the member query's target list, too."""
     if part.expr.type != oids.UNKNOWN:
         return coerce_to_common(scope, part.expr, typoid, name)
     if isinstance(part.expr, Const):
@@ -204,7 +204,7 @@ def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
 
 
 def _check_independent(query: Query) -> None:
-    """Check that a member query refers to no relation beside the set operation."""
+    """Check that a member query refers to no relation of the set operation's own query level."""
     used = tuple(node for node, level in walk_deep(query) if isinstance(node, Var) and node.levelsup == level + 1)
     if used:
         message = "UNION/INTERSECT/EXCEPT member statement cannot refer to other relations of same query level"

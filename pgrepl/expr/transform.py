@@ -1,6 +1,6 @@
 """The base of the analysis: `transform_expr` dispatches on the raw node's class.
 
-`transform_expr` dispatches on the node's class; `analyze` and the modules it imports register their forms with it.
+`analyze` and the modules it imports register their forms with it.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class SubscriptingRef(Typed):
     lower: tuple[Expr | None, ...] = ()
     container: Expr | None = None
     is_slice: bool = False
-    assign: Expr | None = None  # the value put there; the result is then the changed container
+    assign: Expr | None = None  # the value to assign; the result is the changed container
 
 
 @frozen
@@ -381,7 +381,7 @@ class Rte:
     """A range table entry. columns are by attnum (1-based: columns[attnum - 1])."""
 
     kind: RteKind
-    name: str  # what it is called in the query: alias or relation name
+    name: str  # the alias, else the relation's name
     columns: tuple[Column, ...]
     alias: str | None = None
     alias_columns: tuple[str, ...] = ()
@@ -390,8 +390,8 @@ class Rte:
     inh: bool = True
     subquery: Query | None = None
     functions: tuple[Expr, ...] = ()
-    function_columns: tuple[int, ...] = ()  # columns each function gives
-    function_coldefs: tuple[bool, ...] = ()  # whether a column definition list named them
+    function_columns: tuple[int, ...] = ()  # the number of columns of each function
+    function_coldefs: tuple[bool, ...] = ()  # whether each has a column definition list
     ordinality: bool = False
     values: tuple[tuple[Expr, ...], ...] = ()
     rows: Sequence[tuple[Any, ...]] | None = field(default=None, compare=False)  # VALUES that are computed already
@@ -401,8 +401,8 @@ class Rte:
     lateral: bool = False
     join_using: tuple[str, ...] = ()
     join_using_alias: str | None = None
-    join_vars: tuple[Expr | None, ...] = ()  # what each join column stands for
-    join_left: tuple[int, ...] = ()  # its column of the left side, 0: none; a merged column has both
+    join_vars: tuple[Expr | None, ...] = ()  # the expression of each join column
+    join_left: tuple[int, ...] = ()  # its attnum in the left side; 0: none. A merged column has both
     join_right: tuple[int, ...] = ()
     sample: TableSample | None = None
     in_from: bool = True
@@ -511,8 +511,8 @@ class SetOperation:
 
 @frozen
 class GroupSet:
-    """An item of GROUP BY when there are grouping sets: columns by resno (kind None), or ROLLUP, CUBE, SETS, () of
-    such."""
+    """An item of GROUP BY when there are grouping sets: columns by resno (kind None), (), or ROLLUP, CUBE or SETS of
+    items."""
 
     kind: GroupingKind | None
     content: tuple[Any, ...] = ()
@@ -520,8 +520,7 @@ class GroupSet:
 
 @frozen
 class GroupingSets:
-    """The sets of resnos that the clause stands for, smallest first: ((), (1,), (1, 2)); and the clause as it was
-    written."""
+    """The sets of resnos that the clause expands to, smallest first: ((), (1,), (1, 2)); and the clause as written."""
 
     sets: tuple[tuple[int, ...], ...]
     clause: tuple[GroupSet, ...] = ()
@@ -553,7 +552,7 @@ class Query:
     has_sublinks: bool = False
     has_target_srfs: bool = False
     row_marks: tuple[RowMark, ...] = ()
-    constraint_deps: tuple[int, ...] = ()  # primary keys that make GROUP BY right
+    constraint_deps: tuple[int, ...] = ()  # primary keys that the check of GROUP BY relied on
 
     @property
     def columns(self) -> tuple[Column, ...]:

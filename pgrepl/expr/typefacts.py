@@ -1,7 +1,7 @@
 """Properties of types that analysis needs: category, element type, whether it is a row type.
 
-The only types a user makes are the row types of relations, so a type that PostgreSQL does not know from birth is one
-of those. (PostgreSQL has arrays over them too; pgrepl only sets their oids aside.)
+The only types that users create are the row types of relations, so every type that is not built in is one of these.
+(PostgreSQL also has array types over them; pgrepl only reserves their OIDs.)
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def category(oid: int) -> str:
 
 
 def is_preferred(slot_category: str, oid: int) -> bool:
-    """As IsPreferredType does: no category given matches any."""
+    """As IsPreferredType does: INVALID_CATEGORY matches every category."""
     found = builtin.type_by_oid(oid)
     return found is not None and found.preferred and slot_category in (found.category, INVALID_CATEGORY)
 

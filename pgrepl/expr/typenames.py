@@ -1,4 +1,4 @@
-"""Type names and collation names of the raw tree, looked up."""
+"""Lookup of the type names and collation names in raw trees (parse_type.c)."""
 
 from __future__ import annotations
 
