@@ -1,8 +1,8 @@
 """Analysis: raw parse trees become typed trees. The entry points, and the plain forms of expressions (parse_expr.c).
 
-`analyze_expr` takes one expression and its scope; `analyze_query` and `analyze_modifying` take whole statements. Modules
-of this folder call `transform` instead, which assigns no collations: they can be assigned only to whole expressions. A
-scope carries the functions that analyse the statements nested in a statement.
+`analyze_expr` takes one expression and its scope; `analyze_query` and `analyze_modifying` take whole statements.
+Modules of this folder call `transform` instead, which assigns no collations: they can be assigned only to whole
+expressions. A scope carries the functions that analyse the statements nested in a statement.
 """
 
 from __future__ import annotations

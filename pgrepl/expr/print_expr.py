@@ -1,5 +1,5 @@
-"""Expressions as text, as ruleutils.c prints them, with the casts, parentheses and schema names that make the text parse
-to the same expression."""
+"""Expressions as text, as ruleutils.c prints them, with the casts, parentheses and schema names that make the text
+parse to the same expression."""
 
 from __future__ import annotations
 

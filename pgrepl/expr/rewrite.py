@@ -42,8 +42,8 @@ def view_role(session: Session, view: Relation) -> int:
 
 
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:
-    """The query with every view in it, at any depth, replaced by a subquery; its range table entry keeps the view's relid.
-    Relations get their present columns under their own names, as a whole-row reference needs them."""
+    """The query with every view in it, at any depth, replaced by a subquery; its range table entry keeps the view's
+    relid. Relations get their present columns under their own names, as a whole-row reference needs them."""
     who = session.role if role is None else role
 
     def expression(expr: Expr) -> Expr:

@@ -99,7 +99,7 @@ class AnalyzeSubquery(Protocol):
     ) -> Query: ...
 
 
-AnalyzeModifying = Callable[["Session", "nodes.Statement", "Scope"], Any]  # for INSERT, UPDATE and DELETE in WITH; returns a Modify
+AnalyzeModifying = Callable[["Session", "nodes.Statement", "Scope"], Any]  # of a statement in WITH: returns a Modify
 
 
 @dataclass(eq=False)

@@ -169,7 +169,7 @@ def _first(columns: list[_Result]) -> int:
 
 
 def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
-    """Cast a column to the common type. A literal of unknown type is replaced in the member query's target list, too."""
+    """Cast a column to the common type. A literal of unknown type is also replaced in the member query."""
     if part.expr.type != oids.UNKNOWN:
         return coerce_to_common(scope, part.expr, typoid, name)
     if isinstance(part.expr, Const):

@@ -59,7 +59,7 @@ class Const(Typed):
     value: Any = None
 
 
-# attnum of the pseudo column that says where a row is kept (lake.place.Place): what UPDATE and DELETE ask for
+# attnum of the pseudo column with a row's place (lake.place.RowPlace), by which UPDATE and DELETE find it again
 PLACE = -100
 
 
@@ -406,12 +406,13 @@ class Rte:
     join_right: tuple[int, ...] = ()
     sample: TableSample | None = None
     in_from: bool = True
-    pinned: Sequence[PinnedRow] | None = field(default=None, compare=False)  # of a table these rows alone
+    pinned: Sequence[PinnedRow] | None = field(default=None, compare=False)  # the only rows to scan
 
 
 @frozen
 class PinnedRow:
-    """One row of a table, read again: its place, its table, and its columns by attnum."""
+    """One row of a table, to evaluate a query over it alone (EvalPlanQual): its place, its table, and its columns by
+    attnum."""
 
     place: Any
     table: int

@@ -1,12 +1,12 @@
 """Typed trees over whole Arrow columns, with exactly the results of the evaluator.
 
-    program = program_of(expr, context)         # plain data that travels to an executor; None: it needs the session
-    test = program.test(forms)                  # there: compiled once
+    program = program_of(expr, context)         # plain data for an executor; None: the expression needs the session
+    test = program.test(forms)                  # on the executor: compiled once
     mask = test(columns, count)                 # which rows pass
 
-What Arrow means as PostgreSQL does is computed by columns: comparisons, AND, OR and NOT in three-valued logic, IS NULL,
-IN, arithmetic of whole numbers with its overflows. What is not among these is evaluated row by row, for the rows that
-the conditions before it leave. So is a portion of rows in which Arrow finds an error (overflow, division by zero):
-where PostgreSQL would not have come so far there is none. Read compiler.py, comparisons.py, operations.py,
-values.py, program.py.
+Operations that Arrow computes as PostgreSQL does are computed by columns: comparisons, AND, OR and NOT in three-valued
+logic, IS NULL, IN, arithmetic, texts, CASE. Other conditions are evaluated row by row, for the rows that the conditions
+before them leave. A batch in which Arrow finds an error (overflow, division by zero) is evaluated row by row, too:
+PostgreSQL may not evaluate the failing operation for that row, and then there is no error. Read compiler.py,
+comparisons.py, operations.py, values.py, program.py.
 """

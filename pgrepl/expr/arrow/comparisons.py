@@ -1,7 +1,7 @@
 """= <> < <= > >=, IS DISTINCT FROM and membership by columns.
 
-Texts compare by their UTF-8, which is the order of code points; char(n) without its trailing blanks; of floats NaN is
-equal to itself and above all others; decimals are brought to one scale.
+Texts compare by their UTF-8 bytes, which is the order of code points; char(n) without its trailing blanks. A float
+NaN equals itself and is greater than all other floats. Decimals are cast to one scale.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _KERNELS = {
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _TEXTS = (oids.TEXT, oids.NAME)
-_FEW = 64  # items of a list that are compared one by one
+_FEW = 64  # the longest list whose items are compared one after another
 
 Compare = Callable[[Any, Any], Any]
 
 
 def sign_of(op: int) -> str:
-    """The comparison that an operator stands for."""
+    """The name of a comparison operator, such as `<=`."""
     operator = operator_by_oid(op)
     if operator is None or operator.name not in _KERNELS:
         raise NotColumnar("an operator")
@@ -44,7 +44,7 @@ def compared(sign: str, left: Columnar, right: Columnar) -> Columnar:
 
 
 def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare]:
-    """Both sides in one Arrow type, and what compares them there."""
+    """Both sides cast to one Arrow type, and the function that compares them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -164,7 +164,7 @@ def _items(array: tree.Expr) -> list[tree.Const]:
 
 
 def _always(value: Columnar, answer: bool) -> Columnar:
-    """An empty list decides even about NULL."""
+    """ANY or ALL of an empty list, which is not NULL even for a NULL value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -172,7 +172,7 @@ def _always(value: Columnar, answer: bool) -> Columnar:
 
 
 def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columnar:
-    """Whether a value is in a list; not known where the value is NULL, or not found in a list with NULL."""
+    """Whether a value is in a list. NULL for a NULL value, and for one not found in a list that contains NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
 """The base of the compiler to Arrow: how a node of the typed tree becomes a function of whole columns.
 
-`columnar` dispatches on the node's class. A value is an array, or a scalar for all rows; each has the Arrow type that
-is known when it is compiled. Columns come by attribute number in the storage type of their lake forms.
+`columnar` dispatches on the node's class. A value is an array, or a scalar for all rows; its Arrow type is known when
+the node is compiled. Columns are given by attnum, in the storage type of their lake forms.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Run = Callable[[Columns], Any]
 
 
 class NotColumnar(Exception):
-    """Arrow has nothing that means the same."""
+    """Arrow cannot compute the node exactly as PostgreSQL does."""
 
 
 @frozen
 class Columnar:
-    """A value by columns. `typoid` is the base type in PostgreSQL, `type` Arrow's."""
+    """A compiled expression. `typoid` is its PostgreSQL base type, `type` its Arrow type."""
 
     typoid: int
     type: Any
     run: Run
 
 
-# types whose lake form Arrow compares as PostgreSQL does, or nearly so (comparisons.py)
+# types whose lake form Arrow compares as PostgreSQL does, some of them with adjustments (comparisons.py)
 _KNOWN = frozenset(
     {
         oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.TEXT,
@@ -83,7 +83,7 @@ def _(node: tree.Const) -> Columnar:
     base, kind = _known(node.type, node.typmod)
     try:
         value = form(node.type, node.typmod).to_array([node.value])[0]
-    except PgError as problem:  # a moment that the lake has no form of
+    except PgError as problem:  # a value that the lake's type cannot hold
         raise NotColumnar(problem.message) from problem
     if isinstance(value, pa.ExtensionScalar):
         value = value.value if value.is_valid else pa.scalar(None, kind)
@@ -140,14 +140,14 @@ def _(node: tree.NullTest) -> Columnar:
         raise NotColumnar("a row")
     test = pc.is_null if node.kind is NullTestType.IS_NULL else pc.is_valid
     arg = node.arg
-    if isinstance(arg, tree.Var) and arg.attnum > 0:  # of whatever type
+    if isinstance(arg, tree.Var) and arg.attnum > 0:  # IS NULL works for columns of every type
         attnum = arg.attnum
         return boolean(lambda columns: test(columns[attnum]))
     run = columnar(arg).run
     return boolean(lambda columns: test(run(columns)))
 
 
-_WANTED = {  # what the value must be; whether the answer is turned round
+_WANTED = {  # the value that is tested for, and whether the result is negated
     BoolTestType.IS_TRUE: (True, False),
     BoolTestType.IS_NOT_TRUE: (True, True),
     BoolTestType.IS_FALSE: (False, False),

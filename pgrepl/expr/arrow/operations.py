@@ -1,7 +1,7 @@
 """Operators and functions by columns: comparisons, and the arithmetic and casts of whole numbers.
 
-Arrow's checked kernels raise where PostgreSQL says that a number is out of range or divided by zero, though not in the
-same words and for rows that PostgreSQL may not come to: whoever catches that evaluates the rows one by one.
+Arrow's checked kernels raise where PostgreSQL reports a number out of range or a division by zero, but in other words,
+and also for rows that PostgreSQL may not evaluate. The caller catches Arrow's error and evaluates row by row.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _cast(value: Columnar, kind: Any, *, safe: bool = True) -> tuple[Any, Run]:
 
 
 def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:
-    """The arithmetic of whole numbers; None: it is none."""
+    """A call of a function of whole-number arithmetic; None: the function is none."""
     import pyarrow.compute as pc
 
     proc = proc_by_oid(func)
@@ -125,7 +125,7 @@ def _modulo(dividend: Run, divisor: Run, by: tree.Expr) -> Run:
 
     def run(columns: Columns) -> Any:
         a, b = dividend(columns), divisor(columns)
-        if value is None:  # the smallest number by -1 is out of range, but leaves nothing
+        if value is None:  # the least integer / -1 is out of range, but the remainder is 0
             b = pc.if_else(pc.equal(b, -1), pa.scalar(1, b.type), b)
         elif value == -1:
             b = pa.scalar(1, b.type)

@@ -1,4 +1,4 @@
-"""A condition or a value over the columns of a table, as plain data that travels to whoever has the columns."""
+"""A condition or a value over the columns of a table, as plain data that can be sent to an executor."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import Form, storage_type
 
-Test = Callable[[Columns, int], Any]  # of columns and the number of their rows: an array of booleans without NULL
+Test = Callable[[Columns, int], Any]  # (columns, number of rows) → an array of booleans without NULL
 
 
 @frozen
 class Program:
-    """A condition that is compiled where it is used. `style` is what output functions depend on."""
+    """A condition, compiled where it is used. `style` has the settings that output functions depend on."""
 
     expr: Expr
     style: tuple[tuple[str, Any], ...]
@@ -34,7 +34,7 @@ class Program:
         return frozenset(var_attnums(self.expr))
 
     def test(self, forms: Mapping[int, Form]) -> Test:
-        """`forms` are those of the columns, which come by attribute number."""
+        """The compiled condition. `forms` are the lake forms of the columns, by attnum."""
         lead, rest = divided(self.expr)
         exact = _by_rows([self.expr], forms, self._context())
         if not rest:
@@ -49,7 +49,7 @@ class Program:
         return run
 
     def exact(self) -> Compiled:
-        """The evaluator's own answer about one row, by attribute number."""
+        """The condition compiled for the evaluator, for one row at a time."""
         return compile(self.expr, self._context())
 
     def _context(self) -> Context:
@@ -58,7 +58,7 @@ class Program:
 
 @frozen
 class Value:
-    """The same for a value of each row, which comes as an array in the storage type of the value's lake form."""
+    """A value of each row, compiled where it is used, as an array in the storage type of the value's lake form."""
 
     expr: Expr
     style: tuple[tuple[str, Any], ...]
@@ -68,7 +68,7 @@ class Value:
         return frozenset(var_attnums(self.expr))
 
     def values(self, forms: Mapping[int, Form]) -> Test:
-        """Raises PgError, or Arrow's own error, if there is an error in any of the rows."""
+        """The compiled value. It raises PgError or Arrow's error if any row has an error."""
         from pgrepl.types.lake_forms import form
 
         own = form(self.expr.type, self.expr.typmod)
@@ -91,13 +91,13 @@ def _context(style: tuple[tuple[str, Any], ...]) -> Context:
 
 
 def program_of(expr: Expr, context: Context) -> Program | None:
-    """None: it needs the session, or gives another answer another time."""
+    """The condition as a Program; None: it needs the session, or calls a function that is not immutable."""
     found = _portable(expr, context)
     return None if found is None else Program(*found)
 
 
 def value_of(expr: Expr, context: Context) -> Value | None:
-    """The same of a value."""
+    """The value of an expression as a Value; None as in `program_of`."""
     found = _portable(expr, context)
     return None if found is None else Value(*found)
 
@@ -116,7 +116,7 @@ def _portable(expr: Expr, context: Context) -> tuple[Expr, tuple[tuple[str, Any]
 
 
 def _folded(expr: Expr, context: Context) -> Expr:
-    """With the values of what is the same for all rows of a statement."""
+    """The expression with the parts computed that have one value for all rows of a statement, such as now()."""
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, (tree.Const, tree.RowExpr, tree.CaseTestExpr)) or any(map(_varies, walk(node))):
@@ -125,7 +125,7 @@ def _folded(expr: Expr, context: Context) -> Expr:
             return None
         try:
             value = evaluate(node, (), context)
-        except PgError:  # it comes up where a row asks for it
+        except PgError:  # raised again when a row is evaluated
             return None
         return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
 
@@ -137,18 +137,19 @@ def _varies(node: Expr) -> bool:
 
 
 def any_is_true(exprs: Sequence[Expr]) -> Expr:
-    """The first that is true will do."""
+    """The condition that one of the expressions is true; those after the first true one are not evaluated."""
     return _joined(BoolOp.OR, [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_TRUE) for expr in exprs])
 
 
 def none_is_false(exprs: Sequence[Expr]) -> Expr:
-    """What CHECK asks for."""
+    """The condition of CHECK constraints: no expression is false."""
     tests = [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_NOT_FALSE) for expr in exprs]
     return _joined(BoolOp.AND, tests)
 
 
 def all_are_true(exprs: Sequence[Expr]) -> Expr:
-    """What WHERE asks for: a condition that is not true ends the question (ExecQual)."""
+    """The condition of WHERE: all expressions are true; those after the first that is not are not evaluated
+    (ExecQual)."""
     return _joined(BoolOp.AND, [tree.BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_TRUE) for expr in exprs])
 
 
@@ -160,9 +161,9 @@ def _joined(op: BoolOp, tests: Sequence[Expr]) -> Expr:
 
 
 def divided(expr: Expr) -> tuple[list[Columnar], list[Expr]]:
-    """The conditions that hold together: those at the beginning that Arrow can compute, and what is behind them."""
+    """The conditions that AND joins: those at the beginning that Arrow can compute, and the rest."""
     if isinstance(expr, tree.BooleanTest) and expr.kind is BoolTestType.IS_TRUE and expr.arg is not None:
-        expr = expr.arg  # whether all are true is all that is asked
+        expr = expr.arg  # IS TRUE around an AND changes nothing for a filter
     parts = _conjuncts(expr)
     lead: list[Columnar] = []
     for part in parts:
@@ -180,7 +181,7 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 
 def _known(lead: Sequence[Columnar], columns: Columns, count: int) -> Any:
-    """True, false or NULL for each row."""
+    """Whether all leading conditions hold: true, false or NULL for each row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -194,12 +195,13 @@ def _tried(lead: Sequence[Columnar], columns: Columns, count: int, exact: Test) 
 
     try:
         return pc.fill_null(_known(lead, columns, count), False)
-    except pa.ArrowException:  # an error, or a row that PostgreSQL does not come to
+    except pa.ArrowException:  # an error, unless PostgreSQL does not evaluate that part for the row
         return exact(columns, count)
 
 
 def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: int, exact: Test) -> Any:
-    """What follows a false condition is not evaluated; what follows an unknown one is, for its errors."""
+    """Test the other conditions for the rows where the leading ones are not false; where those are NULL, only to raise
+    the errors that PostgreSQL would."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -218,7 +220,7 @@ def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: in
 
 
 def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context) -> Test:
-    """The evaluator's own answers."""
+    """The test by the evaluator, row by row."""
     test, rows = _dense(_joined(BoolOp.AND, list(exprs)), forms, context)
 
     def run(columns: Columns, count: int) -> Any:
@@ -239,7 +241,7 @@ def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: C
 def _dense(
     expr: Expr, forms: Mapping[int, Form], context: Context
 ) -> tuple[Compiled, Callable[[Columns, int], Iterable[tuple[Any, ...]]]]:
-    """The expression over rows of the columns that it uses, and these rows."""
+    """The expression compiled over rows of only the columns that it uses, and the function that makes these rows."""
     numbers = sorted(var_attnums(expr))
     place = {attnum: n for n, attnum in enumerate(numbers, 1)}
 
@@ -256,7 +258,7 @@ def _dense(
 
 
 def _check_kept(found: Any, kind: Any) -> None:
-    """Whether a cast to what the lake keeps changes nothing of a value."""
+    """Raise NotColumnar if a cast from one Arrow type to the other could change a value without an error."""
     from pyarrow import types
 
     if found == kind or (types.is_integer(found) and types.is_integer(kind)):

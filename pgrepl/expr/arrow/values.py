@@ -1,7 +1,7 @@
 """Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, CASE.
 
-A numeric is a decimal whose scale is PostgreSQL's display scale, as long as it has at most 38 digits. What PostgreSQL
-would complain of is an error of Arrow's here: whoever catches that evaluates the rows one by one.
+A numeric is a decimal whose scale is PostgreSQL's display scale, as long as it has at most 38 digits. Where PostgreSQL
+may report an error, these functions raise Arrow's error; the caller catches it and evaluates row by row.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pgrepl.types.names import numeric_precision_scale
 
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _TEXTS = (oids.TEXT, oids.VARCHAR)
-_PLAIN_SCALE = 6  # Arrow writes smaller numbers with an exponent
-_EXACT = 1 << 53  # whole numbers that a double has all of
-_EXACT_SCALE = 22  # powers of ten that it has
+_PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
+_EXACT = 1 << 53  # whole numbers up to this are exact in double precision
+_EXACT_SCALE = 22  # powers of ten up to this exponent are exact in double precision
 
 Make = Callable[[Sequence[tree.Expr]], Columnar]
 
 
 def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
-    """What a function of this source gives; None: it is none of these."""
+    """A call of the function with this prosrc; None: it is not among the functions here."""
     make = _MADE.get(source)
     return None if make is None else make(args)
 
@@ -33,7 +33,7 @@ def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
 
 
 def _text(value: Columnar) -> Run:
-    """Its text, as the output function has it."""
+    """The value as text, as its output function writes it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -94,7 +94,7 @@ def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
 
 
 def _limited(args: Sequence[tree.Expr]) -> Columnar:
-    """varchar(n): what is longer is looked at one by one."""
+    """A cast to varchar(n). Texts that are too long raise, so that rows are evaluated one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -122,7 +122,7 @@ def _constant(arg: tree.Expr) -> int:
 
 
 def _numeric(function: str) -> Make:
-    """+, - and *, whose results have Arrow's scale in PostgreSQL, too."""
+    """+, - or *, whose result has the same scale in Arrow and in PostgreSQL."""
 
     def make(args: Sequence[tree.Expr]) -> Columnar:
         import pyarrow as pa
@@ -142,7 +142,7 @@ def _numeric(function: str) -> Make:
 
 
 def _sized(args: Sequence[tree.Expr]) -> Columnar:
-    """numeric(p, s): rounded half away from zero."""
+    """A cast to numeric(p, s), which rounds half away from zero."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -161,8 +161,8 @@ def _sized(args: Sequence[tree.Expr]) -> Columnar:
 
 
 def _double(args: Sequence[tree.Expr]) -> Columnar:
-    """A numeric as double precision: exact where its digits and the power of ten are, as their quotient is rounded
-    once."""
+    """A numeric as double precision: its digits divided by a power of ten. Where both are exact the result is rounded
+    only once, and so correct."""
     import pyarrow as pa
 
     value = _of(args[0], (oids.NUMERIC,))
@@ -202,7 +202,8 @@ def _doubles(function: str) -> Make:
 
 
 def _checked(function: str, a: Any, b: Any) -> Any:
-    """What has become infinite, zero by a product or quotient, or was divided by zero, is looked at one by one."""
+    """Compute, and raise if a result may be an overflow, an underflow or a division by zero, so that rows are evaluated
+    one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -263,7 +264,7 @@ _CONCATENATIONS = ("textanycat", "anytextcat")
 
 
 def of_operator(name: str, source: str, args: Sequence[tree.Expr]) -> Columnar | None:
-    """`name`: that of its function, as some sources are SQL."""
+    """An operator by its function: `name`, as the prosrc of some functions is SQL text, and prosrc (`source`)."""
     return _concatenated(args) if name in _CONCATENATIONS else made(source, args)
 
 

@@ -1,7 +1,8 @@
-"""The analysis and rewriting of INSERT, UPDATE, DELETE and MERGE.
+"""The analysis of INSERT, UPDATE and DELETE, and the queries that they run.
 
-analyze_*       names, types and PostgreSQL's errors: a `Modify` as it was written (analyze.c)
-rewrite         defaults, identity and generated columns put in, views seen through (rewriteHandler.c)
-rows_query      the one Query whose rows are what is written: the same for either engine
-returning       the Query over written rows that RETURNING is
+insert, update      analysis: a `Modify` (plan) as it was written, or PostgreSQL's error (analyze.c)
+defaults            defaults, identity and generated columns put in (rewriteHandler.c)
+queries             the Query whose rows are written, for both engines; the Query of RETURNING over the written rows
+
+Statements on views are rewritten to statements on tables in `writing.views`.
 """

@@ -43,7 +43,7 @@ class Place:
     attnum: int
     indirection: tuple[object, ...] = ()
     location: int = -1
-    old_value: int = 0  # the range table entry whose column is changed in part; 0: an INSERT, it is NULL
+    old_value: int = 0  # varno of the row that has the column's old value; 0: INSERT, where it is NULL
 
 
 def assigned(scope: Scope, expr: Expr, place: Place, kind: ExprKind) -> Expr:
@@ -80,7 +80,7 @@ def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
     if result is None:
         wanted, given = typefacts.type_text(scope.session, column.type), typefacts.type_text(scope.session, expr.type)
         message = f'column "{place.name}" is of type {wanted} but expression is of type {given}'
-        # a column of a subquery stands where the subquery has it
+        # the error for a column of a subquery points into the subquery
         shown = expr.location if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink) else location_of(expr)
         raise PgError("42804", message, hint=_HINT, location=shown)
     return result

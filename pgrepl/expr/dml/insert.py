@@ -199,7 +199,7 @@ def _var(item: NsItem, target: Target) -> Var:
 
 
 def _stripped(expr: Expr) -> Expr:
-    """The value itself, without the assignment to a part of the column around it."""
+    """The assigned value, without the nodes that put it into a part of the column."""
     while True:
         inner: Expr | None = expr
         while isinstance(inner, CoerceToDomain):

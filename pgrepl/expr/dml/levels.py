@@ -8,7 +8,7 @@ from dataclasses import replace
 from pgrepl.expr.tree import Expr, Query, SubLink, Var
 from pgrepl.expr.walk import map_children, map_parts
 
-# what stands for a column: given the Var, and how many levels further in it is used
+# gives the replacement of a Var, which is used in a subquery that many levels down
 Substitute = Callable[[Var, int], Expr | None]
 
 
@@ -31,7 +31,7 @@ def map_level(expr: Expr, substitute: Substitute, depth: int = 0) -> Expr:
 
 
 def map_query(query: Query, substitute: Substitute, depth: int) -> Query:
-    """The same for a query that is nested `depth` levels below the columns' level."""
+    """The query, nested `depth` levels below the columns' own query level, with these columns replaced."""
 
     return map_parts(
         query,

@@ -1,5 +1,5 @@
-"""VALUES lists that consist of literals only. They are read directly, so that ten thousand rows are not ten thousand
-expressions."""
+"""VALUES lists that consist of literals only. They are read directly into values, as building expressions for many
+thousand rows is slow."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-# below this it is not worth it
+# shorter lists are analysed as expressions
 _MANY = 16
 _INT4 = 2**31
 
 
 class _NotLiteral(Exception):
-    """The list has an item that is no literal, or that is invalid; the ordinary analysis has to read it."""
+    """An item of the list is no literal, or needs the ordinary analysis for another reason."""
 
 
 def literal_rows(

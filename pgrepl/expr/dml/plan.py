@@ -41,17 +41,17 @@ class Conflict:
 
     elements: tuple[Inference, ...] = ()
     arbiter_where: Expr | None = None
-    constraint: int = 0  # by name: its OID
+    constraint: int = 0  # the OID of the constraint in ON CONFLICT ON CONSTRAINT
     assigned: tuple[Assignment, ...] | None = None
     where: Expr | None = None
     excluded: int = 0
     multi: tuple[SubLink, ...] = ()
-    constraint_columns: frozenset[int] = frozenset()  # may have to be readable
+    constraint_columns: frozenset[int] = frozenset()  # its columns: SELECT privilege on them is needed
 
 
 @frozen
 class CheckOption:
-    """The WITH CHECK OPTION of a view through which rows are written: conditions that must not be false for a written
+    """The WITH CHECK OPTION of a view through which rows are written: a condition that must be true for every written
     row."""
 
     view: str
@@ -70,13 +70,13 @@ class Modify:
     from_: tuple[RangeRef | Join, ...] = ()
     where: Expr | None = None
     assigned: tuple[Assignment, ...] = ()
-    named: frozenset[int] = frozenset()  # the columns that the text itself gives values, DEFAULT included
+    named: frozenset[int] = frozenset()  # the columns that the statement's text names, with DEFAULT or a value
     overriding: str | None = None
-    values: int = 0  # of INSERT … VALUES of several rows: the range table entry of the list
+    values: int = 0  # varno of the VALUES list of an INSERT; 0: it has none, or a single row
     conflict: Conflict | None = None
     returning: tuple[Target, ...] = ()
-    multi: tuple[SubLink, ...] = ()  # the subqueries that give several columns their values
+    multi: tuple[SubLink, ...] = ()  # the subqueries in SET (a, b) = (SELECT …)
     ctes: tuple[Cte, ...] = ()
     recursive: bool = False
     check_options: tuple[CheckOption, ...] = ()
-    around: tuple[Cte, ...] = ()  # the WITH queries before it, where it is one itself
+    around: tuple[Cte, ...] = ()  # of a statement in WITH: the WITH queries before it

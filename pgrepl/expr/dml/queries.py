@@ -77,7 +77,7 @@ def insert_query(session: Session, modify: Modify) -> Query:
 
 
 def _within(query: Query, modify: Modify) -> Query:
-    """The query of a statement in WITH, nested one level, so that it sees the WITH queries before it."""
+    """The query of a statement in WITH, nested in a query that has the WITH queries before the statement."""
     if not modify.around:
         return query
     rte = Rte(RteKind.SUBQUERY, "*WITH*", query.columns, alias="*WITH*", subquery=query)
@@ -104,7 +104,7 @@ class Found:
 
     query: Query
     columns: tuple[int, ...]  # the old row: attnums, from position 2
-    assigned: tuple[int, ...]  # the new values behind it: attnums; then columns of others that RETURNING asks for
+    assigned: tuple[int, ...]  # the new values, which follow the old row: attnums. `carried_columns` come last
 
 
 def found_query(
@@ -140,7 +140,7 @@ def found_query(
 
 
 def pinned(query: Query, row: PinnedRow) -> Query:
-    """The query of `found_query` over this one row of the target."""
+    """The query of `found_query`, limited to one row of the target."""
     first = query.rtable[0]
     if first.kind is RteKind.SUBQUERY and first.name in ("*WITH*", "*FOUND*"):
         assert first.subquery is not None
@@ -183,7 +183,7 @@ def _link(expr: Expr) -> SubLink:
 
 
 def _computed_once(query: Query, multi: tuple[SubLink, ...]) -> Query:
-    """A subquery that assigns several columns, moved inside as one more column, so that it runs once."""
+    """Move each subquery that assigns several columns into an inner query, as one more column, so that it runs once."""
     if not multi:
         return query
     inner = list(query.targets)
@@ -288,8 +288,8 @@ def whole_row(session: Session, target: Relation, column: object) -> Expr:
 
 
 def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """The new values of DO UPDATE for one row CONFLICTING: the existing row's columns, then the proposed row's. It
-    returns no row when WHERE is not true."""
+    """The query for the new values of DO UPDATE. It reads a row of CONFLICTING: the existing row's columns, the
+    proposed row's, then tableoid. It returns no row when WHERE is not true."""
     assert conflict.assigned is not None and modify.command is Command.INSERT
     target = relation(session, modify.relid)
     count = len(target.attributes)
@@ -324,8 +324,8 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
 
 
 def check_query(session: Session, modify: Modify, option: CheckOption, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """The query that tests WITH CHECK OPTION: it returns a row if the view would show the written row. Its input are
-    the row's columns, then tableoid."""
+    """The query that tests WITH CHECK OPTION: it returns a row if the view would show the written row. It reads the
+    row's columns, then tableoid."""
     target = relation(session, modify.relid)
     columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
 

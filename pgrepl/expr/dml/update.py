@@ -73,7 +73,7 @@ def _searched(
     where: nodes.Expr | None,
     with_: WithClause | None,
 ) -> tuple[Relation, Modify]:
-    """WITH, the table, FROM or USING, and WHERE."""
+    """Analyse WITH, the target, FROM or USING, and WHERE."""
     if with_ is not None:
         from pgrepl.expr.ctes import transform_with
 
@@ -82,7 +82,7 @@ def _searched(
     target = scope.target_item
     assert target is not None
     scope.show(target)
-    # subqueries in FROM cannot look at the table
+    # subqueries in FROM cannot refer to the target
     target.lateral_only, target.lateral_ok = True, False
     from_ = transform_from(scope, items)
     target.lateral_only, target.lateral_ok = False, True
@@ -174,7 +174,7 @@ class SetClause:
         raise PgError("0A000", message, location=raw_location(source))
 
     def _subquery(self, source: nodes.SubLink, count: int) -> SubLink:
-        """A subquery of several columns as one value: SELECT ROW(…) FROM (it)."""
+        """A subquery of several columns as one value: SELECT ROW(…) FROM (subquery)."""
         self.scope.has_sublinks = True
         saved, self.scope.kind = self.scope.kind, ExprKind.UPDATE_SOURCE
         between = Scope(self.scope.session, self.scope)
@@ -202,7 +202,8 @@ def _wrong_count(location: int) -> PgError:
 
 
 def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, Expr]:
-    """One assignment for each column: those to parts of a column are nested; two to the whole column are an error."""
+    """The value of each assigned column. Assignments to parts of a column are nested; two to the whole column are an
+    error."""
     found: dict[int, Expr] = {}
     for each in assigned_:
         earlier = found.get(each.attnum)
