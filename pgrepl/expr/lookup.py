@@ -25,7 +25,7 @@ def relid(session: Session, name: nodes.RangeVar) -> int:
 
 
 def relid_in_schema(session: Session, schema: str, name: str) -> int:
-    """The relid of a relation in a schema; 0 when either does not exist. Privileges are not checked."""
+    """The relid of a relation in a schema; 0 when either does not exist."""
     if schema_or_none(session, schema) is None:
         return 0
     return relid(session, nodes.RangeVar(name, schema))
@@ -83,7 +83,7 @@ def row_inherits(session: Session, source: int, target: int) -> bool:
 
 
 def explicit_schema(session: Session, name: str) -> str:
-    """The schema of a qualified name; it must exist, and the role needs USAGE."""
+    """Check that the schema of a qualified name exists and that the role has USAGE on it."""
     from pgrepl.catalog import namespace
 
     namespace.explicit_schema(session, name)

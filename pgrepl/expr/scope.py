@@ -120,7 +120,7 @@ class Scope:
     locked_from_parent: bool = False
     resolve_unknowns: bool = True
     analyze_subquery: AnalyzeSubquery | None = None  # None: the scope of a single expression
-    analyze_modifying: AnalyzeModifying | None = None  # set at the topmost level only
+    analyze_modifying: AnalyzeModifying | None = None  # None in subqueries
     has_aggregates: bool = False
     has_window_functions: bool = False
     has_target_srfs: bool = False
