@@ -259,7 +259,7 @@ def check_dimensions(count: int) -> None:
 
 
 def check_bounds(dims: Sequence[int], lbounds: Sequence[int]) -> None:
-    """Every subscript is an integer (ArrayCheckBounds)."""
+    """Check that every subscript fits an integer (ArrayCheckBounds)."""
     for size, lower in zip(dims, lbounds, strict=True):
         if lower + size >= 2**31:
             raise PgError("54000", f"array lower bound is too large: {lower}")

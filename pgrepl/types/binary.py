@@ -1,8 +1,8 @@
 """The binary format of values: the results of types' send functions, read by receive functions of the same or another
 type.
 
-Needed where both meet: with `binary = true` a subscriber receives what the publisher's type has sent by the functions
-of its own column's type. Types whose binary form is not here have none (`sends`, `receives`).
+With `binary = true` the publisher sends a value by its column's type, and the subscriber receives it by the type of its
+own column. `sends` and `receives` return None for types that this module does not cover.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FIXED = {
     oids.TIME: "q", oids.TIMESTAMP: "q", oids.TIMESTAMPTZ: "q",
 }  # fmt: skip
 _SIGNS = {"0": 0x0000, "1": 0x4000, "n": 0xC000, "F": 0xD000, "-F": 0xF000}
-_SCALE_OF_INFINITY = 0x20  # what numeric_send shows of its inner form
+_SCALE_OF_INFINITY = 0x20  # the dscale that numeric_send reads from the header of an infinity
 _INFINITE_DATES, _INFINITE_TIMES = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 
 
@@ -188,7 +188,7 @@ def _send_array(element: int, send: Send, value: PgArray) -> bytes:
 
 
 def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    """The error for bytes of another type, which are no array with this element type."""
+    """Raise the error for an array that was sent from a column of another type."""
     message.take(8)
     found = message.unpack("I")
     if found == element:

@@ -1,9 +1,8 @@
 """PostgreSQL 17's built-in catalog rows, as initdb makes them: types, functions, operators, casts, aggregates,
 collations and operator classes.
 
-The rows stand in `data/*.tsv` (made by `make_builtin`). A file is read when something first asks for it, a row becomes
-an object when it is first asked for, and an index is made when it is first used: a prompt that never calls a function
-never reads `pg_proc`.
+The rows are stored in `data/*.tsv` (made by `make_builtin`). Files, rows and indexes are loaded on first use: a prompt
+that never calls a function never reads `pg_proc`.
 
     >>> type_by_name("integer") is None, type_by_name("int4").oid
     (True, 23)
@@ -19,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 
 def read_data(name: str) -> str:
-    """A file of data/, also where the package stands in an archive (lake/kernels/shipping.py)."""
+    """The text of a file in data/, also when the package is in a zip archive (lake/kernels/shipping.py)."""
     from pkgutil import get_data
 
     content = get_data("pgrepl.types", f"data/{name}")

@@ -1,6 +1,6 @@
 """Types whose text names a catalog object (reg*) or roles (aclitem); the style's `lookup` resolves the names.
 
-Without a lookup a number stands for itself, `-` for 0, and regtype and regproc know what is built in.
+Without a lookup only OIDs, `-` (0) and the names of built-in types and functions (regtype, regproc) are known.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def leading_int(text: str) -> tuple[int, str]:
 
 
 def fraction(text: str) -> float:
-    """`.123`, or `.` alone."""
+    """The number `.123`; `.` alone is 0."""
     if text == ".":
         return 0.0
     if not re.fullmatch(r"\.[0-9]+(?:e[-+]?[0-9]+)?", text, re.ASCII):
@@ -118,7 +118,7 @@ def take_time_prefix(state: Decoding) -> None:
 
 
 def time_with_zone(state: Decoding, word: str, parts: int) -> int:
-    """`040506-08`."""
+    """Decode digits of a time with a zone behind them: `040506-08`."""
     digits, minus, zone = word.partition("-")
     if not minus:
         raise bad_format()
@@ -193,7 +193,7 @@ def set_prefix(state: Decoding, unit: str) -> None:
 
 
 def zone_word(state: Decoding, word: str) -> bool:
-    """A time zone abbreviation; it takes precedence over all other words."""
+    """Decode a time zone abbreviation, which takes precedence over all other words. False: the word is none."""
     found = abbreviation(word)
     if found is None:
         return False
@@ -211,7 +211,7 @@ def zone_word(state: Decoding, word: str) -> bool:
 
 
 def summer_time_modifier(state: Decoding) -> None:
-    """`MET DST`."""
+    """Decode DST behind a zone: `MET DST`."""
     state.add(DSTMOD | DTZ)
     state.fields.isdst = 1
     state.fields.zone -= 3600
@@ -289,7 +289,7 @@ def decode_date(state: Decoding, word: str) -> int:
         if found is None:
             raise bad_format()
         piece = found[0]
-        at = found.end() + 1  # whatever stands behind a piece separates, even a letter
+        at = found.end() + 1  # any character behind a piece is a separator, even a letter
         if piece[0].isdigit():
             numbers.append(piece)
             continue
@@ -361,7 +361,7 @@ def decode_number(state: Decoding, word: str, text_month: bool, known: int) -> i
 
 
 def _atoi(digits: str) -> int:
-    """An integer as C reads one that does not fit: cut to 32 bits."""
+    """An integer as C's atoi reads it: cut to 32 bits if it does not fit."""
     value = min(int(digits), 2**63 - 1) & 0xFFFFFFFF
     return value - (value >> 31 << 32)
 

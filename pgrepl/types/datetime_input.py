@@ -56,7 +56,7 @@ from pgrepl.types.timezone import find_zone
 
 
 def decode_datetime(text: str, style: TextStyle, room: int) -> tuple[str, Fields]:
-    """("date", its parts), or ("infinity" | "-infinity" | "epoch", …)."""
+    """The kind of a literal (date, infinity, -infinity or epoch) and its fields, which only a date has."""
     state = Decoding(style)
     for kind, word in split_fields(text, room):
         if kind == DATE:

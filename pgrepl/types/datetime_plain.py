@@ -1,6 +1,6 @@
 """A fast reader of dates and timestamps in plain ISO form, whose meaning does not depend on DateStyle.
 
-`2024-02-29`, `2024-02-29 12:30:00.5`, `2024-02-29T12:30:00+02`. Anything else is not plain, and is looked at with care.
+`2024-02-29`, `2024-02-29 12:30:00.5`, `2024-02-29T12:30:00+02`. Other texts are left to datetime_input.
 """
 
 from __future__ import annotations

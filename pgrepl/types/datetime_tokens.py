@@ -9,7 +9,7 @@ from pgrepl.errors import PgError
 
 MAX_FIELDS = 25
 
-# What a field is.
+# The kinds of fields.
 DATE, TIME, ZONE, NUMBER, STRING, SPECIAL = "date", "time", "zone", "number", "string", "special"
 
 

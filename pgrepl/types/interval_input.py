@@ -58,7 +58,7 @@ _WORDS = {
 UNITS = {word: unit for unit, words in _WORDS.items() for word in words.split()}
 _TOKENS = {word: DateTimeToken("units", unit) for word, unit in UNITS.items()}
 _TOKENS |= {"ago": DateTimeToken("ago", None), "@": DateTimeToken("ignore", None)}
-_TOKEN_LENGTH = 10  # words are compared that far
+_TOKEN_LENGTH = 10  # characters of a word that are compared (TOKMAXLEN)
 
 _USECS = {"microsecond": 1, "millisecond": 1000, "second": USECS_PER_SEC}
 _USECS |= {"minute": USECS_PER_MINUTE, "hour": USECS_PER_HOUR}

@@ -168,12 +168,12 @@ _DETAILS = {
 
 
 def parse_json(text: str, *, decode: bool) -> JsonNode:
-    """The text as nodes. decode: unescape strings, and complain about what text cannot hold."""
+    """The text as nodes. decode: unescape strings, and reject escapes of characters that text cannot hold."""
     return _Parser(text, decode).parse()
 
 
 class _Parser:
-    """As json_lex and pg_parse_json do. An explicit stack, so that depth is no danger."""
+    """As json_lex and pg_parse_json do, but with an explicit stack, so that nesting needs no recursion."""
 
     def __init__(self, text: str, decode: bool) -> None:
         self.text = text
@@ -203,7 +203,7 @@ class _Parser:
                 done = JsonNode(self.kind, self.start, self.end, self.value if self.kind == "string" else None)
             else:
                 self.unexpected("VALUE")
-            # a value is complete: hang it in and see what may follow
+            # a value is complete: add it to its parent
             while True:
                 self.next()
                 if not stack:

@@ -43,7 +43,7 @@ def same_raw(value: Any, scale: int) -> Any:
 
 
 def storage_type(kind: Any) -> Any:
-    """The Arrow type without Parquet's logical type (uuid)."""
+    """The Arrow type with extension types (uuid) replaced by their storage types, also inside nested types."""
     import pyarrow as pa
 
     if isinstance(kind, pa.BaseExtensionType):
@@ -81,10 +81,11 @@ def annotated(array: Any, kind: Any) -> Any:
 
 @frozen
 class Form:
-    """Values are the Python forms of `types`; NULL is dealt with by whole-column functions and the callers of others.
+    """How values of one type are stored in a lake. `to_array` and `from_array` handle NULLs; the functions of single
+    values are never called with NULL.
 
-    `ordered` says what statistics can tell of the values: "full" (bounds), "equal" (only whether a value can be
-    there) or "none".
+    `ordered` says what bounds in statistics mean: "full" (order and equality of values), "equal" (only whether a value
+    may occur) or "none".
     """
 
     typoid: int
@@ -92,17 +93,17 @@ class Form:
     lake: str  # ducklake_column.column_type
     spark: str  # in a DDL string
     arrow: Callable[[], Any]  # the pyarrow type of a file's column
-    to_arrow: Callable[[Any], Any]  # a value → what Arrow makes such an array of (days, microseconds, bytes …)
+    to_arrow: Callable[[Any], Any]  # a value → the object that Arrow builds an array from (days, bytes …)
     from_arrow: Callable[[Any], Any]  # and back
-    from_array: Callable[[Any], list[Any]]  # a column of a file, or of Spark's answer → values, NULLs as None
+    from_array: Callable[[Any], list[Any]]  # a column of a file or of a Spark result → values, NULLs as None
     to_stat: Callable[[Any], str | None]  # the text of a value in statistics; None: it cannot be in bounds (NaN)
     from_stat: Callable[[str], Any]
     from_raw: Callable[[Any, int], Any]  # a bound in a Parquet footer (physical value, scale) → value
-    to_inlined: Callable[[Any], Any]  # as the catalog keeps it in a row
+    to_inlined: Callable[[Any], Any]  # the form in rows that are inlined in the catalog
     from_inlined: Callable[[Any], Any]
     ordered: str = "full"
     element: Form | None = None  # of a list
-    children: tuple[tuple[str, Form], ...] = ()  # of a struct or map that somebody else made
+    children: tuple[tuple[str, Form], ...] = ()  # of a struct or map made by another DuckLake writer
     sized: Callable[[Any], Any] | None = None  # a value for comparison with statistics (bpchar: padded)
 
     def to_array(self, values: Sequence[Any]) -> pa.Array:

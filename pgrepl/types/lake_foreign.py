@@ -3,8 +3,8 @@
     >>> foreign_form("uint8").typoid, foreign_form("decimal(10,2)").typmod
     (21, 655366)
 
-Each is taken for the PostgreSQL type that holds all of its values. Intervals, whose Parquet type Arrow cannot write,
-can be read, and written only as NULL.
+Each is read as a PostgreSQL type that holds all its values. Intervals can be read, but only NULLs can be written: Arrow
+cannot write their Parquet type.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Parquet, DuckLake's statistics and inlined rows.
     >>> form(oids.INT4).lake, form(oids.INT4).spark, form(oids.DATE).to_inlined(0)
     ('int32', 'INT', '2000-01-01')
 
-A type that DuckLake has none like is kept as text: PostgreSQL's own, in a fixed style (ISO, UTC); so are named row
-types. `read_form` in lake_read.py goes the other way, for tables that others made.
+A type without a DuckLake equivalent is stored as PostgreSQL's text in a fixed style (ISO, UTC), and so are named row
+types. `read_form` in lake_read.py is the inverse, for tables of other DuckLake writers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lake form of arrays: lists of the element's form.
 
-A list has one dimension and counts from 1; an array that has more dimensions, or counts otherwise, is refused.
+A list has one dimension and lower bound 1. Other arrays are refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The forms of nested types in tables that other DuckLake writers have created: jsonb.
 
-Fields are found by name; scalars that JSON has none like are their text.
+Fields are matched by name. Scalars without a JSON equivalent become their text.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _misfit(value: Any, field: Nested) -> PgError:
 
 
 def _storable(value: Any, field: Nested) -> Any:
-    """What Arrow makes a nested array of."""
+    """A JSON value as the Python object that Arrow builds a nested array from."""
     if value is None:
         return None
     if field.type == "struct":
@@ -116,7 +116,7 @@ def _storable(value: Any, field: Nested) -> Any:
 
 
 def _scalar(value: Any, child: Form) -> Any:
-    """A JSON scalar as the value that its text means."""
+    """The value of a JSON scalar, read by its type's input function."""
     text = value if isinstance(value, str) and child.lake != "json" else _json(value)
     return read_text(text, child.typoid, child.typmod)
 
@@ -161,7 +161,7 @@ def _jsonb(value: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    """JSON, with decimals as they are."""
+    """JSON text; decimals keep all their digits."""
     if isinstance(value, dict):
         return "{" + ", ".join([f"{_json(key)}: {_json(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list):
@@ -170,7 +170,7 @@ def _json(value: Any) -> str:
 
 
 def _plain_values(array: Any, field: Nested) -> list[Any]:
-    """A column → what JSON has: scalars that it has none like are their text. Fields are found by name."""
+    """The values of an Arrow column in JSON's types; scalars without a JSON equivalent become their text."""
     if field.type not in _NESTED:
         child = foreign_form(field.type)
         return [_plain_scalar(child, v) for v in child.from_array(array)]
@@ -210,7 +210,7 @@ def _map_lengths(array: Any) -> list[int | None]:
 
 
 def _plain_value(value: Any, field: Nested) -> Any:
-    """The same of what stands in DuckDB's text."""
+    """As `_plain_values`, for one value parsed from DuckDB's text (read_nested)."""
     if value is None:
         return None
     if field.type == "list":

@@ -86,7 +86,7 @@ def _float(
 
 
 def _single(text: Any) -> float:
-    """The shortest text of a single is not quite its value."""
+    """A float4 from its shortest text, which denotes another value as a double."""
     return to_float4(float(text))
 
 
@@ -167,8 +167,8 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
 
 
 def text_form(typoid: int, typmod: int) -> Form:
-    """The form of a type that is stored as PostgreSQL's text; its bounds say nothing of the order. A type without
-    input and output functions has only NULLs."""
+    """The form of a type that is stored as PostgreSQL's text; bounds of texts do not follow the type's order. A
+    column of a type without input and output functions holds only NULLs."""
 
     def to_text(value: Any) -> str:
         return writer(typoid)(value, DEFAULT_STYLE)

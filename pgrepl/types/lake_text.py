@@ -124,7 +124,7 @@ def read_blob(text: str) -> bytes:
 
 
 def list_text(words: list[str | None]) -> str:
-    """A list of elements that are text already; what is no bare word is quoted."""
+    """DuckDB's text of a list, from the texts of its elements."""
     return "[" + ", ".join(["NULL" if w is None else _quoted(w) for w in words]) + "]"
 
 
@@ -173,7 +173,7 @@ class _Nested:
         return self.word(stops)
 
     def looks_like_json(self) -> bool:
-        """A JSON object among the elements of a list; the keys of a struct stand in single quotes."""
+        """Whether a JSON object begins here: its keys have double quotes, the keys of a struct single quotes."""
         rest = self.text[self.at + 1 :].lstrip()
         return rest[:1] == '"'
 

@@ -1,6 +1,6 @@
 """The letters of names as regular expression classes; every non-ASCII character counts as a letter.
 
-They are written as complements of what is no letter, because a range up to U+10FFFF takes milliseconds to compile.
+Each is the complement of the ASCII characters it excludes; a range up to U+10FFFF would take milliseconds to compile.
 """
 
 from __future__ import annotations

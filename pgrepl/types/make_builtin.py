@@ -1,9 +1,9 @@
-"""Makes `pgrepl/types/data/*.tsv`: the part of PostgreSQL's system catalogs that every database has from birth.
+"""Generates `pgrepl/types/data/*.tsv`: the rows that initdb puts into PostgreSQL's system catalogs.
 
     python -m pgrepl.types.make_builtin "host=/var/run/postgresql user=postgres"
 
 Reads a server of the version that pgrepl speaks as (17). The files are COPY text with a header line, in OID order, so
-that a newer minor version shows as a readable diff. Only objects of initdb are taken (OIDs below 16384).
+that a newer minor version shows as a readable diff. Only objects of initdb are read (OIDs below 16384).
 """
 
 from __future__ import annotations

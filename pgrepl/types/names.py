@@ -42,7 +42,7 @@ INTERVAL_FIELDS = {
     INTERVAL_FULL_RANGE: "",
 }
 
-# The types that the SQL grammar has words for: name, and the name that a modifier is put behind.
+# Types with names in the SQL grammar: the name, and the name before a modifier ("": no modifier).
 _SQL_NAMES = {
     oids.BIT: ("bit", "bit"),
     oids.BOOL: ("boolean", ""),

@@ -16,7 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.types.errors import invalid_text, out_of_range
 from pgrepl.types.style import TextStyle
 
-SPACE = " \t\n\v\f\r"  # what C's isspace takes
+SPACE = " \t\n\v\f\r"  # as C's isspace
 
 INT2_MIN, INT2_MAX = -(2**15), 2**15 - 1
 INT4_MIN, INT4_MAX = -(2**31), 2**31 - 1
@@ -45,7 +45,7 @@ def _integer_reader(typename: str, low: int, high: int) -> Callable[[str], int]:
         assert kind is not None
         base = {"hex": 16, "oct": 8, "bin": 2, "dec": 10}[kind]
         digits = found[kind].replace("_", "")
-        if int(digits[:-1] or "0", base) > -low // base:  # overflow shows before the junk behind it
+        if int(digits[:-1] or "0", base) > -low // base:  # overflow is reported before trailing junk
             raise out_of_range(typename, text)
         if text[found.end() :].strip(SPACE):
             raise invalid_text(typename, text)
@@ -66,7 +66,7 @@ _UNSIGNED = re.compile(r"[ \t\n\v\f\r]*([-+]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0
 
 
 def read_unsigned(text: str, typename: str) -> tuple[int, str]:
-    """As uint32in_subr and uint64in_subr do: C's strtoul with base 0. Also gives what stands behind the number."""
+    """As uint32in_subr and uint64in_subr do: C's strtoul with base 0. Also returns the rest of the text."""
     found = _UNSIGNED.match(text)
     if found is None:
         raise invalid_text(typename, text)
@@ -99,7 +99,7 @@ def _to_32_bits(value: int, text: str, typename: str) -> int:
 
 
 def read_oids(text: str) -> list[int]:
-    """As oidvectorin does: numbers with white space between; the complaint shows all that is left."""
+    """As oidvectorin does: numbers separated by white space; an error message shows all of the text that is left."""
     found = []
     while text.strip(SPACE):
         value, rest = read_unsigned(text.lstrip(SPACE), "oid")
@@ -119,7 +119,7 @@ _SHORT = re.compile(r"[-+]?[0-9]+", re.ASCII)
 
 
 def read_shorts(text: str) -> list[int]:
-    """As int2vectorin does; it too complains about all that is left."""
+    """As int2vectorin does; an error message shows all of the text that is left."""
     found = []
     while text.strip(SPACE):
         text = text.lstrip(SPACE)

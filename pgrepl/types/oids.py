@@ -78,6 +78,6 @@ ANYCOMPATIBLEARRAY = 5078
 ANYCOMPATIBLENONARRAY = 5079
 ANYCOMPATIBLERANGE = 5080
 
-FIRST_USER_OID = 16384  # FirstNormalObjectId: below it stands what every database has from birth
+FIRST_USER_OID = 16384  # FirstNormalObjectId: objects created by initdb have smaller OIDs
 
 DEFAULT_COLLATION = 100

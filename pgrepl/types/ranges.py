@@ -124,7 +124,7 @@ def _parse(text: str) -> _Bounds | None:
 
 
 def _range_end(body: str, at: int) -> int | None:
-    """Behind the range that begins here, as multirange_in finds it: at the first bracket outside quotes."""
+    """The index behind the range that begins at `at`: behind the first bracket outside quotes, as in multirange_in."""
     if body[at] not in "([":
         return at + 5
     quoted = False

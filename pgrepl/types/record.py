@@ -29,7 +29,7 @@ class Record(tuple[Any, ...]):
 class RowField:
     """A column of a named row type that is not dropped."""
 
-    place: int  # among the columns that there have ever been, from 0
+    place: int  # index among all columns that the type ever had, from 0
     name: str
     type: int
     typmod: int
@@ -91,7 +91,7 @@ def quote_field(word: str) -> str:
 
 
 def split_record(text: str, count: int | None = None) -> list[str | None]:
-    """As record_in does: the text of each field, None for NULL. Without a count there are as many as there are."""
+    """The text of each field as record_in finds it, None for NULL. count: the required number of fields; None: any."""
     body = text.strip(" \t\n\r\v\f")
 
     def fail(detail: str) -> PgError:

@@ -43,7 +43,7 @@ def check_enlarge(size: int, more: int) -> None:
 
 
 def check_repeated(kept: int, piece: int, count: int) -> None:
-    """Check a text that grows by the same piece so many times; the error is that of the first piece too many."""
+    """Check a text that grows by `count` equal pieces; the error reports the first piece that does not fit."""
     if piece and kept + piece * count >= MAX_BYTES:
         fits = (MAX_BYTES - 1 - kept) // piece
         check_enlarge(kept + piece * fits, piece)

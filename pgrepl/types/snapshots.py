@@ -40,5 +40,5 @@ def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> PgSnapshot:
 
 
 def read_snapshot(text: str) -> str:
-    """Kept as its text."""
+    """The canonical text of a snapshot, which is its value."""
     return str(parse_snapshot(text))

@@ -1,7 +1,6 @@
-"""Input and output of string types, "char", name, bit strings and bytea. A char(n) is stored padded to n characters,
-as in PostgreSQL.
+"""Input and output of string types, "char", name, bit strings and bytea.
 
-A char(n) is kept padded to n characters, as PostgreSQL stores it.
+A char(n) value is padded to n characters, as PostgreSQL stores it.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def write_bytea(value: bytes, output: str = "hex") -> str:
 
 
 def read_bits(text: str, typmod: int, *, varying: bool) -> str:
-    """A bit string is kept as its digits. As bit_in and varbit_in do: also `x1F` and `b101`; the length first."""
+    """The digits of a bit string (101, b101 or x1F); as in bit_in and varbit_in, its length is checked first."""
     hexadecimal = text[:1] in ("x", "X")
     digits = text[1:] if text[:1] in ("x", "X", "b", "B") else text
     size = len(digits.encode())

@@ -37,7 +37,7 @@ __all__ = ["DEFAULT_STYLE", "Lookup", "TextStyle", "read_text", "reader", "write
 Reader = Callable[[str, int, TextStyle], Any]  # text, typmod, style
 Writer = Callable[[Any, TextStyle], str]
 
-# Which module of this package has a type's functions, in its tables READ and WRITE.
+# The modules that have the types' functions, in their tables READ and WRITE.
 _FAMILIES = {
     "plain": (
         oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.XID8, oids.FLOAT4, oids.FLOAT8,
@@ -55,9 +55,9 @@ _FAMILIES = {
     "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
-_READERS = _MODULES | {oids.INTERVAL: "interval_input"}  # to write one takes far less than to read one
+_READERS = _MODULES | {oids.INTERVAL: "interval_input"}  # output does not need the larger input module
 
-# Values whose text is what str() makes of them.
+# Types whose text is str() of the value.
 _AS_IS = frozenset(
     {
         oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB, oids.INT2,

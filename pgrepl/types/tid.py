@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PAGE = 65535  # rows of a page, as far as ctid can tell: offsets have 16 bits
+PAGE = 65535  # rows per page: the offset of a ctid has 16 bits
 
 
 def ctid(row: int) -> tuple[int, int]:

@@ -1,8 +1,7 @@
 """Time zones as PostgreSQL reads them: names from the IANA database in any case, POSIX strings, abbreviations.
 
-A zone is its list of transitions and, for the time behind the last of them, a POSIX rule: what a TZif file holds. So
-the questions that PostgreSQL asks (which offset at this moment, which at this local time, what does EST mean here) get
-PostgreSQL's answers for any year.
+A zone is a list of transitions and a POSIX rule for the time after the last one, as in a TZif file. From them `Zone`
+finds the offset at a moment, at a local time, or of an abbreviation, for any year and with PostgreSQL's results.
 """
 
 from __future__ import annotations
@@ -101,8 +100,8 @@ class PosixZone:
 class Zone:
     name: str
     times: tuple[int, ...]
-    offsets: tuple[Offset, ...]  # from each of times on
-    first: Offset  # before all of them
+    offsets: tuple[Offset, ...]  # in effect from each of `times` on
+    first: Offset  # in effect before the first of `times`
     rule: PosixZone | None
 
     def at(self, moment: int) -> Offset:
@@ -265,12 +264,12 @@ _POSIX = re.compile(
     rf"(?:(?:<(?P<dquoted>[^>]+)>|(?P<dst>[^0-9,+\-<]+))(?P<doffset>{_OFFSET})?(?:[,;](?P<begin>{_RULE}),(?P<end>{_RULE}))?)?",
     re.ASCII,
 )
-_AMERICAN = ("M3.2.0", "M11.1.0")  # what PostgreSQL takes when a summer time comes without its rules
+_AMERICAN = ("M3.2.0", "M11.1.0")  # PostgreSQL's rules for a zone that gives none (TZDEFRULESTRING)
 
 
 @lru_cache(maxsize=64)
 def parse_posix(text: str) -> PosixZone | None:
-    """As tzparse does: `EST5EDT`, `<+07>-7`, `CET-1CEST,M3.5.0,M10.5.0/3`. None: it is not one."""
+    """As tzparse does: `EST5EDT`, `<+07>-7`, `CET-1CEST,M3.5.0,M10.5.0/3`. None: not a POSIX zone."""
     found = _POSIX.fullmatch(text)
     if found is None:
         return None

@@ -52,7 +52,7 @@ def _jsonb_key(value: str) -> Any:
 
 
 def _json_order(tree: Any, top: bool = False) -> tuple[Any, ...]:
-    """object > array > boolean > number > string > null; more members first, then member by member."""
+    """object > array > boolean > number > string > null. Containers compare by number of members, then by members."""
     if tree is None:
         return (1,)
     if isinstance(tree, str):
@@ -63,7 +63,7 @@ def _json_order(tree: Any, top: bool = False) -> tuple[Any, ...]:
         return 3, tree
     if isinstance(tree, list):
         if top and not tree:
-            return (0,)  # an old quirk: the empty array is below everything
+            return (0,)  # in PostgreSQL, too, an empty top-level array is below everything
         return 5, len(tree), tuple(_json_order(item) for item in tree)
     return 6, len(tree), tuple((key, _json_order(item)) for key, item in tree.items())
 
@@ -134,7 +134,7 @@ def _order(a: Any, b: Any) -> int:
 
 
 def compare_nullable(compare: Compare, a: Any, b: Any) -> int:
-    """Compare two values, of which NULL sorts last and equals NULL."""
+    """Compare two values; NULL sorts last and equals NULL."""
     if a is None or b is None:
         return int(a is None) - int(b is None)
     return compare(a, b)
@@ -207,7 +207,7 @@ def hashable(value: Any) -> Any:
 
 
 def sorted_values(rows: Sequence[Any], types: Sequence[int]) -> list[Any]:
-    """Items whose first member is a row of values, in the order of those values; NULLs last."""
+    """Sort items by their first member, a row of values of the given types; NULLs last."""
     compares = [comparer(typoid) for typoid in types]
 
     def order(a: Any, b: Any) -> int:
