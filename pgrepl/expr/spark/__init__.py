@@ -4,9 +4,9 @@
     text = to_sql(expr, names, statement)                # SQL of exactly the type types.lake_forms.form names
     frame = statement.run(spark, f"SELECT {text} AS c1 FROM t")
 
-`names(node)` says which column holds a node of the tree: it is asked for every node and must know every `Var`; whoever
-computed aggregates, windows or subqueries before answers for those nodes too. It answers with the column's SQL, which
-then has the type of the node's lake form, or with a `Sql` when a numeric column is a decimal, or with None.
+`names(node)` returns the column that holds a node's value. It is called for every node and must know every `Var`; when
+an earlier step has computed aggregates, windows or subqueries, it must know these nodes too. It returns the column's
+SQL, of the type of the node's lake form; a `Sql` if a numeric column is a decimal; None for nodes without a column.
 
 | function | gives |
 | --- | --- |
@@ -20,9 +20,9 @@ then has the type of the node's lake form, or with a `Sql` when a numeric column
 | `window_function(node, over, names, statement)` | the same over a window; `over` is the text behind OVER |
 | `over(window, targets, names, statement, ranked)` | that text; `ranked=is_ranked(node)` |
 
-What Spark does not do as PostgreSQL does, runs in Python on the executors (`fallback`): slower, never different. An
-error is text (`errors.marked`) that `raise_error` throws only for rows whose value is really asked for; arithmetic
-overflow and division by zero are Spark's own errors, which `lake.spark.pg_error` knows.
+Expressions that Spark evaluates differently from PostgreSQL run in Python on the executors (`fallback`), more slowly.
+An error is text (`errors.marked`) that `raise_error` throws only for rows whose value is used; arithmetic overflow and
+division by zero are Spark's own errors, which `lake.spark.pg_error` translates.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from pgrepl.expr.spark.sql import Sql
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.expr.spark.windows import is_ranked, over, window_function
 
-# importing them registers what is native
+# importing these modules registers their native functions
 FAMILIES = (arithmetic, arrays, comparisons, dates, fields, logic, numerics, output, patterns, spans, strings)
 
 __all__ = [

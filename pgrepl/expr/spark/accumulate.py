@@ -32,7 +32,7 @@ def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     structs = array.flatten()
-    fields = [] if pa.types.is_null(structs.type) else structs.flatten()  # of no rows Spark 4.0 does not tell the type
+    fields = [] if pa.types.is_null(structs.type) else structs.flatten()  # Spark 4.0 gives no type for zero rows
     columns = [form.from_array(column) for form, column in zip(forms, fields, strict=False)]
     rows = list(zip(*columns, strict=True)) if columns else [()] * len(structs)
     found = []
@@ -44,7 +44,7 @@ def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
 
 
 def accumulate(node: tree.Aggref, context: Context) -> Callable[[Row], Any]:
-    """A function of (rows, direct arguments …)."""
+    """The function that computes an aggregate from (rows, direct arguments …)."""
     width = len(node.args)
     before = _order(node, width)
 

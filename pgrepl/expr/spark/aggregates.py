@@ -282,7 +282,7 @@ def _string_agg(call: Call) -> Sql | None:
     return Sql(f"CASE WHEN size({listed}) > 0 THEN array_join({listed}, {bound}) END", "STRING")
 
 
-# those whose result does not depend on the order of the rows
+# aggregates whose result does not depend on the order of the rows
 _UNORDERED = {"count", "sum", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor", "avg"}
 
 _NATIVE: dict[str, Callable[[Call], Sql | None]] = {

@@ -1,8 +1,8 @@
 """Arithmetic of integers and floats.
 
-Integers overflow, and zero divides, with Spark's own errors, which `lake.spark_errors` turns into PostgreSQL's. The
-error has to tell the type, and since Spark 4.3 only a cast does: an operation of smallint or integer is done in a
-wider type, where nothing overflows, and cast back. Floats are checked: Spark lets them become infinite.
+Integer overflow and division by zero are Spark's own errors, which `lake.spark_errors` turns into PostgreSQL's. The
+error must name the type, and since Spark 4.3 only the error of a cast does: an operation of smallint or integer is done
+in a wider type, where nothing overflows, and cast back. Floats are checked, because Spark lets them become infinite.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ template("int2shr", "SMALLINT", lambda a, n: f"CAST(shiftright(CAST({a} AS INT),
 # -------------------------------------------------------------------------------------------------------------- floats
 
 _INFINITE = "double('Infinity')"
-"""A nest of float operations is computed plainly first. When the result is finite, and no product or quotient came out
-as zero, nothing can have failed inside: an infinity never becomes finite again, but for one that something is divided
-by. Only otherwise the operations are looked at one by one."""
+"""A nest of float operations is first computed without checks. If the result is finite, and no product or quotient came
+out as zero, no operation has failed: an infinity never becomes finite again, except as a divisor. Otherwise the
+operations are checked one by one."""
 
 
 def _finite(text: str) -> str:
@@ -143,7 +143,7 @@ def dsign(call: Call) -> Sql | None:
 
 
 def _whole(function: str) -> Callable[[Call], Sql]:
-    """Spark makes whole numbers of type bigint; large floats are whole anyway. A zero keeps the sign of its number."""
+    """ceil, floor or trunc. Spark's return bigint, so large floats, whole already, stay; a zero keeps its sign."""
 
     def body(a: str) -> str:
         whole = f"CAST({function}({a}) AS DOUBLE)"
@@ -164,7 +164,7 @@ native("dtrunc")(_whole("trunc"))
 
 
 def _to(result: str) -> Callable[[Call], Sql]:
-    """To a type that holds all, or whose overflow is Spark's error."""
+    """A cast to a type that holds every value, or whose overflow is Spark's error."""
     return lambda call: Sql(widened(call.value(0), result), result)
 
 
@@ -182,7 +182,7 @@ for _source, _type in {
     "ftod": "DOUBLE",
 }.items():
     native(_source)(_to(_type))
-for _source in ("i2tof", "i4tof", "i8tof"):  # by way of double precision, as the evaluator goes
+for _source in ("i2tof", "i4tof", "i8tof"):  # through double precision, as in the evaluator
     template(_source, "FLOAT", lambda a: f"CAST(CAST({a} AS DOUBLE) AS FLOAT)")
 template("int4_bool", "BOOLEAN", lambda a: f"({a} <> 0)")
 template("bool_int4", "INT", lambda a: f"CAST({a} AS INT)")

@@ -11,7 +11,7 @@ from pgrepl.expr.spark.sql import Sql, calls_python, cast, form_type, let
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type
 
-# Elements that Spark finds equal as PostgreSQL does. (It is not so of floats: 0 and -0 are two.)
+# Element types whose equality in Spark is PostgreSQL's. (Spark distinguishes the floats 0 and -0.)
 _EQUAL = NATURAL - {oids.FLOAT4, oids.FLOAT8}
 
 
@@ -51,7 +51,7 @@ def _(node: tree.SubscriptingRef, compiler: Compiler) -> Sql | None:
 
 @native_node.register
 def _(node: tree.ArrayCoerceExpr, compiler: Compiler) -> Sql | None:
-    """Each element by a lambda; what needs the fall-back cannot stand in one."""
+    """Cast each element in a lambda, in which Spark allows no fall-back function."""
     if node.arg is None or node.elem is None:
         return None
     array = compiler.value(node.arg)

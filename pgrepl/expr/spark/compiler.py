@@ -1,8 +1,7 @@
-"""The compiler of typed trees to Spark SQL: `native` dispatches on the node's class.
+"""The compiler of typed trees to Spark SQL.
 
-`native` dispatches on the node's class; a node that no module has native SQL for is computed by the fall-back, with
-everything inside it. Constant parts are computed here and now by the evaluator; an error among them is raised only
-where Spark comes to evaluate it.
+`native` dispatches on the node's class. A node without native SQL is computed by the fall-back, with everything inside
+it. Constant nodes are evaluated at compile time; their errors are raised only if Spark evaluates them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dates and timestamps: comparison, arithmetic, date_trunc, and the casts between them.
 
-What depends on a time zone is native where the session's zone is UTC, or where only clocks have to be read; making a
-moment of a local time follows PostgreSQL's own rules around changes of the clock and is left to the fall-back.
+Functions that depend on the session's time zone are native if the zone is UTC, or if they only convert a moment to
+local time. The other direction follows PostgreSQL's rules around changes of the clock and is left to the fall-back.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from pgrepl.types.interval import Interval, is_finite
 from pgrepl.types.lake_forms import form
 
 _FIRST_DAY, _LAST_DAY = -UNIX_EPOCH_JULIAN, DATE_END_JULIAN - UNIX_EPOCH_JULIAN - 1
-_LAST_OF_LAKE = (2**63 - 1) // USECS_PER_DAY  # the last day that has timestamps in a lake
-_LAST_TIMESTAMP = (END_TIMESTAMP - UNIX_EPOCH_USECS) // USECS_PER_DAY - 1  # and in PostgreSQL
+_LAST_OF_LAKE = (2**63 - 1) // USECS_PER_DAY  # the last day with timestamps in a lake
+_LAST_TIMESTAMP = (END_TIMESTAMP - UNIX_EPOCH_USECS) // USECS_PER_DAY - 1  # the last day with timestamps in PostgreSQL
 
 
 # --------------------------------------------------------------------------------------------------------------- dates

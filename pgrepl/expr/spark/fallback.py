@@ -2,8 +2,8 @@
 batches.
 
 The function for a subtree is named by its content; one subtree in many places, or in many statements, is one function.
-It gives a struct of a value `v` and an error `e`, because Spark computes it for all rows beforehand, also where a CASE
-or an AND would not come to it; only the row that asks for the value raises the error.
+It returns a struct of a value `v` and an error `e`: Spark calls it for all rows beforehand, even where a CASE or an AND
+does not use the value, and only rows that use the value may raise the error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pgrepl.types.style import TextStyle
 
 
 class Columns(Protocol):
-    """The properties of the columns that a subtree is computed from (compiler.Compiler)."""
+    """The part of `compiler.Compiler` that the fall-back needs."""
 
     @property
     def statement(self) -> Statement: ...
@@ -44,8 +44,8 @@ def is_volatile(expr: tree.Expr) -> bool:
 
 
 def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
-    """A subtree computed in Python from its columns; or the bytes that sort its values (order_bytes). Rows of which
-    `unless` is true are skipped."""
+    """The SQL of a subtree that Python computes from its columns. `key`: compute the bytes that sort its values
+    (order_bytes) instead. `unless`: a condition in SQL; rows that meet it are skipped."""
     columns: list[tuple[tree.Expr, Sql]] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:

@@ -1,7 +1,7 @@
 """extract and date_part: fields of dates and timestamps.
 
-A field of an infinite moment is an infinite number, when the field grows for ever, or NULL. `extract` gives a numeric;
-it stays a decimal with the infinities beside it, so that `extract(year from d) = 2024` needs no text.
+A field of an infinite moment is infinite if the field grows without limit (year, epoch), otherwise NULL. `extract` is
+a decimal with the infinities beside it (`special`), so that `extract(year from d) = 2024` needs no text.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     @native("textlen")
     def textlen(call: Call) -> Sql | None: …
 
-What is given back has the value the evaluator would give, NULL and errors included; None leaves the call to the
-fall-back.
+The SQL must have the value that the evaluator gives, NULL and errors included. None leaves the call to the fall-back.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Aggregates that Spark has no equal of: a group's rows gathered in an array of structs, and PostgreSQL's accumulator
-run over them in Python, with the aggregate's own ORDER BY and DISTINCT."""
+"""Aggregates without an equivalent in Spark: a group's rows are gathered in an array of structs, and PostgreSQL's
+accumulator runs over them in Python, with the aggregate's own ORDER BY and DISTINCT."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str)
 
 
 def finished(step: str, compiler: Compiler, values: list[tuple[int, Sql]]) -> Sql:
-    """A numeric that a last step in Python makes of what Spark has summed up (accumulate.FINISHES); of each value its
-    type and SQL."""
+    """A numeric that a last step in Python (accumulate.FINISHES) computes from Spark's sums, the `values`."""
     given = [argument_form(tree.Const(typoid), sql) for typoid, sql in values]
     program: dict[str, Any] = {
         "finish": step,

@@ -1,7 +1,7 @@
 """Grouping keys and sort keys: the value itself where Spark compares it as PostgreSQL does, else a key derived from
 it.
 
-numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', negative numbers with turned digits
+numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', the digits of negative numbers are inverted
 character(n)           the text without trailing blanks
 interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, made in Python
 """
@@ -25,7 +25,7 @@ NATURAL = frozenset(
         oids.TIMESTAMPTZ, oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8,
     }
 )  # fmt: skip
-# those whose text is one and the same for equal values
+# types whose equal values have equal texts
 _ONE_TEXT = NATURAL | {oids.TIMETZ, oids.INET, oids.CIDR, oids.PG_LSN, oids.XID8, oids.TID, oids.JSON}
 
 

@@ -1,8 +1,8 @@
 """Dates and times as numbers in Spark SQL: days and microseconds since 1970, infinities, limits, the session's local
 time.
 
-A lake's `infinity` is the largest number of its type, `-infinity` its negative; Spark knows nothing of that, so
-whatever reckons with moments looks for them first.
+A lake's `infinity` is the largest number of its type, `-infinity` its negative. For Spark they are ordinary values, so
+all arithmetic of moments tests for them first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_infinite_date(date: str) -> str:
 
 
 def micros(moment: str, spark_type: str) -> str:
-    """From 1970. Spark's session time zone is UTC, where both kinds of timestamps are the same number."""
+    """Microseconds since 1970. Spark's session time zone is UTC, where both kinds of timestamps are the same number."""
     return f"unix_micros({moment})" if spark_type == "TIMESTAMP" else f"unix_micros(CAST({moment} AS TIMESTAMP))"
 
 
@@ -63,8 +63,8 @@ def local_clock(moment: str, zone: Zone) -> str | None:
 
 
 def within_limits(value: Sql, compute: Callable[[int], int], write: Callable[[str], str]) -> Sql | None:
-    """A moment computed by `write`, within the limits of `compute`, which does the same here and never turns the order
-    round: so where it begins to fail can be found by halving. Infinities stay."""
+    """A moment computed by the SQL of `write`, with the errors of `compute`, the same function in Python. `compute`
+    keeps the order of moments, so that bisection finds where it begins to fail. Infinities stay."""
     try:
         low, high = limits(compute)
     except PgError:  # not even the year 2000 is within them
@@ -86,13 +86,13 @@ Limits = list[tuple[int, PgError]]
 
 
 def limits(compute: Callable[[int], int]) -> tuple[Limits, Limits]:
-    """From which moment (microseconds from 1970) downwards, and upwards, a computation fails and how."""
+    """The moments (microseconds since 1970) from which a computation fails, downwards and upwards, and its errors."""
     top = 2**63 - 2 + UNIX_EPOCH_USECS  # the last moment a lake holds, from 2000
     return _edges(compute, MIN_TIMESTAMP, -1), _edges(compute, min(top, END_TIMESTAMP - 1), 1)
 
 
 def _edges(compute: Callable[[int], int], edge: int, sign: int) -> Limits:
-    """The nearest failing moment on one side, and further ones where the error is another."""
+    """The nearest failing moment on one side, and further moments where the error changes."""
     found: Limits = []
     good = 0
     compute(good)

@@ -1,7 +1,7 @@
 """Casts from and to text: Spark casts values in the usual spelling, the fall-back all others.
 
-`'42'::int` is an easy cast in Spark, ` 0x_2A` and the error for `4x` are not. Where a column is cast, the usual values
-are cast by Spark and only the others are handed to Python, which otherwise gets NULLs and has nothing to do.
+`'42'::int` is an easy cast in Spark, ` 0x_2A` and the error for `4x` are not. In the cast of a column Spark casts the
+usual values; Python casts the others, and gets NULL in place of the usual ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pgrepl.expr.spark.moments import is_utc
 from pgrepl.expr.spark.sql import Sql, quoted
 from pgrepl.types import oids
 
-Spelling = tuple[str, str]  # what is true of usual values, and their cast
+Spelling = tuple[str, str]  # the condition that usual values meet, and their cast
 
 _TEXT = frozenset({oids.TEXT, oids.VARCHAR, oids.UNKNOWN})
 
@@ -54,7 +54,7 @@ def _integer(digits: int, spark_type: str) -> Callable[[str], Spelling]:
 
 
 def _numeric(text: str) -> Spelling:
-    """What is written as PostgreSQL itself would write it."""
+    """Usual are numbers as PostgreSQL writes them: their text is the result."""
     return _matches(text, r"^(?:-?[1-9][0-9]{0,30}|0)(?:\.[0-9]{1,30})?\z"), text
 
 

@@ -72,7 +72,7 @@ def numeric_mod(call: Call) -> Sql | None:
     return Sql(cast(f"({cast(a.text, result)} % {cast(b.text, result)})", result), result)
 
 
-_NEGATED = 34  # Spark rounds to so many digits when it turns a sign
+_NEGATED = 34  # digits that Spark keeps when it changes a sign
 
 
 def _unary(write: Callable[[str], str]) -> Callable[[Call], Sql | None]:
@@ -118,7 +118,7 @@ native("numeric_floor")(_to_whole("floor"))
 
 
 def rounded(value: Sql, scale: int, *, cut: bool = False) -> Sql | None:
-    """To a number of digits after the point (before it: negative), half away from zero, or cut off."""
+    """A decimal rounded half away from zero, or cut, to a scale; a negative scale counts digits before the point."""
     size = decimal_size(value.type)
     if size is None:
         return None

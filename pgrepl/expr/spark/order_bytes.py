@@ -37,7 +37,7 @@ def order_bytes(value: Any, typoid: int) -> bytes:
 
 
 def encoded(key: Any) -> bytes:
-    """The key of a value, in plain Python objects."""
+    """The bytes of a key made of plain Python objects."""
     return _ENCODERS[type(key)](key) if type(key) in _ENCODERS else _by_class(key)
 
 

@@ -42,7 +42,7 @@ def output_text(expr: tree.Expr, compiler: Compiler, *, as_cast: bool = False) -
 
 
 def _years(a: str) -> str:
-    """At least four digits; before Christ the count goes down."""
+    """The printed year: at least four digits, positive also for years BC."""
     year = f"abs(CASE WHEN year({a}) > 0 THEN year({a}) ELSE 1 - year({a}) END)"
     return f"CASE WHEN {year} < 10000 THEN lpad(CAST({year} AS STRING), 4, '0') ELSE CAST({year} AS STRING) END"
 

@@ -1,7 +1,7 @@
 """LIKE, ILIKE and regular expressions: native for constant patterns that mean the same in Java.
 
-Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith. Java tries one way after
-the other: it gets no expression whose ways grow faster than the text, but for short texts.
+Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith. Java's regular expressions
+backtrack: Java gets only texts so short that the number of attempts is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.sql import Sql
 
 _ANY, _ONE = "%", "_"
-Token = tuple[str, bool]  # a character, and whether it stands for others
+Token = tuple[str, bool]  # a character, and whether it is a wildcard
 
 
 def tokens(pattern: str) -> list[Token] | None:
@@ -50,7 +50,7 @@ def _like(negated: bool, ignore_case: bool) -> Callable[[Call], Sql | None]:
         subject = call.text(0)
         if ignore_case:
             parts = [(char if special else char.lower(), special) for char, special in parts]
-            subject = f"lower(translate({subject}, '\\u0130', 'i'))"  # which Java makes two letters of
+            subject = f"lower(translate({subject}, '\\u0130', 'i'))"  # Java's lower() makes two characters of it
         found = _matched(subject, parts, call.compiler.statement.bind)
         return Sql(f"(NOT {found})" if negated else found, "BOOLEAN")
 
@@ -77,7 +77,7 @@ def _matched(subject: str, parts: list[Token], bind: Callable[[str], str]) -> st
 
 
 def _in_pieces(parts: list[Token]) -> str:
-    """For Java: what stands between two % is looked for once, and kept where it is found first."""
+    """A Java pattern that keeps the first match of each piece between two %, without backtracking (atomic groups)."""
     pieces = [""]
     for char, wild in parts:
         if wild and char == _ANY:
@@ -108,8 +108,8 @@ _RANGE = re.compile(r"([A-Za-z0-9])-([A-Za-z0-9])")
 
 
 def java_regex(pattern: str) -> str | None:
-    """The same expression for Java, None of what it might understand otherwise. Only whether it matches is asked, so
-    it does not matter which of several matches is found."""
+    """The regular expression in Java's syntax; None where Java might read it differently. It only tests for a match, so
+    it does not matter which of several matches Java finds."""
     if _SIMPLE.fullmatch(pattern) is None or any(a > b for a, b in _RANGE.findall(pattern)):
         return None
     if re.search(r"[*+?}][*+?{]", pattern) or (
@@ -125,7 +125,7 @@ def java_regex(pattern: str) -> str | None:
 
 
 def _longest_text(pattern: str) -> int:
-    """The longest text in which Java may search."""
+    """The length up to which Java may search a text."""
     native = compile_regex(pattern).native
     return 0 if native is None else native.exists_upto
 

@@ -15,9 +15,9 @@ from pgrepl.types.lake_forms import form
 class Sql:
     """A Spark SQL expression that can be used anywhere, also as an operand.
 
-    `type` is its Spark type as in DDL. Of a numeric it is STRING (PostgreSQL's text), or a decimal whose scale is the
-    display scale of every value; `special` is then the text of what a decimal cannot hold (NaN, Infinity), NULL for
-    ordinary values, and None where there is nothing but ordinary values.
+    `type` is its Spark type as in DDL. For numeric it is STRING (PostgreSQL's text), or a decimal whose scale is the
+    display scale of every value. `special` belongs to a decimal: the SQL of a text for values that no decimal holds
+    (NaN, Infinity), NULL for all others; None if there are no such values.
     """
 
     text: str
@@ -32,8 +32,8 @@ class Unchecked:
     """Float arithmetic whose overflow check is made once for a whole nest of operations (see arithmetic.py)."""
 
     plain: str  # the operations alone
-    fine: tuple[str, ...]  # what is true, besides that the result is finite, when none of them failed
-    checked: str  # the same value, or the error, the slow way
+    fine: tuple[str, ...]  # what else than a finite result is true when none of them failed
+    checked: str  # the value, or the error, with every operation checked
 
 
 _SAFE = re.compile(r"[A-Za-z0-9 _.,:;=<>()+*/@#%\"\[\]!?|~^&-]")

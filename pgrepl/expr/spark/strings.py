@@ -16,7 +16,7 @@ from pgrepl.expr.spark.output import output_text
 from pgrepl.expr.spark.sql import Sql, let, raised
 from pgrepl.types import oids
 
-_LONGEST = 1_000_000  # what is padded or repeated further may be too large for PostgreSQL
+_LONGEST = 1_000_000  # characters; a longer result may be too large for PostgreSQL
 
 template("textcat", "STRING", lambda a, b: f"concat({a}, {b})")
 template("textlen", "INT", lambda a: f"char_length({a})")

@@ -1,6 +1,6 @@
 """Window functions: Spark's own, and aggregates over a frame.
 
-Frames of GROUPS, with EXCLUDE, or with an offset that is no constant, Spark does not have: they are refused.
+Frames that Spark lacks are refused: EXCLUDE, GROUPS with an offset, offsets that are not constants.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class WorkerContext(Context):
-    """A runtime context without catalog; the program brings what is needed of it."""
+    """A runtime context without catalog. The partition keys that a program needs are sent with it."""
 
     def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
         super().__init__(None, style)
@@ -49,7 +49,7 @@ def function_of(program: str) -> Callable[..., Any]:
 
 
 def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
-    """Those of its arrays; of gathered rows none is said."""
+    """The Arrow types of the function's arguments; None for an array of gathered rows."""
 
     def types() -> Sequence[pa.DataType | None]:
         _, forms, _, members = _loaded(program)
@@ -120,7 +120,7 @@ Loaded = tuple[Callable[[Any], Any], Sequence[Form], Form, "Sequence[Form] | Non
 
 @lru_cache(maxsize=256)
 def _loaded(program: str) -> Loaded:
-    """What to run over a row, the forms of the arguments and of the result, those of the members of gathered rows."""
+    """The function to run over a row, and the forms of its arguments, its result and the members of gathered rows."""
     from pgrepl.expr.evaluate import compile
     from pgrepl.expr.stored import from_json
 
