@@ -4,11 +4,11 @@
     syntax    what is matched: the nodes of a regular language with constraints
     charsets  sets of characters: classes, ranges, either case
     parser    tokens → a tree of parts, each with its language and its preference for long or short (regcomp.c)
-    nfa, dfa  a language as states; the states that a text leads to, computed when it comes to them
-    dissect   where the groups of a match stand, as PostgreSQL finds them (regexec.c)
-    matching  what callers ask: Regex, its search, its Match
-    native    what Python's own engine plays as well, and in linear time
+    nfa, dfa  a language as states; the DFA's states are computed when a text first reaches them
+    dissect   the positions of a match's groups, as PostgreSQL finds them (regexec.c)
+    matching  the interface: Regex, its search, its Match
+    native    patterns that Python's own engine matches with the same result, in bounded time
 
-A match begins as far left as it can. Its end, and its groups', follow the preferences of the tree: the whole's first,
-then those of its parts from left to right.
+A match begins as far left as possible. The ends of the match and of its groups follow the preferences of the tree:
+first of the whole, then of its parts from left to right.
 """

@@ -43,12 +43,12 @@ CLASSES: dict[str, Callable[[str], bool]] = {
 
 @frozen
 class CharSet:
-    """A set of characters: some characters, ranges and classes, minus some classes; or its complement."""
+    """A set of characters: the union of characters, ranges, classes and complements of classes; negated: all others."""
 
     chars: frozenset[str] = frozenset()
     ranges: tuple[tuple[str, str], ...] = ()
     classes: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()  # classes whose complements belong to it
+    without: tuple[str, ...] = ()  # classes whose complements belong to the set
     negated: bool = False
 
     def __contains__(self, char: str) -> bool:

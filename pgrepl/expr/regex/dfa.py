@@ -1,7 +1,7 @@
 """The DFA of a pattern, built lazily: a state is computed when a text first reaches it (subset construction).
 
-Whether a match ends at a place may depend on the character behind it. So a state says it of the place before the
-character that led to it, as in PostgreSQL's engine.
+Whether a match ends at a position may depend on the character behind it. So a state tells of the position before the
+character that led to the state, as in PostgreSQL's engine.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pgrepl.expr.regex.nfa import Alphabet, Nfa
 from pgrepl.expr.regex.syntax import Node
 from pgrepl.interrupts import check_for_interrupts
 
-MAX_STATES = 3_000  # kept; then it begins anew
-_SLICE = 512  # characters between two looks at interrupts
+MAX_STATES = 3_000  # kept; when more are needed, all are dropped
+_SLICE = 512  # characters between two checks for interrupts
 
 ENDED, DEAD, COLD = 1, 2, 4  # a match ended before the last character; none can end later; nothing has begun yet
 
-Facts = Sequence[int]  # of each place, the lookarounds that hold there, as bits
+Facts = Sequence[int]  # for each position, the lookarounds that hold there, as bits
 
 
 class State(dict[object, "State"]):
@@ -93,7 +93,7 @@ class Dfa:
         return frozenset(core), sets & nfa.behind, flag
 
     def _reach(self, core: frozenset[int], previous: int, sets: int, facts: int) -> set[int]:
-        """The states behind the next character; -1 for an end before it."""
+        """The states after the next character; -1: a match ends before it."""
         nfa = self.nfa
         steps, reads, final = nfa.steps, nfa.reads, nfa.final
         seen = set(core)
@@ -177,7 +177,7 @@ class Dfa:
         return None
 
     def _pieces(self, text: str, begin: int, stop: int, facts: Facts | None) -> Iterator[Iterable[object]]:
-        """The keys that lead on: the characters up to the one behind the end, which says whether a match ends there."""
+        """The keys of the transitions: the characters up to the one behind `stop`, which may decide an end there."""
         length = len(text)
         last = min(stop + 1, length)
         asks = facts is not None and self.nfa.looks

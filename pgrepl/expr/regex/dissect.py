@@ -1,8 +1,8 @@
 """The positions of capturing groups in a match (regexec.c's cdissect and its callees).
 
-A concatenation's left part gets what it prefers, as long as the right one can have the rest; so does each repetition
-of an iteration. Without back references, automata say beforehand what can be had, and nothing is tried in vain. With
-them every division that the automata allow may have to be tried.
+The left part of a concatenation matches the length that it prefers, as long as the right part matches the rest; so does
+each repetition of an iteration. Without back references, the automata tell which divisions match, and nothing is tried
+in vain. With them every division that the automata allow may have to be tried.
 """
 
 from __future__ import annotations

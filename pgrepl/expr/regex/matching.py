@@ -15,7 +15,7 @@ from pgrepl.expr.regex.parser import Part, parse
 from pgrepl.expr.regex.scanner import TOO_COMPLEX, invalid
 from pgrepl.expr.regex.syntax import Node, reverse
 
-_TRIES = 16  # beginnings that are tried before all of a text are looked for at once
+_TRIES = 16  # beginnings that are tried one by one before all of a text are computed
 
 
 class Match:
@@ -71,7 +71,7 @@ class Regex:
         self._searching: Dfa | None = None
         self._beginning: Dfa | None = None
         if not self.refers and self.native is None:
-            self.searching  # noqa: B018 what is too complex is to be said now
+            self.searching  # noqa: B018 builds the automaton: a pattern that is too complex fails now
 
     def matches(self, text: str) -> bool:
         """Whether the expression matches anywhere in the text."""

@@ -1,10 +1,9 @@
-"""Patterns that Python's `re` matches with the same result and in bounded time; it is ten times as fast as the
-automata.
+"""Patterns that Python's `re` matches with the same result and in bounded time, ten times as fast as the automata.
 
-It tries one way after the other, where PostgreSQL's follows all of them at once. So it may be asked
+`re` tries one way through a pattern after the other; the automata follow all ways at once. So `re` is used to tell
 
-* whether there is a match, where the ways are few: their number grows with the text's length by a power that is known;
-* where matches stand, where each character leaves one way only: then the first match it comes to is the longest.
+* whether there is a match, if the ways are few: their number is bounded by a known power of the text's length;
+* where matches are, if each character leaves only one way: then the first match that `re` finds is the longest.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from pgrepl.expr.regex.parser import MIXED, SHORTER, Part, Pattern
 from pgrepl.expr.regex.syntax import Alternatives, Chars, Neighbour, Node, Repeat, Sequence
 from pgrepl.frozen import frozen
 
-_MOST_WAYS = 200_000  # that are tried in one text
+_MOST_WAYS = 200_000  # ways that may be tried in one text
 _MOST_NODES = 200
-_QUADRATIC = 1_000  # characters of a text in which each may be the beginning of a long attempt
+_QUADRATIC = 1_000  # length of a text in which a long attempt may begin at every character
 ANY_LENGTH = 1 << 60
 _ENUMERABLE = 600  # characters of a set that are compared one by one
 
@@ -50,7 +49,7 @@ def native(parsed: Pattern) -> Native | None:
             return None
         exists_upto = longest_text(language)
         finds = re.compile(_part(parsed.tree)) if _is_determined(parsed) else None
-        if finds is not None and finds.groups != parsed.groups:  # some are in what is repeated no times
+        if finds is not None and finds.groups != parsed.groups:  # some groups are in a part repeated zero times
             finds = None
         finds_upto = 0 if finds is None else ANY_LENGTH if _never_fails_late(language) else _QUADRATIC
         return Native(re.compile(text), exists_upto, finds, finds_upto)
@@ -110,7 +109,7 @@ def _neighbour(node: Neighbour) -> str:
     if node.of is None:
         return edge
     look = "(?" if node.ahead else "(?<"
-    if node.edge:  # none that is not in the set
+    if node.edge:  # no neighbour outside the set
         return f"{look}!{_set(charsets.complement(node.of))})"
     return f"{look}={_set(node.of)})"
 

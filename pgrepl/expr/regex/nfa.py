@@ -10,7 +10,7 @@ from pgrepl.expr.regex.syntax import Alternatives, Chars, Look, Neighbour, Node,
 from pgrepl.interrupts import check_for_interrupts
 
 MAX_STATES = 40_000
-EDGE = 1  # the bit of the text's edge among the sets that a character belongs to
+EDGE = 1  # the bit of the text's edge, beside the bits of character sets
 
 
 class Alphabet:
@@ -51,8 +51,8 @@ class Nfa:
         self.alphabet = alphabet
         self.reads: list[tuple[int, int] | None] = []
         self.steps: list[list[tuple[Condition | None, int]]] = []
-        self.behind = 0  # sets that conditions ask of the character before
-        self.looks = 0  # lookarounds that conditions ask, as bits
+        self.behind = 0  # sets that conditions test on the character before
+        self.looks = 0  # lookarounds that conditions test, as bits
         self.final = self._state()
         self.start = self._to(language, self.final)
 

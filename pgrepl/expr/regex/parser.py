@@ -1,7 +1,7 @@
 """The parser: tokens become a tree of parts (regcomp.c's parse, parsebranch and parseqatom).
 
-A part is divided only where something must be known of its inside: a group, a back reference, or a preference that
-differs from its neighbour's. Everything else is one language, played by one automaton.
+A part is divided only for a group, a back reference, or a preference that differs from its neighbour's. Everything else
+is one language, matched by one automaton.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Parser:
 
     def branch(self, stopper: str, *, in_look: bool) -> Part:
         part = Part("plain", 0)
-        languages: list[Node] = []  # of what comes one after the other
+        languages: list[Node] = []  # of the elements so far
         while not self.at_end_of_branch(stopper):
             finished = self.quantified(stopper, part, languages, in_look=in_look)
             if finished is not None:
@@ -127,15 +127,15 @@ class _Parser:
     # --- one element --------------------------------------------------------------------------------------------------
 
     def quantified(self, stopper: str, branch: Part, before: list[Node], *, in_look: bool) -> Part | None:
-        """An element with its quantifier, appended to `before` in the branch. If the element must be a part of its
-        own, it becomes the whole branch, and so does the rest behind it."""
+        """Parse an element with its quantifier and append it to `before`. If the element must be a part of its own, the
+        rest of the branch is parsed too, and the finished branch is returned."""
         constraint = self.constraint()
         if constraint is not None:
             before.append(constraint)
             return None
         kind, atom, language = self.atom(in_look=in_look)
         low, high, prefers = self.quantifier()
-        if high == 0:  # it is as if it were not there, though its groups can be referred to
+        if high == 0:  # it matches nothing, but its groups can be referred to
             before.append(EMPTY)
             return None
         flags = branch.flags | prefers | (atom.flags if atom is not None else 0)
@@ -162,7 +162,7 @@ class _Parser:
         if not atom.flags & (CAPTURES | REFERS):
             return Part("plain", flags, whole), flags
         if low > 0 and not atom.flags & REFERS:
-            # groups are those of the last repetition: the ones before are a language only
+            # groups are those of the last repetition; the repetitions before it need only a language
             before = Repeat(atom.language, low - 1, None if high is None else high - 1)
             first = Part("plain", flags & _PREFERENCE, before)
             return Part("concatenation", flags, sequence([first.language, atom.language]), [first, atom]), flags

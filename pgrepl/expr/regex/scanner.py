@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pgrepl.errors import PgError
 from pgrepl.expr.regex.charsets import CLASSES
 
-MAX_CHAR = 0x7FFFFFFE  # what an escape may stand for; those that are no characters match nothing
+MAX_CHAR = 0x7FFFFFFE  # the largest code of an escape; codes that are no characters match nothing
 
 
 def invalid(reason: str) -> PgError:
@@ -43,7 +43,7 @@ _BEGINS = {".": Context.COLLATING, "=": Context.EQUIVALENCE, ":": Context.CLASS}
 
 
 class Token(NamedTuple):
-    """`kind` is the character itself for what has a meaning; otherwise one of: plain, end, digit, class, complement,
+    """`kind` is the character itself if it has a special meaning, else one of: plain, end, digit, class, complement,
     reference, look, named (the beginning of [. [= [:), named end, range, \\A, \\Z, \\m, \\M, \\y, \\Y."""
 
     kind: str
@@ -72,7 +72,7 @@ class Options:
         self.newline_anchors = False  # ^ and $ match at newlines
         for flag in flags:
             self.set(flag)
-            if flag in "be":  # as parse_re_flags has it: what is to mean an ERE, too, is read as a BRE
+            if flag in "be":  # in parse_re_flags e clears REG_EXTENDED with REG_ADVANCED: a BRE
                 self.extended = self.advanced = False
         if self.literal and (self.extended or self.expanded or self.newline_stops or self.newline_anchors):
             raise invalid("invalid argument to regex function")

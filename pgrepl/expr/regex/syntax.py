@@ -1,7 +1,7 @@
 """Regular languages: what a part of a pattern matches, without groups and preferences.
 
-Constraints have no width. They say what stands at a place of the text: which character before or behind it, its end or
-beginning, or what a lookaround has found there.
+Constraints have no width. They test a position of the text: the characters before and behind it, the edges of the text,
+or a lookaround.
 """
 
 from __future__ import annotations
