@@ -1,8 +1,8 @@
 """PostgreSQL's built-in functions in Python, by pg_proc.prosrc. Each module has one family of functions, registered as
 registry.py describes.
 
-A family is imported when a function is first looked for that the families before it do not have. What only the catalog
-can answer stands in families of higher floors, which the session knows.
+Families are imported in order until one of them has the function. Functions that need the catalog are in other
+packages; the session knows them (context.Context.catalog_function).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FAMILIES = (
     "hashing",
     "hash_partitions",
 )
-# where a name that begins so is looked for first; the other families follow
+# names with these prefixes are looked up in the catalog's functions first
 _CATALOG_NAMES = (
     "pg", "PG_", "has_", "to_reg", "current", "session_user", "nextval", "currval", "lastval", "setval", "set_config",
     "show_config", "format_type", "getdatabaseencoding", "acl", "row_security", "col_desc", "obj_desc", "shobj_desc",

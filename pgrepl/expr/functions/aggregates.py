@@ -90,7 +90,7 @@ class _Fold:
             self.value = value if self.value is None else self.function(self.value, value)
 
     def add_part(self, total: Any, count: int) -> None:
-        """`total`: what so many values come to."""
+        """Add the total of `count` values."""
         self.add(total)
 
     def result(self) -> Any:
@@ -229,7 +229,7 @@ class _Average:
             self.total = value if self.total is None else self.function(self.total, value)
 
     def add_part(self, total: Any, count: int) -> None:
-        """`total`: what so many values come to."""
+        """Add the total of `count` values."""
         self.count += count
         self.total = total if self.total is None else self.function(self.total, total)
 

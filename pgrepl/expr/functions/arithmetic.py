@@ -52,7 +52,7 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 }
 
 
-# the bits of what functions of whole numbers give, by the beginning of their names
+# bits of the result of an integer function, by the prefix of its name
 INTEGERS = {
     "int2": 16,
     "int24": 32,

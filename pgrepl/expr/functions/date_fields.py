@@ -46,7 +46,7 @@ DATE_UNITS |= {"julian", "isoyear", "dow", "isodow", "doy", "epoch"}
 TIME_UNITS = {"microsecond", "millisecond", "second", "minute", "hour", "epoch"}
 _ZONE_UNITS = {"timezone", "timezone_hour", "timezone_minute"}
 _INTERVAL_UNITS = {"day", "month", "quarter", "year", "decade", "century", "millennium"} | TIME_UNITS
-# which grow for ever: of infinity they are infinite
+# units that grow without limit: those of an infinite moment are infinite
 MONOTONIC = {"year", "decade", "century", "millennium", "julian", "isoyear", "epoch"}
 
 

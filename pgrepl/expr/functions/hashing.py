@@ -1,7 +1,6 @@
 """The hash functions of types, bit for bit: they decide which partition of a hash-partitioned table a row is in.
 
-Each takes a value and a 64-bit seed. The functions without a seed give the lower half of what seed 0 gives, as
-PostgreSQL promises.
+Each takes a value and a 64-bit seed. The functions without a seed return the lower half of the hash with seed 0.
 """
 
 from __future__ import annotations

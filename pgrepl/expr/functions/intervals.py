@@ -17,8 +17,6 @@ from pgrepl.types.interval import out_of_range as interval_out_of_range
 
 implements = Family()
 
-# ----------------------------------------------------------------------------------------------------------- intervals
-
 
 def made(months: int, days: int, usecs: int) -> Interval:
     """A finite interval; raises an error when a part is out of range."""

@@ -1,6 +1,6 @@
-"""Reading and changing json and jsonb: members, paths, elements, containment, set and delete.
+"""Reading json and jsonb: members, paths, elements, type names, and text without nulls or indented.
 
-A json value answers with pieces of its own text, a jsonb value with new jsonb.
+The parts of a json value are pieces of its text; the parts of a jsonb value are new jsonb values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Constructing JSON from values: to_json, row_to_json, json_build_*, and the JSON aggregates."""
+"""Constructing JSON from values: to_json, row_to_json, json_build_*, json_object."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""LIKE and its kin. `%` parts a pattern into pieces of fixed length, so each is looked for only once: no text takes
-longer than its length times the pattern's."""
+"""LIKE and ILIKE. `%` divides a pattern into pieces of fixed length, and each piece is searched only once: the time is
+at most the text's length times the pattern's."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def like(text: str, pattern: str, ignore_case: bool = False) -> bool:
     try:
         return _compiled(pattern).matches(text)
     except PgError:
-        # a lone escape at the end is only noticed when matching comes that far
+        # a lone escape at the end is an error only if matching reaches it
         if not _compiled(pattern[:-1] + "_%").matches(text):
             return False
         raise

@@ -281,7 +281,7 @@ def _cotd(value: float) -> float:
     if degree > 90.0:
         degree, sign = 180.0 - degree, -sign
     sine = _sind_quarter(degree)
-    if sine == 0.0:  # of an angle next to 0, too
+    if sine == 0.0:  # also for angles next to 0
         return sign * math.inf
     return _over(sign * _cosd_quarter(degree) / sine, _COT_45)
 

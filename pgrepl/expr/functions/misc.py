@@ -1,4 +1,4 @@
-"""Functions without a family of their own: uuid, boolean, type names, num_nulls, pg_input_is_valid, pg_sleep."""
+"""Functions without a family of their own: uuid, boolean, type names, pg_num_nulls, pg_input_is_valid, pg_sleep."""
 
 from __future__ import annotations
 

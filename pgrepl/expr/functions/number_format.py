@@ -1,4 +1,4 @@
-"""to_char of numbers, and to_number."""
+"""to_char of numbers; and `Picture`, the parsed number template, which to_number uses, too."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ class _Writer:
         self.number = number
         self.spaces = spaces  # places before the first digit
         self.sign = sign
-        self.at = 0  # in the number
-        self.current = 0  # pattern of a digit, from 0
+        self.at = 0  # index in the number
+        self.current = 0  # index of the digit pattern, from 0
         self.digit_written = False
         self.out: list[str] = []
         if p.zero_start:
@@ -283,7 +283,7 @@ def _roman(number: int, nodes: tuple[Node, ...], p: Picture) -> str:
             shown = text.lower() if node.word == "rn" else text
             out.append(shown if p.fill else shown.rjust(15))
         elif node.word.upper() == "SG":
-            break  # the sign that Roman numbers do not have ends PostgreSQL's string
+            break  # Roman numbers have no sign: PostgreSQL writes a zero byte, which ends the text
         elif node.word.upper() == "L" or (not p.fill and node.word.upper() in (",", "G", "MI", "PL")):
             out.append(" ")
     return "".join(out)

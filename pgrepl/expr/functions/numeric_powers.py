@@ -1,4 +1,4 @@
-"""Roots, logarithms, exponentials and powers of numeric, with PostgreSQL's result scales."""
+"""Roots, logarithms, powers, factorial, gcd and lcm of numeric, with PostgreSQL's result scales."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ from pgrepl.types.numeric import (
 )
 
 implements = Family()
-
-# ---------------------------------------------------------------------------------------- roots, logarithms and powers
 
 
 def _context(digits: int) -> Context:

@@ -18,7 +18,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 def ordered_set(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> Any:
-    """direct: the arguments before WITHIN GROUP; rows: those inside it, sorted."""
+    """The result of an aggregate. direct: its direct arguments; rows: the sorted values of WITHIN GROUP, row by row."""
     proc = proc_by_oid(node.func)
     assert proc is not None
     compute = _FUNCTIONS.get(proc.name)

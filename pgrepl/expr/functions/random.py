@@ -132,7 +132,7 @@ def numeric_random(call: Call, low: Decimal, high: Decimal) -> Decimal:
 
 def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decimal:
     """A random numeric from 0 to the length, by base-10000 digits (random_var)."""
-    behind = -(-scale // _DIGITS)  # digits behind the point
+    behind = -(-scale // _DIGITS)  # base-10000 digits behind the point
     unit = Decimal(1).scaleb(-behind * _DIGITS)
     whole = int(EXACT.divide(length, unit))
     digits: list[int] = []
@@ -153,7 +153,7 @@ def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decima
         left = len(digits) - len(first) - (step != 1)
         while left >= 4:
             four = generator.below(_NBASE**4 - 1)
-            for _ in range(4):  # the lowest of them comes first
+            for _ in range(4):  # the lowest digit comes first
                 four, digit = divmod(four, _NBASE)
                 value = value * _NBASE + digit
             left -= 4

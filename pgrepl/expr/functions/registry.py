@@ -6,9 +6,8 @@
     def int4pl(a: int, b: int) -> int: …
 
 An implementation gets the values of its arguments; a strict one is never called with NULL (None). With `context=True`
-it gets the `Call` first: session, style, types of the arguments. A set-returning one gives an iterable; where a row
-has several columns, of tuples. Functions that PostgreSQL writes in SQL have no prosrc of their own; they are keyed by
-their signature, `lpad(text,integer)`.
+it gets the `Call` first: session, style, types of the arguments. A set-returning one returns an iterable, of tuples if
+a row has several columns. Functions that PostgreSQL writes in SQL are keyed by their signature, `lpad(text,integer)`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ from pgrepl.types.numeric import read_numeric
 
 implements = Family()
 
-# --------------------------------------------------------------------------------------------------------------- input
-
 
 class _Reader:
     """The reader of to_number (NUM_processor)."""

@@ -158,7 +158,7 @@ def make_date(year: int, month: int, day: int) -> int:
 
 
 def _time(hour: int, minute: int, second: float) -> int:
-    """As float_time_overflows judges."""
+    """A time from its parts, with the limits of float_time_overflows."""
     usecs = second * USECS_PER_SEC
     if not math.isfinite(second) or not 0 <= hour <= 24 or not 0 <= minute < 60:
         raise _time_field(hour, minute, second)
