@@ -1,5 +1,5 @@
-"""What statements that kernels over Arrow carry out have in common: conditions, values and rules as programs, the
-staging of what the kernels give back, and the words for what is wrong with a row.
+"""Common parts of the statements that kernels over Arrow carry out: conditions, values and rules as programs, the
+staging of the kernels' results, and the error for the first wrong row.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from pgrepl.rows.checks_spark import SparkChanges
     from pgrepl.rows.staged import StagedRows
 
-_OF_PLACES = ("42501", "58P01", "58030", "XX001")  # what an executor says of a store that only the driver reaches
+_OF_PLACES = ("42501", "58P01", "58030", "XX001")  # errors of an executor that cannot reach the driver's store
 
 
 def condition(session: Session, where: Sequence[tree.Expr]) -> tuple[Program | None, tuple[Bound, ...]]:
-    """WHERE over one relation as a program, and within which bounds rows are looked at: what says so comes first."""
+    """WHERE over one relation as a program, and the bounds that follow from it. Conditions with bounds are tested
+    first."""
     from pgrepl.expr.arrow.program import all_are_true, program_of
 
     if not where:
@@ -55,8 +56,8 @@ def condition(session: Session, where: Sequence[tree.Expr]) -> tuple[Program | N
 
 
 def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
-    """Declined if one looks at more than single columns of the row. `entry_of`: the only range table entry that it may
-    look at; None: there is but one."""
+    """Declined if an expression needs more than single columns of the row. `entry_of`: the only range table entry whose
+    columns it may use; None: the query has only one entry."""
     for expr in exprs:
         if is_volatile(expr):
             raise Declined("a volatile function")
@@ -68,7 +69,7 @@ def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
 
 
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
-    """A column of a table with the value of an expression over the source."""
+    """The kernel column that gets the value of an expression over the source."""
     from pgrepl.expr.arrow.program import value_of
     from pgrepl.lake.kernels.copy_rows import KernelColumn
 
@@ -84,7 +85,7 @@ def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relatio
 
 
 def check_of(session: Session, rel: Relation, *, bound: bool) -> Program | None:
-    """What all new rows must pass. `bound`: that of a partition, too."""
+    """The conditions that each new row must satisfy. `bound`: including the partition constraint."""
     from pgrepl.expr.arrow.program import none_is_false, program_of
 
     rules = table_rules(session, rel)
@@ -98,7 +99,7 @@ def check_of(session: Session, rel: Relation, *, bound: bool) -> Program | None:
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:
-    """Declined if a column is kept in another way than its type is: DuckDB may have made it."""
+    """Declined if a column is stored in another form than that of its type: DuckDB may have created it."""
     from pgrepl.types.lake_forms import form, is_row_type
 
     for column in table.columns:
@@ -110,7 +111,7 @@ def check_forms(table: LakeTable, rel: Relation) -> None:
 
 
 def few(session: Session, table: LakeTable) -> int:
-    """How many rows need no file."""
+    """Up to how many rows are inlined, not written to a file."""
     from pgrepl.lake.definition_inlined import can_inline
     from pgrepl.lake.ducklake_options import inlining_limit
 
@@ -120,7 +121,8 @@ def few(session: Session, table: LakeTable) -> int:
 def carry_out(
     session: Session, changes: SparkChanges, made: Sequence[tuple[Relation, TableChange]], *, on_spark: bool
 ) -> dict[int, list[KeySpan | None]]:
-    """Play the parts and stage what they give back; of the keys where they ascend, part by part. Or Declined."""
+    """Run the kernels over all parts and stage their results. Returns the spans of each key column, part by part, or
+    raises Declined."""
     from pgrepl.lake import spark, storage
     from pgrepl.lake.kernels.change import change
     from pgrepl.lake.kernels.part import Unfit
@@ -174,7 +176,7 @@ def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: Changed
 
 
 def _file(staged: StagedRows, rows: Sequence[tuple[RowPlace | None, Row]], *, versions: bool) -> None:
-    """Few rows of parts that together have many: in a file of their own, as rows keep their order."""
+    """Write the few rows of neighbouring parts to a file of their own, so that all rows keep their order."""
     from pgrepl.lake.file_writer import DataFileWriter
 
     if not rows:
@@ -187,7 +189,7 @@ def _file(staged: StagedRows, rows: Sequence[tuple[RowPlace | None, Row]], *, ve
 
 
 class _Words:
-    """What is wrong with the first row in which anything is."""
+    """Raises the error for the first wrong row."""
 
     def __init__(self, session: Session, changes: SparkChanges, tables: Sequence[Relation]) -> None:
         self._session = session

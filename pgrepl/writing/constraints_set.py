@@ -1,4 +1,4 @@
-"""SET CONSTRAINTS: deferrable constraints wait for the commit, or are looked at now and after each statement
+"""SET CONSTRAINTS: deferrable constraints are checked at the commit, or now and after each statement
 (AfterTriggerSetState)."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def set_constraints(stmt: ConstraintsSetStmt, session: Session) -> Result:
 
 
 def _named(session: Session, name: RangeVar, deferred: bool) -> list[int]:
-    """All constraints of the name in the first schema that has any."""
+    """The deferrable constraints of this name in the first schema that has the name."""
     if name.catalog is not None and name.catalog != session.database.name:
         raise PgError(
             "0A000", f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"'

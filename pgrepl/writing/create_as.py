@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
-    """Keep the rows, columns in the table's order; how many there were."""
+    """Write the rows, whose columns are in the table's order; returns their number."""
     from pgrepl.lake import commit
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write import Write

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, kernels: bool = True) -> Choice:
-    """By the rows its query looks at. `hidden`: row security lets nobody through; `kernels`: not if they have been
-    tried. A statement whose changes are pending until the commit locks rows one by one, or is so large that it locks
-    the table first."""
+    """Choose by the number of rows that the statement's query reads. `hidden`: row security lets no row in; `kernels`:
+    false once they have declined. Kernels lock no rows, so a transaction that keeps its changes pending does not use
+    them."""
     if hidden or modify.returning or modify.check_options:
         return Choice(Engine.LOCAL, "each row is looked at by itself")
     if modify.command is Command.INSERT:
@@ -49,7 +49,7 @@ def _extent(session: Session, query: Query, context: Context) -> Extent:
 
 
 def _check_fits(session: Session, modify: Modify) -> None:
-    """Declined if kernels over Arrow cannot carry it out, as far as its shape tells."""
+    """Declined if kernels over Arrow cannot carry out a statement of this shape."""
     from pgrepl.writing.insert_columns import rows_from
     from pgrepl.writing.modify_columns import check_simple
 

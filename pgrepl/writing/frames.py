@@ -1,4 +1,4 @@
-"""The rows of a statement as frames of Spark's."""
+"""The rows of a statement as DataFrames."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def query_frame(session: Session, query: Query) -> DataFrame:
-    """The rows as c1 … cn; or Declined."""
+    """The rows with columns c1 … cn; or Declined."""
     return frame_of(session, expand_views(session, query))
 
 
 def new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
-    """c{attnum} for each column as it shall be, and `place`."""
+    """The new rows: c{attnum} for each column, and `place` of the old row."""
     from pyspark.sql import functions as F
 
     sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}

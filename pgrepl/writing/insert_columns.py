@@ -1,8 +1,8 @@
-"""INSERT of many rows that a query over one table, or over a series of numbers, gives as they come: by kernels over
-Arrow, in threads of this process or as tasks of Spark's.
+"""INSERT of many rows from a query over one table or over a series of numbers: by kernels over Arrow, in threads of
+this process or as tasks of Spark's.
 
-The query may only choose rows and compute values of each. Unique keys are looked at when all rows are in files, as
-COPY does it; what is wrong with them the row by row way says.
+The query may only choose rows and compute values of each. Unique keys are checked when all rows are in files, as COPY
+does; INSERT row by row reports duplicates.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RowsFrom:
 
 
 def rows_from(session: Session, modify: Modify) -> RowsFrom:
-    """Declined if the statement looks at more than one row at a time, or at more than the row."""
+    """The rows and values of the statement. Declined if it needs more than one row at a time, or more than the row."""
     rel = relation(session, modify.relid)
     if modify.conflict is not None:
         raise Declined("ON CONFLICT")
@@ -140,7 +140,7 @@ def stage(session: Session, modify: Modify, *, on_spark: bool) -> SparkChanges:
 
 
 def _members(session: Session, entry: Rte) -> list[Member | None]:
-    """The tables that have the rows; None: a series has them."""
+    """The tables that hold the rows; None stands for a series."""
     if not is_user_table(entry):
         return [None]
     found = members(session, entry.relid, entry.inh)
@@ -172,7 +172,7 @@ def _change_of(
     source = _source(session, rows.entry, member, where, changes.snapshot)
     columns = tuple([computed(session, column, values[column.attnum], rel) for column in table.columns])
     check = check_of(session, rel, bound=rel.is_partition)
-    # rows in no file are not among those whose keys are looked at
+    # the check of unique keys sees rows in files only
     return TableChange(source, table, columns, check, False, 0 if with_keys else few(session, table), keys)
 
 

@@ -1,4 +1,4 @@
-"""Statements carried out here, row by row as PostgreSQL does: for what is small.
+"""Statements carried out in this process, row by row as PostgreSQL does: for few rows.
 
 Rows are computed from the state before the statement, checked one after the other, and written at the end.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pending:
-    """A statement that is worked out: what it changes, and what it returns of that."""
+    """A statement whose changes are computed but not written yet: the changed rows, and the rows of RETURNING."""
 
     modify: Modify
     checks: RowChecks
@@ -88,7 +88,7 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
 
 
 def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
-    """A query over rows that change between its runs."""
+    """A query compiled once, over rows that change between its runs."""
     from pgrepl.expr.context import Context
     from pgrepl.expr.rewrite import expand_views
     from pgrepl.query.local.env import Env
@@ -140,8 +140,8 @@ def nothing(session: Session, modify: Modify) -> Pending:
 
 
 def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[ModifiedRow, Row]]:
-    """The rows to change, locked; those that others have changed since in their newest version, if that is still to be
-    changed (ExecUpdate, ExecDelete, EvalPlanQual)."""
+    """The rows to change, locked. A row that another transaction has changed since comes in its newest version, if that
+    still satisfies the conditions (ExecUpdate, ExecDelete, EvalPlanQual)."""
     if not session.transaction.locks_rows:
         yield from found_rows(session, modify, target)
         return
@@ -171,8 +171,8 @@ def _locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapp
 def found_rows(
     session: Session, modify: Modify, target: Relation, newer: tuple[int, Newer] | None = None
 ) -> Iterator[tuple[ModifiedRow, Row]]:
-    """The rows to change, each once, in the layout of the table they stand in; and what RETURNING wants beside them.
-    `newer`: this one alone, a row of this table."""
+    """The rows to change, each once, in the layout of the table that holds them; with the other values that RETURNING
+    needs. `newer`: the newest version of one row, and its table; only this row is looked at."""
     updates = modify.command is Command.UPDATE
     seen: set[tuple[int, RowPlace]] = set()
     for found, layout in _queries(session, modify, target):

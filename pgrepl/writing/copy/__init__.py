@@ -1,5 +1,5 @@
 r"""COPY: rows from files and to files.
 
 From bytes to rows (`encoding`, `lines`, `fields`, `reader`) and back (`writer`), as PostgreSQL's COPY reads and writes
-text and CSV; `copy_options` says what is asked for.
+text and CSV; `copy_options` reads the options.
 """

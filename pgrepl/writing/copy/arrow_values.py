@@ -1,7 +1,7 @@
 """Text in Arrow arrays → arrays of a type's lake form, as its input function would read each value.
 
-Values in the usual spelling are cast by Arrow, where that is known to give the same; any other column is read value by
-value, each text once.
+Values in the usual spelling are cast by Arrow, where the result is known to be the same; any other column is read value
+by value, each text once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ Cast = Callable[["pa.Array", int, TextStyle], "pa.Array | None"]
 
 
 def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
-    """The storage of a column in a file. Errors are those of the input function; which value it was, they do not
-    say."""
+    """The column as it is stored in a file. Errors are those of the input function, without the place of the value."""
     import pyarrow as pa
 
     from pgrepl.lake.scan import storage_array
@@ -51,7 +50,7 @@ def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: Te
 
 
 def _all(found: Any) -> bool:
-    """Of a test of each value; NULLs pass."""
+    """Whether a test holds for all values; NULLs pass."""
     import pyarrow.compute as pc
 
     return pc.all(found).as_py() is not False
@@ -89,7 +88,7 @@ def _whole(name: str) -> Cast:
 
 def _float(name: str) -> Cast:
     def cast(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
-        """Overflow and underflow are errors, which Arrow does not know."""
+        """Overflow and underflow are errors in PostgreSQL, but not in Arrow: the input function reads such values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -118,7 +117,7 @@ def _numeric(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     kind = form(oids.NUMERIC, typmod).arrow()
     if pa.types.is_decimal(kind):
         return array.cast(kind)
-    # what is kept as text is text in PostgreSQL's spelling
+    # a numeric stored as text has PostgreSQL's spelling
     if typmod < 0 and _match(array, r"^(-?[1-9][0-9]*(\.[0-9]+)?|0(\.[0-9]+)?|-0\.[0-9]*[1-9][0-9]*)$"):
         return array
     return None

@@ -1,7 +1,7 @@
-r"""Large text and CSV files in blocks of whole lines, each taken apart by Arrow as PostgreSQL would, or not at all.
+r"""Large text and CSV files in blocks of whole lines, each split by Arrow as PostgreSQL would, or not at all.
 
-Arrow knows neither backslashes nor `a"b"c` nor `\.`. What has none of them it splits many times faster than a loop
-over lines does; a block in which it might see something else than PostgreSQL is `Unusual`, and read line by line.
+Arrow knows neither backslashes nor `a"b"c` nor `\.`. It splits a block without them many times faster than a loop over
+lines does; a block that Arrow might read differently from PostgreSQL is `Unusual`, and read line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CUTS = 64  # ends of lines that are tried before more is read
 
 
 class Unusual(Exception):
-    """Something that only reading line by line gets right."""
+    """The block must be read line by line."""
 
 
 def blocks(pieces: Iterable[bytes], options: CopyOptions) -> Iterator[bytes]:
@@ -63,7 +63,7 @@ def header_end(block: bytes, options: CopyOptions) -> int:
 
 
 class Splitter:
-    """Takes blocks of one file apart. The first line end decides for all."""
+    """Splits blocks of one file into columns. All lines must end as the first one does."""
 
     def __init__(self, options: CopyOptions, columns: int) -> None:
         self._options = options
@@ -72,7 +72,7 @@ class Splitter:
         self._quote = options.quote.encode() if options.csv else b""
 
     def split(self, block: bytes) -> list[pa.Array]:
-        """The columns as text, NULL where the file says so."""
+        """The columns as text, with NULL where the file has its marker."""
         import pyarrow as pa
 
         self._look(block)
@@ -132,7 +132,8 @@ class Splitter:
         )
 
     def _check_quotes(self, block: bytes, arrays: list[pa.Array]) -> None:
-        """Quotes that Arrow has left in values are doubled ones, or stand where it takes them for nothing special."""
+        """Unusual if values contain quotes and not all fields are quoted as a whole or not at all: Arrow does not treat
+        quotes inside a field as PostgreSQL does."""
         import pyarrow.compute as pc
 
         if self._quote not in block:
@@ -150,7 +151,7 @@ def _regular(options: CopyOptions) -> re.Pattern[bytes]:
 
 
 def _without_escapes(array: pa.Array) -> pa.Array:
-    r"""What `\t` and `\101` say."""
+    r"""Resolve escapes like `\t` and `\101`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -158,6 +159,6 @@ def _without_escapes(array: pa.Array) -> pa.Array:
     if not pc.any(escaped).as_py():
         return array
     words: Any = array.filter(escaped).to_pylist()
-    if any((len(word) - len(word.rstrip("\\"))) % 2 for word in words):  # of the delimiter behind it
+    if any((len(word) - len(word.rstrip("\\"))) % 2 for word in words):  # it escapes the delimiter behind it
         raise Unusual
     return pc.replace_with_mask(array, pc.fill_null(escaped, False), pa.array([unescaped(word) for word in words]))

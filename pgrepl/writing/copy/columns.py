@@ -1,4 +1,4 @@
-"""Which columns COPY is about, and which of them an option names."""
+"""The columns that COPY copies, and those that an option names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def forced(option: str, names: Names, copied: Sequence[str], found: Relation | N
 
 
 def _check(names: Sequence[str], found: Relation | None, columns: Sequence[str]) -> None:
-    """The names are of columns of the relation, or without one of these columns of a query; each comes once."""
+    """Each name must be a column of the relation or one of `columns` (those of a query), and occur once."""
     for number, name in enumerate(names):
         attribute = found.attribute(name) if found is not None else None
         if attribute is not None and attribute.generated:

@@ -44,7 +44,7 @@ Opening: TypeAlias = "Callable[[CopyTarget, CopyOptions], RowSource]"
 
 
 def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = None) -> Opening:
-    """`shown` is what messages call data that come without a name of their own."""
+    """`shown`: how messages call data that have no file name, such as STDIN."""
     from pgrepl.writing.copy.parquet_files import parquet_groups
     from pgrepl.writing.copy.parquet_source import ParquetSource
 
@@ -65,7 +65,7 @@ def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
 
 
 def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: CopyTarget, opening: Opening) -> Result:
-    """Load the rows, now that there are some."""
+    """Load the rows by the engine that fits."""
     check_target(target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
@@ -91,7 +91,7 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
 
 
 def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowSource) -> int | None:
-    """None: it is to be done in another way."""
+    """Load by kernels over Arrow; None if another engine must do it."""
     most = source.columnar_rows
     choice = engine.choose_kernels(session, source.extent(most).rows if most else 0)
     if choice.engine is engine.Engine.LOCAL or choice.rows > most:
@@ -108,7 +108,8 @@ def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowS
 
 
 def _take_locks(session: Session, target: CopyTarget) -> None:
-    """Of the table, where others could write to it meanwhile; else that of the catalog."""
+    """Take the write lock, and the table's lock as well if other sessions hold locks. A transaction that keeps its
+    changes pending takes the table's lock only."""
     transaction = session.transaction
     if not transaction.keeps_pending:
         transaction.require_write()
@@ -123,7 +124,7 @@ def _choice(session: Session, source: RowSource) -> engine.Choice:
 
 
 def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions]:
-    """Everything that can be known before there are data."""
+    """Target and options, checked as far as that needs no data."""
     target = find_target(session, stmt)
     if target.relation.persistence != "t":
         require_writable(session, "COPY FROM")

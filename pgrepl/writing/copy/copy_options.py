@@ -1,4 +1,4 @@
-"""The options of COPY: what is allowed, what fits together, and what holds where nothing is said (ProcessCopyOptions).
+"""The options of COPY: allowed values and combinations, and defaults (ProcessCopyOptions).
 
 `FORMAT parquet` is pgrepl's own: such files know their columns and types, so hardly any other option fits it.
 """
@@ -18,7 +18,7 @@ Header = Literal["false", "true", "match"]
 # FORCE_QUOTE * and its like; otherwise the names of columns
 Names = tuple[str, ...] | Literal["*"]
 
-# Characters that a backslash gives a meaning, and so cannot part the fields of text format.
+# Characters with a meaning after a backslash, which therefore cannot be the delimiter of text format.
 _UNSAFE_DELIMITERS = frozenset("\\.abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -148,7 +148,7 @@ _READERS = {
 
 
 def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
-    """In PostgreSQL's order: of several faults it names the first."""
+    """Check in PostgreSQL's order, so that of several faults the same one is reported."""
     form: Format = given.get("format", "text")
     csv = form == "csv"
     if form in ("binary", "parquet"):
@@ -188,7 +188,7 @@ def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
 
 
 def _check_whole(given: dict[str, Any], mode: str) -> None:
-    """Formats in which a value is no text."""
+    """Refuse options that only formats of text have."""
     refused = ("delimiter", "null", "default") if mode == "BINARY" else ("delimiter", "null", "default", "encoding")
     for name in refused:
         if name in given:

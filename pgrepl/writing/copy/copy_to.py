@@ -46,7 +46,7 @@ _LINES = 1000  # written at a time, when rows come one by one
 
 @frozen
 class Source:
-    """What is copied: a query (a table is one too), or the rows that INSERT and its like return."""
+    """The rows to copy: those of a query (also for a table), or those that RETURNING of INSERT and its like gives."""
 
     names: tuple[str, ...]
     types: tuple[tuple[int, int], ...]  # with the modifiers
@@ -124,7 +124,7 @@ def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
 
 
 def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
-    """Write a Parquet file, or a folder of them; how many rows there are."""
+    """Write a Parquet file or a folder of them; returns the number of rows."""
     from pgrepl.writing.copy.parquet_writer import parquet_columns, write_file, write_folder
 
     columns = parquet_columns(source.names, source.types)

@@ -1,7 +1,7 @@
-"""The character set of a COPY file: bytes to text and back, with PostgreSQL's errors for what does not fit.
+"""The character set of a COPY file: bytes to text and back, with PostgreSQL's errors for invalid characters.
 
-A database is UTF-8. As CopyConvertBuf does, reading gives all text before an invalid byte first, and complains only
-when that is used up: the marker `\\.` may stand before it.
+A database is UTF-8. As CopyConvertBuf does, reading yields all text before an invalid byte first and raises the error
+only then: the marker `\\.` may stand before that byte.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _decode(
 
 
 def _until_invalid(raw: bytes, encoding: str) -> tuple[str, PgError]:
-    """The text before the first fault in these bytes, and what to say of it."""
+    """The text before the first invalid byte, and the error for that byte."""
     try:
         raw.decode(codec(encoding))
     except UnicodeDecodeError as fault:
@@ -108,7 +108,7 @@ def encoded(text: str, encoding: str) -> bytes:
 
 
 def verified(raw: bytes) -> str:
-    """The text that escapes like `\\303\\251` made, if they made any (pg_verifymbstr)."""
+    """Decode a field with bytes from escapes like `\\303\\251`; an error if it is not UTF-8 (pg_verifymbstr)."""
     at = raw.find(b"\0")
     try:
         text = raw.decode()

@@ -1,6 +1,6 @@
 r"""The fields of one line: CopyReadAttributesText and CopyReadAttributesCSV.
 
-A field is its text, None for NULL, or DEFAULT. What stands for NULL and DEFAULT is compared with the field as it is
+A field is its text, None for NULL, or DEFAULT. The markers of NULL and DEFAULT are compared with the field as it is
 written, before its escapes are resolved.
 """
 
@@ -26,8 +26,8 @@ Splitter = Callable[[str], "list[Any]"]  # of Field
 
 
 def splitter(options: CopyOptions, columns: Sequence[str], defaults: Sequence[bool]) -> Splitter:
-    """The function that takes lines of this format apart. `columns` are the names of those that the lines give, and
-    `defaults` says which of them have one."""
+    """The function that splits lines of this format. `columns` are the names of the columns in the file, and `defaults`
+    says which of them have a default."""
     if not columns:
         return _no_fields
     walk = _walk_csv(options) if options.csv else _walk_text(options)
@@ -60,7 +60,8 @@ def _quick_text(careful: Splitter, options: CopyOptions) -> Splitter:
 
 
 def _quick_csv(careful: Splitter, options: CopyOptions, count: int) -> Splitter:
-    """Lines without quotes, and those of so many fields whose quotes stand around whole fields."""
+    """Splits lines without quotes, and lines of `count` fields whose quotes enclose whole fields; `careful` splits the
+    others."""
     delimiter, quote, null = options.delimiter, options.quote, options.null
     if options.escape != quote:
         return lambda line: careful(line) if quote in line else _plain(line, delimiter, null)
@@ -89,7 +90,7 @@ def _plain(line: str, delimiter: str, null: str) -> list[Any]:
 
 # --- with care --------------------------------------------------------------------------------------------------------
 
-# Gives the fields of a line: as they are written, whether quotes were in them, and a function for what they say.
+# Yields for each field of a line: the text as written, whether it had quotes, and the text without them.
 Walk = Callable[[str], "Iterator[tuple[str, bool, str]]"]
 
 
@@ -157,7 +158,7 @@ _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 def unescaped(field: str) -> str:
-    r"""What a field of text format says: `\t`, `\101` and `\x41` resolved, `\q` is q."""
+    r"""Resolve the escapes of a field in text format: `\t`, `\101`, `\x41`; `\q` is q."""
     if "\\" not in field:
         return field
     beyond_ascii = False
@@ -222,7 +223,7 @@ def _walk_csv(options: CopyOptions) -> Walk:
             yield line[start:stop], quoted, "".join(parts)
 
     def _quoted_part(line: str, at: int, parts: list[str]) -> int:
-        """Read on to the closing quote; where the line goes on."""
+        """Read up to the closing quote; returns the position behind it."""
         while True:
             found = inside.search(line, at)
             if found is None:

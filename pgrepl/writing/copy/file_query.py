@@ -1,4 +1,4 @@
-"""What a file gives, as a query: the table's columns by number, over an entry of FROM that stands for its rows."""
+"""A file as a query: the table's columns by number, over an entry of FROM that stands for the rows of the file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAME = "*FILE*"
 
 
 def file_query(target: CopyTarget, columns: Sequence[Column], exprs: Mapping[int, Expr], rows: OutsideRows) -> Query:
-    """`columns` are those of the file, `exprs` what becomes of them, by the table's numbers. A condition sees them as
-    they come into the table."""
+    """`columns` are those of the file, `exprs` the values of the table's columns, by attnum. The WHERE condition sees
+    these values."""
     entry = Rte(RteKind.VALUES, _NAME, tuple(columns), alias=_NAME, rows=rows)
     outputs = []
     for column in target.relation.attributes:

@@ -1,4 +1,4 @@
-"""Where a row stands that Spark has found wrong: it knows no lines, so the file is read once more, up to that row."""
+"""Finds the line of a row that Spark has rejected: Spark knows no lines, so the file is read again, up to that row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_ROWS = ("22", "23", "42", "0A", "P0")  # classes of errors that one row can 
 
 
 def found_again(session: Session, source: RowSource, error: PgError) -> PgError:
-    """The error of the first row that is wrong, with its CONTEXT; as it is if no single row is to blame."""
+    """The error of the first wrong row, with its CONTEXT; the given error if no single row causes it."""
     if is_placed(error) or error.sqlstate == _FOREIGN_KEY or not error.sqlstate.startswith(_OF_ROWS):
         return error
     fresh = source.anew()
@@ -42,7 +42,8 @@ def found_again(session: Session, source: RowSource, error: PgError) -> PgError:
 
 
 def _checks(session: Session, named: Relation, modified: frozenset[int]) -> Callable[[Row], tuple[Relation, Row]]:
-    """A function that raises what is wrong with a row, but for its keys; where it goes, and in what layout."""
+    """A function that checks a row, except its unique keys, and returns its leaf partition and the row in the layout of
+    that table."""
     router = Router(session, named)
     tables: dict[int, TableChecks] = {}
 
@@ -68,7 +69,7 @@ def _checks(session: Session, named: Relation, modified: frozenset[int]) -> Call
 
 
 def _duplicate(session: Session, source: RowSource, error: PgError) -> int | None:
-    """The number of the line whose key was there already: in the table, or in a line before it."""
+    """The number of the line whose key exists already: in the table, or in an earlier line."""
     index = _violated(session, source.target.relation, error)
     if index is None or error.report.detail is None:
         return None

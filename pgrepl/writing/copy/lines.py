@@ -106,7 +106,7 @@ class CopyLines:
         return "\\" not in stretch or not ("\\\n" in stretch or "\\\r" in stretch or "\\." in stretch)
 
     def _joined(self, lines: list[str]) -> Iterator[str]:
-        """Lines of CSV with those in quotes put together; what is still open at the end is given back."""
+        """Lines of CSV, with those inside quotes joined. A line still open at the end is left in the buffer."""
         quote = self._quote
         opened: list[str] = []
         for line in lines:
@@ -131,7 +131,7 @@ class CopyLines:
     # --- with care ---------------------------------------------------------------------------------------------------
 
     def _peek(self, offset: int) -> str:
-        """The character so far behind the beginning of the line; "" at the end of the file."""
+        """The character at this offset from the beginning of the line; "" at the end of the file."""
         while self._at + offset >= len(self._buffer):
             if not self._load():
                 return ""

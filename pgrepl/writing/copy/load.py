@@ -1,7 +1,7 @@
-"""COPY FROM carried out here, row by row as PostgreSQL does: for what is small.
+"""COPY FROM carried out in this process, row by row as PostgreSQL does: for small files.
 
-PostgreSQL enters rows into unique indexes a thousand at a time. So a line that cannot be read may be complained of
-before a duplicate key that stands further up; that is kept here.
+PostgreSQL enters rows into unique indexes a thousand at a time. So it may report a line that cannot be read before a
+duplicate key that stands further up; so does this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BATCH_ROWS, _BATCH_BYTES = 1000, 65535
 
 
 def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
-    """Read, check and write all rows; how many there were. `one_by_one`: PostgreSQL would insert each before it reads
+    """Read, check and write all rows; returns their number. `one_by_one`: PostgreSQL would insert each before it reads
     the next."""
     target = source.target
     rows = _Entering(source, one_by_one=one_by_one)
@@ -83,8 +83,8 @@ class _Entering:
         return self._batches[batch - 1] if batch else 0
 
     def placed(self, error: PgError, failed: int | None) -> PgError:
-        """The error with its CONTEXT: one of a row that has just been read shows its line, one of an index may come
-        when others have been read since."""
+        """The error with its CONTEXT. An error in the row read last shows its line; a duplicate key may be found when
+        more rows have been read."""
         if is_placed(error) or failed is None or failed >= len(self._numbers):
             return error
         if not self._finished and failed == len(self._numbers) - 1:

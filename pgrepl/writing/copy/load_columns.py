@@ -1,5 +1,6 @@
 """COPY FROM by kernels over Arrow: columns go into the lake's files as they are, in this process or as tasks of
-Spark's. What is wrong with a row, and what the kernels cannot do, is `Declined`: whoever copies then says it.
+Spark's. A wrong row, and anything that kernels cannot do, raises `Declined`: another engine then copies, and reports
+the error.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def load(session: Session, open_source: Callable[[], RowSource], choice: Choice) -> int:
-    """Read, check and write all rows; how many there were. Or Declined."""
+    """Read, check and write all rows; returns their number, or raises Declined."""
     return load_spark.load(session, open_source, partial(_stage, on_spark=choice.on_spark))
 
 

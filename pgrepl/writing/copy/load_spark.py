@@ -1,7 +1,7 @@
-"""COPY FROM carried out by Spark: for what is large. The rows never all come into this process.
+"""COPY FROM carried out by Spark: for large files. The rows are never all in this process's memory.
 
-What Spark can read as it stands it reads. Anything else is read here, line by line as ever, and goes to files of its
-own on the way. Either way nothing of it is in the table before the end, and the write lock is taken only then.
+Spark reads the source's queries where it has some. Otherwise this process reads the rows line by line and writes them
+to temporary files for Spark. Either way the table is changed only at the end, and the write lock is taken only then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pgrepl.types.lake_arrays import Form
     from pgrepl.writing.copy.source import Row, RowSource
 
-_TRIES = 3  # without the lock; then with it
+_TRIES = 3  # without the write lock; then once with it
 _PORTION = 32768  # rows written to a file at a time
 _ROWS_IN_FILE = 2_000_000
 
@@ -38,8 +38,8 @@ Stage: TypeAlias = "Callable[[Session, RowSource], SparkChanges]"
 
 
 def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | None = None) -> int:
-    """Read, check and write all rows; how many there were. Or Declined. `open_source` finds the target anew: it may
-    have changed since the last try. `stage` does it in another way."""
+    """Read, check and write all rows; returns their number, or raises Declined. `open_source` looks up the target again
+    for each try, as it may have changed. `stage`: the function that stages the rows, if not Spark does."""
     from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
@@ -86,7 +86,7 @@ def _stage(session: Session, source: RowSource) -> SparkChanges:
 
 @contextmanager
 def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
-    """The rows as a DataFrame with columns c{attnum}, by way of files that go when they have been read."""
+    """The rows as a DataFrame with columns c{attnum}, by way of temporary files."""
     from pgrepl.types.lake_forms import form
 
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
@@ -95,7 +95,7 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
 
 
 def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str) -> list[str]:
-    """The files."""
+    """Write the rows to Parquet files; returns their paths."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,6 +1,6 @@
-"""The Parquet files that COPY FROM names: one, all in a folder, or those that a pattern matches; and what they hold.
+"""The Parquet files that COPY FROM names: one, all in a folder, or those that a pattern matches; and their columns.
 
-Files whose columns are the same are read together. A path with a scheme (`s3://…`) is looked up there.
+Files whose columns are the same are read together. A path with a scheme (`s3://…`) is looked up in that store.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ParquetGroup:
 
 
 def parquet_groups(name: str) -> list[ParquetGroup]:
-    """What the name stands for, read as far as the files' footers; in the order of their names."""
+    """The files that the name stands for, in the order of their names. Only their footers are read."""
     paths = parquet_paths(name)
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
         described = list(threads.map(_described, paths))
@@ -112,7 +112,7 @@ def _local(name: str) -> list[str]:
 
 
 def _in_folder(folder: str) -> Iterator[str]:
-    """What a writer of Parquet leaves in a folder: no hidden files, no markers such as _SUCCESS."""
+    """The Parquet files in a folder, without hidden files and markers such as _SUCCESS."""
     for base, folders, files in os.walk(os.path.abspath(folder)):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for file in files:

@@ -1,7 +1,7 @@
-"""COPY FROM Parquet files: their columns are found by name, and brought to the types of the table's.
+"""COPY FROM Parquet files: their columns are found by name, and cast to the types of the table's columns.
 
-A column without one in the file gets its default. Values are cast as an assignment casts them; text goes through the
-type's input function, as it would from any other file.
+A column that the file lacks gets its default. Values are cast as an assignment casts them; text goes through the type's
+input function, as it would from any other file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ParquetSource(RowSource):
     def __init__(
         self, session: Session, target: CopyTarget, groups: Sequence[ParquetGroup], shown: str | None = None
     ) -> None:
-        """`shown` is what messages call the one file that there is, if not by its path."""
+        """`shown`: how messages call the only file, in place of its path."""
         super().__init__(session, target)
         self._groups = groups
         self._shown = shown
@@ -126,7 +126,7 @@ class _InColumn(Exception):
 
 
 class _Part:
-    """Files with the same columns, and what becomes of these."""
+    """Files with the same columns, and the values of the table's columns made from them."""
 
     def __init__(self, session: Session, target: CopyTarget, group: ParquetGroup, path: str) -> None:
         self._session = session
@@ -148,7 +148,7 @@ class _Part:
             self._exprs[column.num] = _converted(session, found, number, column, path)
 
     def as_they_are(self, table: LakeTable) -> dict[int, int | None]:
-        """The table's columns that the files have as the lake keeps them, with how many characters they may have."""
+        """The table's columns that need no conversion, with their greatest number of characters (None: no limit)."""
         found: dict[int, int | None] = {}
         own = {column.name: column for column in self.columns}
         for attribute in self._target.columns:
@@ -179,7 +179,7 @@ class _Part:
                 yield from zip(*[values(c, batch.column(c.name)) for c in self.columns], strict=True)
 
     def row_maker(self) -> Callable[[tuple[Any, ...]], Row]:
-        """Errors are those of a column, which their context names."""
+        """A function that makes a table row of a row of the file. Its errors name the column."""
         context = Context(self._session)
         made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
         attributes = self._target.relation.attributes
@@ -205,7 +205,7 @@ _SAME = (
 
 
 def _is_kept(column: CopyFileColumn, attribute: Attribute) -> bool:
-    """Whether an assignment changes nothing that Arrow's cast to the lake's type does not."""
+    """Whether an assignment does the same as Arrow's cast to the lake's type."""
     pair = column.shipped, attribute.type
     if pair[0] in _WHOLE and pair[1] in _WHOLE:
         return True
@@ -217,7 +217,7 @@ def _is_kept(column: CopyFileColumn, attribute: Attribute) -> bool:
 
 
 class _FileRows(OutsideRows):
-    """What stands in FROM: the columns that are read."""
+    """The rows of the files as an entry of FROM."""
 
     def __init__(self, part: _Part) -> None:
         self._part = part
@@ -236,7 +236,7 @@ class _FileRows(OutsideRows):
         if any(column.spark == "BIGINT" and column.made != "{0}" for _, column in wanted):
             session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
         fields = [StructField(c.name, spark_type(c.spark)) for _, c in wanted if c.spark]
-        # of rows without columns Spark still finds out how many there are
+        # Spark counts the rows even if none of their columns are read
         schema = StructType(fields or [StructField("__no_column", LongType())])
         reader = session.read.schema(schema).option("recursiveFileLookup", "true")
         frame = reader.parquet(*[spark_path(path) for path in readable(self._part.group.paths)])
@@ -258,7 +258,7 @@ def _quoted(name: str) -> str:
 
 
 def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:
-    """Nothing of a file is dropped unless a list of columns says so."""
+    """Refuse columns of the file that the table lacks: none is dropped unless the statement lists columns."""
     known = {column.name for column in target.relation.columns}
     for column in group.columns:
         if column.name not in known:

@@ -1,4 +1,4 @@
-"""What the columns of a Parquet file are in PostgreSQL, and how each engine reads them.
+"""The PostgreSQL types of a Parquet file's columns, and how each engine reads them.
 
 Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb.
 """
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @frozen
 class CopyFileColumn:
-    """A column of a file. Spark reads it as `spark` (nothing: not at all), and `made` is the SQL that makes a value of
-    the type `shipped` of that."""
+    """A column of a file. Spark reads it with the type `spark` (empty: not at all), and the SQL `made` turns that value
+    into one of the type `shipped`."""
 
     name: str
     lake: str  # DuckLake's type

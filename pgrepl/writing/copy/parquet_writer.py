@@ -1,7 +1,7 @@
-"""COPY TO in Parquet format: a plain file for whoever asks for one, or a folder of files that Spark writes at once.
+"""COPY TO in Parquet format: one file, or a folder of files that Spark writes in parallel.
 
-A name that ends in a slash is a folder's. Types are kept as tables of the lake keep them: what Parquet has none like is
-PostgreSQL's text.
+A name that ends in a slash is that of a folder. Types are stored as in tables of the lake: a type without a counterpart
+in Parquet is stored as PostgreSQL's text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ParquetColumn:
 
 
 def parquet_columns(names: Sequence[str], types: Sequence[tuple[int, int]]) -> list[ParquetColumn]:
-    """Columns of a file must have names of their own."""
+    """The columns of the file. Their names must differ."""
     for number, name in enumerate(names):
         if name in names[:number]:
             raise PgError("42701", f'column "{name}" specified more than once')
@@ -41,7 +41,7 @@ def parquet_columns(names: Sequence[str], types: Sequence[tuple[int, int]]) -> l
 
 
 def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
-    """One file; how many rows it has."""
+    """Write one file; returns its number of rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -71,7 +71,7 @@ def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, sch
 
 
 def _as(array: Any, kind: pa.DataType) -> Any:
-    """Spark's columns are of the same types, but for names that Parquet has for values (uuid) and for time zones."""
+    """Cast a column of Spark's to the type of the file: they differ in extension types (uuid) and time zones only."""
     import pyarrow as pa
 
     if array.type == kind:
@@ -96,7 +96,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 class _Sink(io.RawIOBase):
-    """What pyarrow takes for a file that is written from front to back."""
+    """A file object for pyarrow that is written from front to back."""
 
     def __init__(self, place: Outgoing) -> None:
         self._place = place
@@ -119,7 +119,7 @@ class _Sink(io.RawIOBase):
 
 
 def write_folder(folder: str, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
-    """Files in a new folder; how many rows they have."""
+    """Write files to a new folder; returns their number of rows."""
     _refuse_taken(folder)
     if isinstance(rows, SparkRows):
         return _write_by_spark(folder, columns, rows)
@@ -135,7 +135,7 @@ def write_folder(folder: str, columns: Sequence[ParquetColumn], rows: PassingRow
 
 
 def _refuse_taken(folder: str) -> None:
-    """Files that are there would be taken for part of the result."""
+    """Refuse a folder with files: they would be taken for part of the result."""
     if not os.path.isabs(folder):
         raise PgError("42602", "relative path not allowed for COPY to file")
     try:

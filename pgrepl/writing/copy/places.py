@@ -1,4 +1,4 @@
-"""Where the data of COPY come from and go to: files, programs and the client, with who may use which.
+"""Where the data of COPY come from and go to: files, programs and the client, and the roles that may use them.
 
 The errors are those of BeginCopyFrom and BeginCopyTo. "The server" is this process: its working folder is where a
 relative name of COPY FROM begins.
@@ -66,7 +66,7 @@ def client(session: Session, direction: str) -> CopyClient:
 
 
 def file_error(action: str, error: OSError, *, hint: str | None = None) -> PgError:
-    """With the SQLSTATE that errcode_for_file_access gives."""
+    """An error with the SQLSTATE that errcode_for_file_access gives."""
     import errno
 
     sqlstates = {
@@ -90,8 +90,8 @@ class Incoming:
     ) -> None:
         self._file = file
         self._path = path
-        self._broken = broken  # what happened where the data end
-        self._end = end  # what is wrong once all of them have been used
+        self._broken = broken  # the error that ended the data
+        self._end = end  # an error to raise once all data have been used
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self.pieces()
@@ -99,7 +99,7 @@ class Incoming:
             raise self._broken
 
     def pieces(self) -> Iterator[bytes]:
-        """All that is there. Several may read at once."""
+        """The data from their beginning. Several readers can alternate."""
         at = 0
         while True:
             try:
@@ -126,7 +126,7 @@ class Incoming:
         return self._path
 
     def finish(self) -> None:
-        """All rows are in."""
+        """Called when all rows are loaded: raises the error of a program that failed."""
         if self._end is not None:
             raise self._end
 
@@ -187,7 +187,7 @@ def _from_program(command: str) -> Incoming:
 
 
 def _spooled(pieces: Iterator[bytes]) -> tuple[IO[bytes], str | None, PgError | None]:
-    """Everything that comes, up to its end or to where it broke off."""
+    """Keep all pieces, up to the end or to the error that broke them off."""
     spool: IO[bytes] = BytesIO()
     path = None
     try:
@@ -207,7 +207,7 @@ def _spooled(pieces: Iterator[bytes]) -> tuple[IO[bytes], str | None, PgError | 
 
 
 def _named_file() -> IO[bytes]:
-    """It is removed when it is closed."""
+    """A temporary file with a name. It is removed when it is closed."""
     return cast("IO[bytes]", tempfile.NamedTemporaryFile(prefix="pgrepl-copy-"))
 
 
@@ -262,7 +262,7 @@ class OutgoingProgram(Outgoing):
             self._input.write(data)
             self._input.flush()
         except OSError as error:
-            self._wait()  # why it stopped reading says more than that it did
+            self._wait()  # the program's exit status says more than the broken pipe
             raise file_error("could not write to COPY program", error) from error
 
     def _wait(self) -> None:
@@ -280,7 +280,7 @@ class OutgoingProgram(Outgoing):
 
 
 class OutgoingClient(Outgoing):
-    """It is told of the rows when there are some, or none."""
+    """The client of COPY TO STDOUT. The copy is announced with the first row, or at the end if there are no rows."""
 
     def __init__(self, session: Session) -> None:
         self._client = client(session, "TO STDOUT")

@@ -1,4 +1,4 @@
-"""Programs that COPY and the shell run: why one did not end well."""
+"""Programs that COPY and the shell run: the reason for a failure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From the text of a COPY file to rows of values: header, fields, input functions, and where an error happened.
 
-reader = Reader("t", columns, options, decoded(chunks, "UTF8"), style)
+reader = CopyReader("t", columns, options, decoded(chunks, "UTF8"), style)
 for row in reader.rows():
     ...                       # a PgError gets the CONTEXT `COPY t, line 3, column a: "x"`
 """
@@ -25,7 +25,7 @@ _MOST_SHOWN = 100  # bytes of a line or a value
 
 @frozen
 class CopyColumn:
-    """A column that the file gives."""
+    """A column of the file."""
 
     name: str
     type: int
@@ -42,7 +42,7 @@ def shown(text: str) -> str:
 
 
 def placed(error: PgError, context: str) -> PgError:
-    """The error with this behind the CONTEXT it has, unless it has a place already."""
+    """The error with `context` appended to its CONTEXT, unless that names a line or row already."""
     before = error.report.context
     if not is_placed(error):
         error.report = replace(error.report, context=context if before is None else f"{before}\n{context}")
@@ -112,8 +112,8 @@ class CopyReader:
                 yield row
 
     def fields(self) -> Iterator[list[Any]]:
-        """The fields of each line as they are written; a line that has not as many as there are columns is an error
-        that somebody else words."""
+        """The fields of each line, not yet read as values. A line with another number of fields than columns is an error
+        without PostgreSQL's message: `rows` finds it again and reports it."""
         if self._header():
             return
         count = len(self._columns)
@@ -126,7 +126,7 @@ class CopyReader:
             yield fields
 
     def lines(self) -> Iterator[str]:
-        """Only the lines, for finding one again."""
+        """The lines alone, to find one again."""
         if not self._header():
             yield from self._lines
 
@@ -181,7 +181,7 @@ class CopyReader:
                 fields[number] = None
 
     def _wrong_count(self, fields: list[Any]) -> list[Any] | None:
-        """An error; but what stands before a missing field is read, and may be a reason to pass over the line."""
+        """An error. But fields before a missing one are read first, and may cause the line to be skipped."""
         if len(fields) > len(self._columns):
             raise PgError("22P04", "extra data after last expected column")
         missing = self._columns[len(fields)].name

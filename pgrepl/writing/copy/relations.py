@@ -51,7 +51,7 @@ def check_target(found: Relation) -> None:
 
 
 def check_freeze(session: Session, found: Relation) -> None:
-    """FREEZE is for tables that nobody else can have seen yet."""
+    """FREEZE is for tables that no other transaction can have seen yet."""
     if found.kind == "p":
         raise PgError("0A000", "cannot perform COPY FREEZE on a partitioned table")
     if not _is_new(session, found):
@@ -62,7 +62,7 @@ def check_freeze(session: Session, found: Relation) -> None:
 
 
 def _is_new(session: Session, found: Relation) -> bool:
-    """Made or truncated by this transaction."""
+    """Whether this transaction created or truncated the table."""
     first = session.transaction.numbering.first_snapshot
     if first is None:
         return False

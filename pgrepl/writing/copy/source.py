@@ -1,7 +1,7 @@
 """The rows that COPY FROM reads, as they come into the table, and where each of them stands.
 
-A source of text reads lines, one of Parquet files rows; both give whole rows of the table, with its defaults, that
-satisfy WHERE. `RowSource` is what loading asks of either.
+A source of text reads lines, one of Parquet files reads rows; both give whole rows of the table, with its defaults,
+that satisfy WHERE. `RowSource` is their interface.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Row = tuple[Any, ...]  # by attribute number
 
 
 class RowSource(ABC):
-    """What COPY reads, for one target."""
+    """The rows that COPY reads for one target."""
 
-    columnar_rows = 0  # up to how many rows whole columns are read, by kernels over Arrow
+    columnar_rows = 0  # the most rows that kernels over Arrow may read
     skipped = 0  # rows that ON_ERROR ignore has passed over
 
     def __init__(self, session: Session, target: CopyTarget) -> None:
@@ -48,20 +48,20 @@ class RowSource(ABC):
 
     @abstractmethod
     def anew(self) -> RowSource:
-        """The same from its beginning."""
+        """A source of the same data, from their beginning."""
 
     @abstractmethod
     def extent(self, rows: int) -> Extent:
-        """How much there is, counted no further than to more than so many rows; a guess from above will do."""
+        """The number of rows, or an upper bound. Counting may stop once there are more than `rows`."""
 
     @abstractmethod
     def queries(self) -> AbstractContextManager[list[Query]]:
-        """Queries that Spark can play to the same rows, a column for each of the table's by number, as long as this
-        lasts; none: they can be read here only."""
+        """Queries with which Spark reads these rows, with the table's columns by number; valid within the context.
+        An empty list: only this process can read the rows."""
 
     def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
-        """For kernels over Arrow: where the columns that go into the table as they are stand, and how many characters
-        they may have, as long as this lasts. Or Declined."""
+        """For kernels over Arrow: files with the columns that go into the table unchanged, and the greatest number of
+        characters by attnum (None: no limit); valid within the context. Or Declined."""
         raise Declined("its format")
 
     @abstractmethod
@@ -71,23 +71,23 @@ class RowSource(ABC):
     @property
     @abstractmethod
     def number(self) -> int:
-        """Of the line or row that was read last."""
+        """The number of the line or row read last."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Of the line that was read last, in bytes."""
+        """The size of the line read last, in bytes."""
 
     @abstractmethod
     def place(self, number: int | None = None) -> str:
-        """CONTEXT for what is wrong with the row read last, or with one that has been read before."""
+        """CONTEXT for an error in the row read last, or in the earlier one of this number."""
 
     @abstractmethod
     def text_of(self, number: int) -> str:
-        """The same with the line itself, read once more."""
+        """CONTEXT with the text of the line, which is read again."""
 
     def rows(self) -> Iterator[Row]:
-        """Those that satisfy WHERE."""
+        """The rows that satisfy WHERE."""
         if self._where is None:
             yield from self._read()
             return
@@ -100,7 +100,7 @@ class RowSource(ABC):
                 yield row
 
     def completed(self) -> Callable[[Sequence[Any]], Row]:
-        """A function that makes whole rows of the values read: what the file does not give gets its default."""
+        """A function that makes whole rows of the values read: columns that the file lacks get their defaults."""
         defaults = default_values(self.session, self.target)
         width = len(self.target.relation.attributes)
         places = [number - 1 for number in self.target.attnums]
@@ -156,7 +156,7 @@ class TextSource(RowSource):
 
     @property
     def columnar_rows(self) -> int:  # type: ignore[override]
-        """Spark reads more of them at once than one process does."""
+        """Larger files are left to Spark, which reads many rows in parallel."""
         plain = self.options.default is None and not self.options.ignore_errors and self.target.where is None
         return int(self.session.settings.value("pgrepl.spark_rows")) if plain else 0
 

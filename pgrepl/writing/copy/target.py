@@ -1,6 +1,6 @@
-"""What COPY FROM fills: the table, the columns that the file gives, what the others get, and the WHERE condition.
+"""The target of COPY FROM: the table, the columns in the file, the defaults of the others, and the WHERE condition.
 
-It is worked out before the client is asked for its data, so that a statement which cannot work says so at once.
+It is computed before the client is asked for its data, so that a wrong statement fails at once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CopyTarget:
 
 
 def find_target(session: Session, stmt: CopyStmt) -> CopyTarget:
-    """Everything about the target but the options: DoCopy."""
+    """The target before options are applied (DoCopy)."""
     assert stmt.relation is not None
     found = open_relation(session, stmt.relation)
     where = _condition(session, found, stmt) if stmt.where is not None else None
@@ -79,7 +79,7 @@ def find_target(session: Session, stmt: CopyStmt) -> CopyTarget:
 
 
 def with_options(target: CopyTarget, options: CopyOptions) -> CopyTarget:
-    """The columns that options name are looked up once all options have been read."""
+    """The target with the columns that options name: they are looked up once all options have been read."""
     names = [column.name for column in target.columns]
     return replace(
         target,
@@ -104,7 +104,7 @@ def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
 
 
 def _check_privileges(session: Session, found: Relation, columns: list[Attribute], where: Expr | None) -> None:
-    """INSERT on what is filled, SELECT on what the condition reads."""
+    """INSERT on the columns filled, SELECT on the columns that the condition reads."""
     _check(session, found, "INSERT", [column.num for column in columns])
     if where is not None:
         read = var_attnums(where)
@@ -142,7 +142,7 @@ def _is_volatile(expr: Expr, *, nextval_too: bool) -> bool:
 
 
 def default_values(session: Session, target: CopyTarget) -> dict[int, Callable[[], Any]]:
-    """What makes the default of each column that has one."""
+    """A function for each column with a default that computes it."""
     context = Context(session)
 
     def value_of(expr: Expr) -> Callable[[], Any]:

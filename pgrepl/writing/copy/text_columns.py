@@ -1,5 +1,5 @@
-"""Fields of COPY's text and CSV as whole columns: what is written in the plainest way Arrow reads, the rest the types'
-own input functions."""
+"""Fields of COPY's text and CSV as whole columns: Arrow reads values in plain spelling, the types' input functions read
+the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PORTION = 32768  # lines that are read into columns together
 _INTEGER, _DATE = r"^-?\d+$", r"^[0-9]{4}-\d\d-\d\d$"
-# what is written so means the same to Arrow, whatever the session's settings; a year 0 is none
+# spellings that Arrow and PostgreSQL read alike under any settings, except the year 0, which PostgreSQL refuses
 _PLAIN = {
     oids.INT2: _INTEGER,
     oids.INT4: _INTEGER,
@@ -36,7 +36,7 @@ _FIRST_YEAR = "0001"
 def tables(
     columns: Sequence[CopyColumn], forms: Sequence[Form], fields: Iterable[list[Any]], style: TextStyle
 ) -> Iterator[pa.Table]:
-    """The values of lines, a portion at a time; PgError for what a type does not read."""
+    """The values of lines, a portion at a time; PgError for a value that its type does not accept."""
     import pyarrow as pa
 
     lines = iter(fields)
@@ -73,7 +73,7 @@ def _values(texts: list[str | None], column: CopyColumn, form: Form, style: Text
 
 
 def _plain(texts: Any, pattern: str, kind: Any) -> Any:
-    """None: some value is written in another way, or does not fit."""
+    """The texts cast by Arrow. None: a value has another spelling, or does not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

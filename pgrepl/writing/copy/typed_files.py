@@ -1,8 +1,8 @@
-"""A large text or CSV file on its way to Spark: its values, read here, in Parquet files that go when they were read.
+"""A large text or CSV file for Spark: this process reads its values and writes them to temporary Parquet files.
 
-Block by block Arrow takes the lines apart and makes values of them; a block with anything unusual in it is read line by
-line. Whatever is wrong with a file is found out here and told elsewhere: then the whole file is read line by line, up
-to the first mistake, whose place is known then.
+Arrow splits the lines block by block and makes values of them; a block with anything unusual in it is read line by
+line. An error in the file is not reported here: the whole file is then read line by line up to the first error, whose
+line is known then.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROWS_IN_FILE = 2_000_000
 
 @contextmanager
 def typed_files(session: Session, target: CopyTarget, options: CopyOptions, data: Incoming) -> Iterator[Query | None]:
-    """A query over the rows of the file as they come into the table. None: it is to be read line by line."""
+    """A query over the rows of the file as they come into the table. None: the file must be read line by line."""
     if not _is_plain(session, target, options):
         yield None
         return
@@ -79,7 +79,7 @@ def _is_plain(session: Session, target: CopyTarget, options: CopyOptions) -> boo
 
 
 def _written(tables: Iterator[pa.Table], target: CopyTarget, folder: str) -> list[str]:
-    """The files."""
+    """Write the tables to Parquet files; returns their paths."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -13,7 +13,7 @@ Quoting = Callable[[str], str]
 
 
 class LineWriter:
-    """Makes the lines of one file. All of them are text; what character set the file has is the caller's to see to."""
+    """Makes the lines of one file, as text; the caller encodes them."""
 
     def __init__(self, names: Sequence[str], options: CopyOptions, force_quote: Sequence[bool]) -> None:
         self._names = names
@@ -38,7 +38,7 @@ class LineWriter:
 
 
 def _text_field(options: CopyOptions) -> Quoting:
-    """Backslashes before what a reader would misunderstand."""
+    """Puts backslashes before characters that have a meaning to a reader."""
     special = re.compile(f"[\b-\r\\\\{re.escape(options.delimiter)}]")
 
     def escape(found: re.Match[str]) -> str:
@@ -52,7 +52,7 @@ def _csv_field(options: CopyOptions, *, force: bool, alone: bool) -> Quoting:
     quote, escape, null = options.quote, options.escape, options.null
     needs_quotes = re.compile(f"[\r\n{re.escape(options.delimiter + quote)}]").search
     marks = re.compile(f"[{re.escape(quote + escape)}]")
-    # In a line of its own it would be the end of the data.
+    # Alone on a line it would end the data.
     marker = "\\." if alone else None
 
     def quoted(text: str) -> str:
