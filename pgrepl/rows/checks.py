@@ -1,9 +1,9 @@
-"""What must hold of the rows a statement writes, in the order PostgreSQL looks at it.
+"""The checks of the rows that a statement writes, in PostgreSQL's order.
 
-A statement makes a `RowChecks` for the relation it names and hands its changes over; what comes back is ready to be
-written:
+A statement makes a `RowChecks` for the relation it names and hands its changes over; the changes returned are ready to
+be written:
 
-    checks = prepare(session, relation, Kind.UPDATE, modified=frozenset({2}))
+    checks = prepare(session, relation, ModifyKind.UPDATE, modified=frozenset({2}))
     changes = checks.local(changes)      # routes, computes generated columns; NOT NULL, CHECK, bounds, unique keys
     write_changes(session, changes)      # one lake.write.Write for each table
     fire_triggers(session, checks, changes)  # foreign keys on both sides, CASCADE and its like
@@ -13,7 +13,7 @@ bound, unique indexes (ExecInsert, ExecUpdate, ExecConstraints). Foreign keys co
 that they are in PostgreSQL.
 
 Rows are tuples by attribute number: column n of a table stands at n - 1, dropped columns hold None. A stored generated
-column need not be filled in: `local` and `spark` do that.
+column need not be filled in: `local` does that.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class RowChecks:
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
         self._unique: dict[int, UniqueChecks] = {}
-        self._updates = False  # rows that are there, in place of new ones
-        self._updatable: set[int] = set()  # leaves that may be updated, by what is published of them
-        self._numbers: dict[int, int] = {}  # where the changes that `local` was given are among those it gave
+        self._updates = False  # ON CONFLICT DO UPDATE
+        self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
+        self._numbers: dict[int, int] = {}  # by number of a change given to `local`: its position in the result
         self._converters: dict[int, Callable[[Row], Row]] = {}
 
     def local(
@@ -73,7 +73,7 @@ class RowChecks:
                 prepared.append(self._prepared(change))
         except PgError as error:
             check_for_interrupts()
-            if error.sqlstate == OUT_OF_MEMORY:  # to enter what has piled up would take as much again
+            if error.sqlstate == OUT_OF_MEMORY:  # checking the keys of the collected rows would take as much again
                 raise
             failure = error
         stopped = len(prepared)
@@ -172,7 +172,7 @@ class RowChecks:
 
     def _enter(self, prepared: Sequence[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
         rows: dict[int, list[Row]] = {}
-        whole: set[int] = set()  # tables that rows come into, where every key is new
+        whole: set[int] = set()  # tables that get rows, not only new versions: all their keys are new
         for change in prepared:
             if change.new is not None:
                 rows.setdefault(change.to, []).append(change.new)

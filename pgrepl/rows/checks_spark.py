@@ -1,7 +1,7 @@
 """The checks of rows that Spark writes: NOT NULL, CHECK and bounds while the rows are written, keys before the commit.
 
-    check_fits(session, relation, Kind.UPDATE, modified)
-    changes = SparkChanges(session, relation, Kind.UPDATE, modified, snapshot)
+    check_fits(session, relation, ModifyKind.UPDATE, modified)
+    changes = SparkChanges(session, relation, ModifyKind.UPDATE, modified, snapshot)
     changes.insert(frame)         # INSERT: columns c{attnum} of the relation the statement names
     changes.update(table, frame)  # UPDATE, table by table: c{attnum} of the whole new row, and `place`
     changes.delete(table, frame)  # DELETE, table by table: `place`
@@ -283,7 +283,7 @@ class SparkChanges:
         return found
 
     def acting(self) -> list[tuple[list[StagedRows], ForeignKey]]:
-        """Those with an action that changes the referencing rows."""
+        """The `referenced` keys with an action that changes the referencing rows."""
         return [(deleted, key) for deleted, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
 
     def _note_read(self, table: int) -> None:

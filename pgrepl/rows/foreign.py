@@ -234,7 +234,7 @@ class Queue:
             self._raise_first(group, [group])
             return
         self.add(*act(self.session, events))
-        if events[0].action == SET_DEFAULT:  # the default may be the very key that went
+        if events[0].action == SET_DEFAULT:  # the default may be the removed key itself
             found = self._still_referenced(events, restrict=False)
             if found is not None:
                 raise found[1]
@@ -273,7 +273,7 @@ class Queue:
                 continue
             if None in each:
                 return event, mixed_nulls(key, relation(session, event.table))
-            if gone is None:  # a row that has changed again is no longer asked
+            if gone is None:  # a row that has changed again is not checked
                 missing = [one for one in whole if one not in found]
                 alive = lookup.has_rows(session, key, missing)
                 gone = {one for number, one in enumerate(missing) if number not in alive}
@@ -285,7 +285,7 @@ class Queue:
         """The first deleted or updated key that is still referenced (ri_restrict)."""
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.referenced_columns) for event in events]
-        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+        if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
         used = lookup.is_referenced(session, key, values)
@@ -306,5 +306,5 @@ def _group(event: Fired) -> tuple[int, EventKind | None]:
 
 
 def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Not only equal: 1.0 and 1.00 are two keys (datum_image_eq)."""
+    """Whether the values are equal and look equal: 1.0 and 1.00 are two keys (datum_image_eq)."""
     return all(a == b and str(a) == str(b) for a, b in zip(one, other, strict=True))

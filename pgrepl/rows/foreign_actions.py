@@ -41,7 +41,7 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Modif
     kind = ModifyKind.DELETE if remove else ModifyKind.UPDATE
     with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
         may_change(session, rel, kind)
-        if session.transaction.locks_rows:  # the keys are locked: what has come to reference them has committed
+        if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
         keys = [key_values(event.row, key.referenced_columns) for event in events]

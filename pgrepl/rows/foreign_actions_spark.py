@@ -61,7 +61,7 @@ def apply(changes: SparkChanges) -> None:
 
 
 def _act(before: TablesAfter, deleted: Sequence[StagedRows], foreign: ForeignKey) -> None:
-    """`before`: the tables when the statement began; it has been written since."""
+    """Carry out one key's action. `before`: the tables when the statement began; they have been written since."""
     session = before.session
     now = TablesAfter(session, {}, session.transaction.numbering.last_snapshot())
     key = SparkKey(session, foreign)
@@ -106,7 +106,7 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
                 changes.delete(member.relation, rows.select("place"))
             else:
                 changes.update(member.relation, _with_values(session, rel, foreign, columns, member, rows))
-        if foreign.on_delete == SET_DEFAULT:  # the default may be the very key that went
+        if foreign.on_delete == SET_DEFAULT:  # the default may be the removed key itself
             after = TablesAfter(session, changes.staged, now.snapshot)
             failure = first_referenced(after, deleted, foreign, restrict=False)
     if failure is not None:

@@ -110,7 +110,8 @@ def newest_rows(
 
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
-    """Lock the rows that have the keys, so that nobody deletes them or changes their keys (FOR KEY SHARE)."""
+    """Lock the rows that have the keys, so that no other transaction deletes them or changes their keys (FOR KEY
+    SHARE)."""
     from pgrepl.lake import local
     from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
 
@@ -193,7 +194,7 @@ def _numbers_in(
     return found
 
 
-# --- values of the one side's type among those of the other's -------------------------------------------------------
+# --- conversion between the types of the two sides ----------------------------------------------------------------
 
 
 def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[Callable[[Any], Any]]:

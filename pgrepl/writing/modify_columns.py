@@ -1,9 +1,9 @@
 """UPDATE and DELETE of many rows of one table, or of its partitions, by kernels over Arrow: in threads of this process
 or as tasks of Spark's.
 
-A kernel judges the condition by whole columns, says which rows go and writes their new versions with their row ids
-(lake/kernels/change_rows.py). What needs more than the row itself is `Declined`: then Spark's SQL does it, or the row
-by row way.
+A kernel evaluates the condition by whole columns, returns the positions of the rows that go, and writes their new
+versions with their row ids (lake/kernels/change_rows.py). A statement that needs more than the row itself is
+`Declined`: then Spark's SQL carries it out, or this process row by row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_simple(session: Session, modify: Modify) -> None:
 
 
 def _check_keys(session: Session, member: Member, modify: Modify) -> None:
-    """Nobody has to be asked about keys."""
+    """Declined if the change concerns a key, a generated column or the partition key."""
     rel = member.relation
     if modify.command is Command.DELETE:
         if keys_to(session, rel.oid):

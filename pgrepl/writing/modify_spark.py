@@ -1,7 +1,7 @@
 """Statements over many rows: Spark finds and computes them, and they never come into this process.
 
-What the statement reads is pinned at a snapshot; the write lock is taken when all files are there. SparkChanges checks
-the rows on their way, writes the files and knows what else has to hold.
+The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks the rows while
+it writes the files, and the keys thereafter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset
 def staged(
     session: Session, target: Relation, kind: ModifyKind, named: frozenset[int], fill: Callable[[SparkChanges], None]
 ) -> SparkChanges:
-    """`fill` hands the rows over; if it cannot, nothing is left of them."""
+    """The changes with the rows that `fill` hands over, checked. If either fails, no file is left."""
     check_fits(session, target, kind, named)
     changes = SparkChanges(session, target, kind, named, session.transaction.numbering.last_snapshot())
     try:
@@ -61,7 +61,7 @@ def staged(
 
 
 def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkChanges) -> None:
-    """The rows of one query after the other; columns that are numbers of sequences are so in all of them."""
+    """Insert the rows of all queries, one after the other. All must have sequence numbers in the same columns."""
     plain, numbers = zip(*[without_numbers(query) for query in queries], strict=True)
     frames = [query_frame(session, query) for query in plain]
     if any(found != numbers[0] for found in numbers):
@@ -79,7 +79,8 @@ def insert_rows_of(session: Session, queries: Sequence[Query], changes: SparkCha
 
 
 def _insert_numbered(session: Session, changes: SparkChanges, frame: DataFrame, numbers: list[Numbered]) -> bool:
-    """Whether each row got its number: the frame has dealt out its rows as they had been counted."""
+    """Whether each row got its number. False: the second run of the frame gave other rows than were counted, and the
+    changes are discarded."""
     rows, count = numbered(session, frame, numbers)
     try:
         changes.insert(rows)
@@ -94,8 +95,8 @@ def _insert_numbered(session: Session, changes: SparkChanges, frame: DataFrame, 
 
 
 def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bool = False) -> None:
-    """Table by table: each is its own query, in its own layout. A row that FROM joins to several others is changed by
-    one of them; that each is there only `once` is seen to when it has turned out not to be."""
+    """Change table by table, each by a query of its own, in its own layout. A row that FROM joins to several others is
+    changed by one of them; `once` removes the others, which is needed only after FoundTwice."""
     target = relation(session, modify.relid)
     updates = modify.command is Command.UPDATE
     tables = changed_tables(session, modify)

@@ -1,8 +1,8 @@
 """Numbers from sequences for rows that Spark computes: each partition of the frame gets a range, in the order of the
 rows, so that every row has the number it would have had, had they come one after the other.
 
-How many rows a partition has is counted first, which reads no column that the query does not search by. Should a
-second run deal out its rows differently, the write notices and fails; then the rows are kept while they are numbered.
+The rows of each partition are counted first, which reads only the columns of the query's conditions. If the second run
+distributes its rows differently, the write fails; then the rows are persisted and numbered again.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Numbered:
 
 
 def without_numbers(query: Query) -> tuple[Query, list[Numbered]]:
-    """The query with NULL in the columns that are numbers of a sequence, and these columns. Where one sequence is asked
-    for several columns, all of it stays as it is."""
+    """The query with NULL in the columns that are numbers of a sequence, and these columns. If several columns use one
+    sequence, the query is returned unchanged."""
     found: list[Numbered] = []
     targets: list[Target] = []
     for place, target in enumerate(query.targets, 1):
@@ -57,7 +57,7 @@ def without_numbers(query: Query) -> tuple[Query, list[Numbered]]:
 
 
 def _sequence(expr: Expr) -> int:
-    """The sequence that the expression asks for its next number, and does nothing else; 0: none."""
+    """The sequence whose next number the expression is; 0: it is none."""
     if isinstance(expr, NextValueExpr):
         return expr.sequence
     if isinstance(expr, RelabelType) and expr.arg is not None:
@@ -76,7 +76,7 @@ def _sequence(expr: Expr) -> int:
 
 
 def numbered(session: Session, frame: DataFrame, columns: Sequence[Numbered]) -> tuple[DataFrame, int]:
-    """The frame with the numbers in, and how many rows there must be."""
+    """The frame with the numbers, and the number of rows that it must have."""
     from pyspark.sql import functions as F
 
     from pgrepl.lake import spark

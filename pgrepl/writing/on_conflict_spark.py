@@ -1,7 +1,7 @@
 """INSERT … ON CONFLICT of many rows: Spark finds those whose key is in the table already, and those whose key is not.
 
-The proposed rows are computed and checked once and kept while two queries part them. This is for one unique index on
-plain columns of a plain table; anything else is done row by row.
+The proposed rows are computed and checked once, and persisted while two queries split them. This is for one unique
+index on plain columns of a plain table; any other statement is carried out row by row.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ArbiterKey:
 
 
 def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> ArbiterKey:
-    """Or Declined."""
+    """The key of the only arbiter; or Declined."""
     target = relation(session, modify.relid)
     if target.kind != "r" or target.is_partition:
         raise Declined("ON CONFLICT of a partitioned table")
@@ -108,7 +108,7 @@ def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> A
 
 
 def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes: SparkChanges) -> None:
-    """Hand the rows over; or Declined."""
+    """Hand the updated and the inserted rows to `changes`; or Declined."""
     conflict = modify.conflict
     assert conflict is not None
     target = relation(session, modify.relid)
@@ -128,7 +128,7 @@ def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes:
 
 
 def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame:
-    """The rows as they would be inserted, with what a table asks of them; kept."""
+    """The rows to insert, computed, checked and persisted."""
     plain, numbers = without_numbers(insert_query(session, modify))
     frame = query_frame(session, plain)
     if numbers:
@@ -183,7 +183,7 @@ class _Parted:
         try:
             found = frame_of(self.session, query)
         except Declined:
-            return True  # perhaps
+            return True  # unknown
         with spark.pg_errors():
             return bool(found.take(1))
 
@@ -191,7 +191,7 @@ class _Parted:
         return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)
 
     def keep_first(self) -> None:
-        """Of rows with the same key the first."""
+        """Keep only the first of rows with the same key."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F
 
@@ -270,7 +270,7 @@ class _Parted:
         return Var(column.type, typmod=column.typmod, collation=column.collation, varno=TARGET, attnum=number)
 
     def _same(self, one: _Side, other: _Side) -> list[Expr]:
-        """The keys of the two sides are equal."""
+        """Conditions that the keys of the two sides are equal."""
         return [
             OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
             for n, op in zip(self.key.columns, self.key.operators, strict=True)

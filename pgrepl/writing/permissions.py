@@ -1,4 +1,4 @@
-"""Who may change what a statement changes (ExecCheckOneRelPerms)."""
+"""The privileges that a statement needs on the relations it changes (ExecCheckOneRelPerms)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def check(session: Session, levels: Sequence[ViewLevel]) -> None:
-    """The privileges on the target by what the statement does to it, on everything else to read it. Behind a view it is
-    the view's owner who changes the table, and who must be able to read all columns that the view looks at, if the
-    statement reads the view (rewriteTargetView)."""
+    """Check the privilege to change the target, and SELECT on everything that the statement reads. Behind a view the
+    view's owner changes the table, and must be able to read all columns that the view uses, if the statement reads the
+    view (rewriteTargetView)."""
     everything = _as_query(levels[0].modify)
     columns = _read_columns(everything, levels[0].modify)
     for level in levels:
@@ -41,7 +41,7 @@ def check(session: Session, levels: Sequence[ViewLevel]) -> None:
 
 
 def _without(query: Query, hidden: set[int]) -> Query:
-    """The query with relations that are not asked about."""
+    """The query with the hidden relations as VALUES, so that no privilege on them is checked."""
     rtable = tuple(
         replace(rte, kind=RteKind.VALUES, relid=0) if n in hidden else rte for n, rte in enumerate(query.rtable, 1)
     )
@@ -93,7 +93,7 @@ def _allowed(session: Session, target: Relation, modify: Modify, read: frozenset
 
 
 def _may_change(session: Session, target: Relation, privilege: str, columns: frozenset[int], role: int) -> bool:
-    """On each column that is named; on any when none is (ExecCheckPermissionsModified)."""
+    """The privilege on each named column; on any column if none is named (ExecCheckPermissionsModified)."""
     if acl.has_table_privilege(session, target, privilege, role):
         return True
     if not columns:

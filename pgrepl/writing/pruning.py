@@ -1,5 +1,5 @@
-"""Which partitions a condition can concern: the others are not touched, nor asked whether they could be
-(partprune.c, as far as constants go)."""
+"""The partitions that can hold rows which satisfy a condition; the others are not touched (partprune.c, as far as
+constants go)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST = 1000  # combinations of values that are tried
 
 @frozen
 class Said:
-    """What a condition says of columns by their numbers: all of this, and of each `either` one of its parts."""
+    """What conditions require of columns, by attnum: all of this, and one part of each `either`."""
 
     bounds: tuple[Bound, ...] = ()
     null: frozenset[int] = frozenset()
@@ -37,7 +37,7 @@ class Said:
 
 
 def said(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context: Context) -> Said:
-    """Of one relation, by conditions that all hold."""
+    """What conditions that all hold require of one relation."""
     found = Said()
     for condition in conditions:
         if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.OR:
@@ -72,7 +72,7 @@ def _own_column(expr: tree.Expr | None, varno: int) -> int:
 
 
 def leaves(session: Session, top: Relation, what: Said) -> Iterator[Relation]:
-    """The leaves below a partitioned table that can have rows of which this is true, in their order."""
+    """The leaves below a partitioned table that can hold rows which satisfy the conditions, in partition order."""
     desc = partition_desc(session, top.oid)
     kept = _kept(desc, what)
     for position, oid in enumerate(desc.oids):
@@ -91,7 +91,7 @@ def _number_in(part: Relation, top: Relation, attnum: int) -> int:
 
 
 def _moved(what: Said, number: Callable[[int], int]) -> Said:
-    """The same by the numbers that the columns have in a partition."""
+    """The requirements with the attnums of a partition."""
     return Said(
         tuple(replace(bound, attnum=number(bound.attnum)) for bound in what.bounds),
         frozenset(map(number, what.null)),
@@ -214,7 +214,8 @@ def _within(value: Any, bound: Bound, compare: Compare) -> bool:
 
 
 def _overlaps(lower: RangeDatum, upper: RangeDatum, bound: Bound, compare: Compare, alone: bool) -> bool:
-    """Of a range partition only the first column is looked at; of several the upper bound may be reached."""
+    """Whether a range partition can hold values within the bound, by the first column of the key. If that is not the
+    only column (`alone`), the partition can hold its upper bound, too."""
     low, high = bound.low, bound.high
     if bound.values is not None:
         return True

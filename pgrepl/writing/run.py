@@ -1,10 +1,10 @@
 """INSERT, UPDATE and DELETE as statements, alone or in WITH.
 
-A statement is first worked out and then written: all that stand in one WITH list, and the statement they belong to,
-see the state before any of them. What is small is worked out here: in a block it is pending, under locks of its
-rows (locking.py); by itself it holds the catalog's write lock instead, as long as nobody has locked anything. What is
-large is Spark's: outside a block it works without the lock, and does it all again if somebody has changed meanwhile
-what it read (as READ COMMITTED waits and goes on).
+A statement is first computed and then written: all statements in one WITH list, and the statement they belong to, see
+the state before any of them. A small statement is computed in this process: in a transaction block its changes are
+pending, under row locks (rows/locking.py); outside a block it holds the catalog's write lock instead, unless other
+sessions hold locks. A large one is staged by kernels or Spark: outside a block without the write lock, and again if
+another session has meanwhile changed what it read (as READ COMMITTED waits and goes on).
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from pgrepl.writing.modify import Pending
 
 Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
-_TRIES = 3  # without the lock; then with it
+_TRIES = 3  # without the write lock; then with it
 
 
 @frozen
 class ModifyPlan:
-    """A statement on tables, all defaults in; everybody may do it."""
+    """A statement on tables, with all defaults; its privileges have been checked."""
 
     modify: Modify
     arbiters: frozenset[int] = frozenset()
-    hidden: bool = False  # row security lets nobody through
-    choice: Choice | None = None  # of the engine; None: it stands in a WITH list, and is done here
+    hidden: bool = False  # row security hides all rows
+    choice: Choice | None = None  # of the engine; None: row by row, as the statement stands in a WITH list
 
 
 @frozen
 class _Large:
-    """A statement for Spark, as it was looked at when the catalog had this version."""
+    """A large statement, as it was planned when the catalog had this version."""
 
     written: Modify
     planned: ModifyPlan | None
@@ -91,8 +91,8 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
 
 
 def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
-    """The statement under the catalog's lock from its start, which sees to it that it is planned once. A large one
-    gives the lock back. None: the lock was not to be had."""
+    """Run the statement under the catalog's write lock from its start, so that it is planned once. A large one releases
+    the lock and is returned as planned. None: the lock is not free."""
     transaction = session.transaction
     if not transaction.try_write():
         return None
@@ -107,7 +107,7 @@ def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
 
 
 def _run_under_locks(session: Session, stmt: Statement) -> Result:
-    """The statement under locks of its tables and rows; its changes are pending until the commit."""
+    """Run the statement under locks of its tables and rows; its changes are pending until the commit."""
     transaction = session.transaction
     while True:
         written = analyze_modifying(session, stmt)
@@ -131,13 +131,13 @@ def target_tables(session: Session, modify: Modify) -> list[int]:
 
 
 def _is_small(stmt: Statement, session: Session) -> bool:
-    """Whether it is plain that it is done row by row."""
+    """Whether the statement is row by row in any case: INSERT of VALUES."""
     return isinstance(stmt, InsertStmt) and (stmt.select is None or stmt.select.values is not None)
 
 
 def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Result | None:
-    """The statement, if it is large or nobody has changed anything since it was looked at. None: it is to be done
-    again, with the lock if that has been taken."""
+    """Run the statement, if it is large or the catalog has not changed since it was planned. None: it must be run
+    again, under the write lock if the session holds it now."""
     from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
@@ -173,7 +173,8 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
 
 
 def _locked(session: Session, written: Modify, *, small: bool = False, planned: ModifyPlan | None = None) -> Result:
-    """`planned`: of a statement without others in WITH, if it has been looked at already."""
+    """Run the statement; the session holds the locks it needs. `planned`: its plan, if it is known already and WITH has
+    no statement that changes rows."""
     ctes, before = with_queries(session, written.ctes)
     if planned is None:
         written = replace(written, ctes=ctes)
@@ -198,7 +199,7 @@ def _tag(modify: Modify, count: int) -> str:
 
 
 def plan(session: Session, written: Modify) -> ModifyPlan:
-    """What there is to do, once it is known that it may be done."""
+    """Plan the statement and check its privileges."""
     from pgrepl.rows.arbiters import arbiter_indexes
 
     modify, levels = on_tables(session, written)
@@ -210,7 +211,7 @@ def plan(session: Session, written: Modify) -> ModifyPlan:
 
 
 def _chosen(session: Session, written: Modify) -> ModifyPlan | None:
-    """The plan with its engine. None: other statements, in its WITH list, have to be carried out first."""
+    """The plan with its engine. None: statements in its WITH list must be carried out first."""
     if any(cte.modify is not None for cte in written.ctes):
         return None
     return _with_choice(session, plan(session, written))
@@ -258,7 +259,7 @@ def _say_declined(session: Session, modify: Modify, reason: object, how: str) ->
 
 
 def work_out(session: Session, planned: ModifyPlan) -> Pending:
-    """What the statement changes; nothing is written yet."""
+    """Compute the changes of the statement; nothing is written yet."""
     from pgrepl.writing.modify import delete, insert, nothing, update
 
     modify = planned.modify
@@ -272,7 +273,7 @@ def work_out(session: Session, planned: ModifyPlan) -> Pending:
 
 
 def write(session: Session, pending: Sequence[Pending]) -> None:
-    """Write what the statements change, each at a snapshot of its own, and look at foreign keys."""
+    """Write the changes of the statements, each at a snapshot of its own, and fire the triggers of foreign keys."""
     from pgrepl.rows.foreign import fire_triggers
     from pgrepl.rows.write import next_snapshot, write_changes
 
@@ -280,7 +281,7 @@ def write(session: Session, pending: Sequence[Pending]) -> None:
     for number, each in enumerate(pending):
         changes = each.changes
         if len(pending) > 1:
-            # of two statements that change one row the first does
+            # a row that two statements change is changed by the first
             changes = [c for c in changes if c.place is None or (c.table, c.place) not in gone]
             gone |= {(c.table, c.place) for c in changes if c.place is not None}
         if number:
@@ -294,7 +295,8 @@ def write(session: Session, pending: Sequence[Pending]) -> None:
 
 
 def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...], list[Pending]]:
-    """The WITH list with what its statements return in their places, and these statements."""
+    """The WITH list with the returned rows in place of the statements that change rows, and these statements, not
+    written yet."""
     done: list[Cte] = []
     pending: list[Pending] = []
     modifies = any(cte.modify is not None for cte in ctes)
@@ -309,7 +311,8 @@ def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...]
 
 
 def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
-    """A query beside such statements, as the rows that all of them see: if it would give others another time."""
+    """A volatile query beside statements that change rows, replaced by its rows, so that all statements see the
+    same."""
     from pgrepl.query.rowset import rows_of
 
     if not any(is_volatile(expr) for expr, _ in walk_deep(cte.query)):
@@ -324,7 +327,7 @@ def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
 
 
 def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """Rows as the query that gives them."""
+    """A query that gives these rows."""
     columns = query.columns
     targets = tuple(
         Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)

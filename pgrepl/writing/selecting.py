@@ -40,7 +40,7 @@ def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tu
 
 
 def modifying_rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
-    """The rows of a query that its caller may ask; the session holds the write lock."""
+    """The rows of a query whose privileges have been checked; the session holds the locks it needs."""
     ctes, pending = with_queries(session, query.ctes)
     rows = list(rows_of(session, replace(query, ctes=ctes)))
     write(session, pending)

@@ -1,4 +1,4 @@
-"""Which relations can be changed, and whether what is published of them can follow (CheckValidResultRel)."""
+"""The relations that can be changed, and whether their replica identity allows it (CheckValidResultRel)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def check_kind(target: Relation) -> None:
 
 
 def changed_tables(session: Session, modify: Modify) -> list[Member]:
-    """The tables that have the rows an UPDATE or DELETE may find. Where a tree of tables can have none, that is the
-    table which the statement names."""
+    """The tables with rows that an UPDATE or DELETE may find. If no table of a tree can have any, the table that the
+    statement names."""
     found = members(session, modify.relid, modify.rtable[0].inh)
     target = relation(session, modify.relid)
     if target.kind != "p" and len(found) < 2:

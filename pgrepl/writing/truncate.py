@@ -1,4 +1,4 @@
-"""TRUNCATE: all rows of tables go at once (ExecuteTruncate)."""
+"""TRUNCATE: removes all rows of tables (ExecuteTruncate)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def truncate(stmt: TruncateStmt, session: Session) -> Result:
             continue
         _check_unused(session, rel)
         tables[rel.oid] = rel
-        if name.inh:  # who may truncate a parent may truncate its children
+        if name.inh:  # the privilege on a parent suffices for its children
             for child in (relation(session, oid) for oid in inheritors(session, rel.oid)[1:]):
                 if child.oid not in tables:
                     _check_kind(child)
@@ -56,7 +56,7 @@ def truncate(stmt: TruncateStmt, session: Session) -> Result:
 
 
 def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False, restart: bool = False) -> None:
-    """Take all rows away. Publishers tell subscribers how it was said."""
+    """Remove all rows. CASCADE and RESTART IDENTITY are recorded, as publishers pass them on."""
     from pgrepl.lake import commit
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write import Write
@@ -102,6 +102,3 @@ def _add_referencing(session: Session, tables: dict[int, Relation]) -> None:
             check_table_privilege(session, rel, "TRUNCATE")
             _check_unused(session, rel)
             tables[oid] = rel
-
-
-# --- RESTART IDENTITY -------------------------------------------------------------------------------------------------

@@ -33,16 +33,16 @@ _WORDS = {
 
 @frozen
 class ViewLevel:
-    """The statement as it concerns one relation, and whose privileges count there."""
+    """The statement on one relation on the way to the table, and the role whose privileges count there."""
 
     modify: Modify
     role: int
-    where: Query | None = None  # what the view looks at beside its table
-    shown: frozenset[int] = frozenset()  # the table's columns that the view looks at
+    where: Query | None = None  # the view's query, for privileges on all that it reads beside its table
+    shown: frozenset[int] = frozenset()  # the table's columns that the view uses
 
 
 def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel]]:
-    """The statement on the table at the bottom with all defaults, and its forms on the way there."""
+    """The statement on the base table with all defaults, and the levels on the way there, from the top."""
     levels = [ViewLevel(written, session.role)]
     modify = written
     while relation(session, modify.relid).kind == "v":
@@ -81,7 +81,7 @@ def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
 
 
 def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
-    """Only columns that are columns of the table behind can be given values."""
+    """Only view columns that are columns of the table can be given values."""
     conflict = modify.conflict
     named = {*modify.named, *(a.attnum for a in modify.assigned)}  # a default of the view's own is given, too
     if conflict is not None and conflict.assigned is not None:
@@ -173,7 +173,7 @@ class _Step:
         )
 
     def _check_option(self) -> tuple[CheckOption, ...]:
-        """WITH CHECK OPTION: a cascaded one is asked of the views below, too."""
+        """WITH CHECK OPTION: a cascaded one applies to the views below, too."""
         option = next((o.partition("=")[2] for o in self.view.options or () if o.startswith("check_option=")), None)
         above = self.modify.check_options
         cascaded = option == "cascaded" or any(c.cascaded for c in above)
@@ -196,7 +196,7 @@ class _Step:
         return self._mapped(expr) if expr is not None else None
 
     def _mapped(self, expr: Expr) -> Expr:
-        """The view's columns replaced by what stands for them."""
+        """The expression with the view's columns replaced by their expressions."""
         excluded = self.modify.conflict.excluded if self.modify.conflict is not None else 0
 
         def other(var: Var, depth: int) -> Expr | None:

@@ -112,8 +112,8 @@ class CopyReader:
                 yield row
 
     def fields(self) -> Iterator[list[Any]]:
-        """The fields of each line, not yet read as values. A line with another number of fields than columns is an error
-        without PostgreSQL's message: `rows` finds it again and reports it."""
+        """The fields of each line, not yet read as values. A line with a wrong number of fields is an error without
+        PostgreSQL's message: `rows` finds it again and reports it."""
         if self._header():
             return
         count = len(self._columns)

@@ -1,2 +1,1 @@
-"""ALTER TABLE over the rows that are there: what is required of them is looked at, and they are written anew
-(`phase3` begins: ATRewriteTables)."""
+"""ALTER TABLE over existing rows: they are checked and rewritten (begin with `phase3`: ATRewriteTables)."""

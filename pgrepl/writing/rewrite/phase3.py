@@ -1,6 +1,6 @@
-"""What a change of definition does with the rows that are there: phase 3 of ALTER TABLE (ATRewriteTables).
+"""Phase 3 of ALTER TABLE: existing rows are checked and rewritten (ATRewriteTables).
 
-What looks at rows and writes them is loaded when there is something to do.
+The modules that read and write rows are imported only when there is something to do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def require(session: Session, requirement: Requirement) -> None:
 
 
 def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
-    """Give existing rows of tables new values in some columns; the tables whose rows had to be written anew."""
+    """Give existing rows of tables new values in some columns; returns the tables whose rows were rewritten."""
     if not values:
         return set()
     from pgrepl.writing.rewrite.rewrite import rewrite

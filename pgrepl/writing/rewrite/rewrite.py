@@ -1,7 +1,7 @@
 """ALTER TABLE gives existing rows new values: converted columns, volatile defaults, generated columns.
 
-What the lake can say without touching a file it says: a column that only gets wider, a default that is the same for all
-rows. Otherwise all rows are written anew, with the row ids they have; to who replicates the table nothing has happened.
+A change that the lake's definitions can express touches no file: a column that only gets wider, a default that is the
+same for all rows. Otherwise all rows are rewritten and keep their row ids; publishers send nothing of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Row = tuple[Any, ...]
 
 
 def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
-    """The tables that were written anew."""
+    """Rewrite the tables that need it; returns their OIDs."""
     from pgrepl.lake import commit
 
     snapshot = session.snapshot() - 1
@@ -71,7 +71,7 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
 
 
 def _frame(session: Session, each: Rewrite) -> DataFrame | None:
-    """The rows as Spark computes them; None: they are computed here."""
+    """The rows as Spark computes them; None: this process computes them."""
     if not engine.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
         return None
     from pgrepl.writing.rewrite.rewrite_spark import new_rows
@@ -108,7 +108,7 @@ def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[RowPlace, Row]]
 
 
 def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue], snapshot: int) -> Rewrite | None:
-    """None: the lake's definitions say it all, or there is no row."""
+    """The rewrite of a table. None: the lake's definitions express the change, or there is no row."""
     row = store.one(session.at(snapshot), pg_class, oid=rel.oid)
     if rel.kind != "r" or row is None or row.table_id is None:
         return None
@@ -134,14 +134,14 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue],
 
 
 def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, expr: Expr) -> bool:
-    """The default of a new column that is the same for all rows is what rows hold that are older (attmissingval)."""
+    """Whether a new column's default is the same for all existing rows; it becomes their value (attmissingval)."""
     if is_volatile(expr):
         return False
     value = evaluate(own(expr, rel), (), Context(session))
     if value is None:
         return True
     if default_text(value, attribute.type, attribute.typmod) is None:
-        return False  # other readers of the lake could not be told
+        return False  # other readers of the lake could not see the default
     store.update(
         session,
         pg_attribute,
@@ -171,7 +171,7 @@ def is_volatile(expr: Expr) -> bool:
 
 
 def _is_column_itself(expr: Expr, attnum: int) -> bool:
-    """Nothing but the column, maybe cast to its new type."""
+    """Whether the expression is the column alone, maybe cast to its new type."""
     while not isinstance(expr, Var):
         if isinstance(expr, RelabelType) and expr.arg is not None:
             expr = expr.arg

@@ -1,4 +1,4 @@
-"""ALTER TABLE over many rows: Spark writes them anew."""
+"""ALTER TABLE over many rows: Spark rewrites them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def new_rows(session: Session, each: Rewrite) -> DataFrame:
 
 
 def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
-    """The values with NULL where it is the next number of a sequence, and those columns."""
+    """The values with NULL in place of numbers of sequences, and the columns of these numbers."""
     from pgrepl.writing.nextval_spark import without_numbers
 
     query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(each.values, 1)))
@@ -65,7 +65,7 @@ def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered
 
 
 def write_rows(session: Session, each: Rewrite, frame: DataFrame, write: Write) -> None:
-    """The files of the new rows, and the places of the old ones."""
+    """Stage the files of the new rows and the deletion of the old ones."""
     from pgrepl.lake.stage import locate, row_ids_of, write_frame
 
     files = write_frame(session, write.table, frame, _ROW)
