@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
 
 Row = tuple[Any, ...]
-Failure = tuple[tuple[int, ...], PgError]  # where in the order of the rows, and what PostgreSQL says
+Failure = tuple[tuple[int, ...], PgError]  # the row's place in the order of the rows, and PostgreSQL's error
 
 
 @frozen
@@ -222,8 +222,8 @@ def removed_keys(after: TablesAfter, deleted: Sequence[StagedRows], key: SparkKe
 def first_referenced(
     after: TablesAfter, deleted: Sequence[StagedRows], foreign: ForeignKey, *, restrict: bool
 ) -> Failure | None:
-    """The first removed key that is referenced (ri_restrict). Without `restrict`, a key that another row has now is
-    none."""
+    """The first removed key that is referenced (ri_restrict). Without `restrict`, a key that another row has now does
+    not count."""
     key = SparkKey(after.session, foreign)
     text = f"SELECT a.* FROM {{old}} a LEFT SEMI JOIN {{used}} b ON {key.on}"
     frames = {"old": removed_keys(after, deleted, key), "used": referencing_keys(after, key)}

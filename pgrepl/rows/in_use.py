@@ -25,8 +25,8 @@ def check_not_in_use(
 
 
 def lock_table(session: Session, oid: int, mode: RelationMode) -> None:
-    """Lock a table whose definition, or all of whose rows, a statement is about to change. A statement by itself holds
-    the catalog's lock, so that it need only look for locks of others."""
+    """Lock a table whose definition, or all of whose rows, a statement is about to change. A statement outside a block
+    holds the catalog's lock, so it only looks for locks of other sessions."""
     locks = session.transaction.locks
     if not locks.possible:
         return

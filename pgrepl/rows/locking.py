@@ -47,8 +47,8 @@ class Newer(NamedTuple):
 
 
 def others_hold_locks(session: Session) -> bool:
-    """Whether a statement by itself, with the catalog's write lock, has to take locks as in a block, because other
-    transactions hold some. It then releases the write lock and begins again."""
+    """Whether a statement outside a block, with the catalog's write lock, must take locks as in a block, because other
+    transactions hold some. The write lock is then released, and the statement begins again."""
     transaction = session.transaction
     if session.in_block or not transaction.can_keep_pending:
         return False
@@ -104,7 +104,7 @@ def lock_rows(
 
 
 def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool:
-    """FOR KEY SHARE takes no notice of changes of other columns (heap_lock_tuple)."""
+    """Whether the newest version has the same keys: FOR KEY SHARE ignores changes of other columns (heap_lock_tuple)."""
     if newer is None:
         return False
     found = as_found(session, each)

@@ -73,7 +73,7 @@ class _Level:
 
 
 def key_values(session: Session, key: PartitionKey) -> list[Compiled]:
-    """A function that gives the values of a partition key for a row."""
+    """For each column of a partition key, a function that gives its value for a row."""
     context = Context(session)
 
     def of_column(number: int) -> Compiled:

@@ -56,8 +56,8 @@ class SparkRouter:
         return frame.drop(*[name for name, *_ in self._buckets])
 
     def parts(self, rows: DataFrame) -> tuple[list[tuple[Relation, DataFrame]], bool]:
-        """Of rows with the leaf's number in `LEAF`, which are kept: the leaves that get any, each with its rows in its
-        layout; and whether there are rows without a partition."""
+        """The leaves that get rows, each with its rows in its layout; and whether there are rows without a partition.
+        `rows` have the leaf's number in `LEAF`, and are persisted."""
         from pyspark.sql import functions as F
 
         from pgrepl.lake import spark
@@ -168,7 +168,7 @@ def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequenc
 
 
 def hash_buckets(program: str, arrays: Sequence[Any]) -> pa.Array:
-    """The function that runs on the executors."""
+    """The remainders of the rows' partition hashes. Runs on the executors."""
     import pyarrow as pa
 
     from pgrepl.expr.partition_hash import hash_function, row_hash

@@ -146,7 +146,7 @@ def _column(rel: Relation, attnum: int) -> Expr:
 
 @frozen
 class KeyHolder:
-    """The holder of a key: a place of the table, or the name of a new row; and the row at the place."""
+    """The holder of a key: the place of a stored row, or the name of a new one; and the stored row."""
 
     holder: Any
     row: Row
@@ -162,8 +162,8 @@ class Holders:
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
         self._emptied = False
-        self._rows: dict[Any, Row] = {}  # what stands at a place; of its columns those that were wanted
-        self.places: list[RowPlace] = []  # where rows stand that have one of the keys
+        self._rows: dict[Any, Row] = {}  # the row at a place, with the wanted columns
+        self.places: list[RowPlace] = []  # places of the rows that have one of the keys
         self.unseen: set[Any] = set()  # rows inserted after the transaction's snapshot
 
     def load(self, rows: Iterable[Row], want: Sequence[int] = ()) -> None:
@@ -253,7 +253,7 @@ class Holders:
         self._keys.clear()
 
     def of(self, row: Row) -> KeyHolder | None:
-        """The holder of this row's key; None: nobody."""
+        """The holder of this row's key; None: no row holds it."""
         key = self.index.of_row(row)
         found = () if key is None else self._holders.get(key, ())
         return KeyHolder(found[0], self._rows.get(found[0], ())) if found else None
@@ -268,7 +268,7 @@ class UniqueChecks:
         """`changed`: of an UPDATE, the columns that can have another value. Without `deferrable`, immediate constraints
         only: deferrable ones are checked by triggers, which do not fire in an apply worker."""
         self.relation = rel
-        self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # to be looked at again: whose key, which
+        self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # keys to check again: holder, index, values
         self._session = session
         infos = [info for info in unique_indexes(session, rel) if deferrable or info.immediate]
         indexes = [UniqueIndex(session, rel, info) for info in infos]

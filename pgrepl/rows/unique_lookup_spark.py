@@ -28,7 +28,7 @@ def is_large(session: Session, table: LakeTable) -> bool:
 def rows_with_keys(
     session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
-    """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the Place."""
+    """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the RowPlace."""
     from pgrepl.expr.spark import Statement, equal_key
     from pgrepl.lake import scan, spark
 

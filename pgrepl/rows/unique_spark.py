@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
 
-_MANY = 50_000_000  # keys that are not looked at in this process
+_MANY = 50_000_000  # more keys are not sorted in this process
 
 
 def check_unique(session: Session, staged: StagedRows, changed: frozenset[int] | None) -> None:
@@ -128,7 +128,7 @@ class SparkIndex:
             return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
 
     def _ascends(self) -> bool:
-        """Whether statistics and a look at the files' key column show that no integer key is there twice."""
+        """Whether the files' key column shows that no integer key occurs twice."""
         (key, *more) = self._keys
         if more or self._predicate is not None or not isinstance(key, Var) or key.type not in _INTEGERS:
             return False

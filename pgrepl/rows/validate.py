@@ -237,7 +237,7 @@ def _from(rel: Relation) -> str:
 
 
 def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
-    """The first row of a query of the system itself."""
+    """The first row of a query that runs as the bootstrap superuser."""
     from pgrepl.expr.analyze import analyze_query
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse

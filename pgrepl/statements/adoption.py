@@ -2,8 +2,8 @@
 them.
 
 They belong to the database's owner. A partition or child whose columns differ from its parent's becomes a table of its
-own. Whatever depends on a dropped thing is dropped with it, without a notice. A name that exists here, or that no
-statement could write, gets a number.
+own. Objects that depend on a dropped one are dropped with it, without a notice. A name that exists already gets a
+number; a long one is cut.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
 
 
 def _leave_parents(session: Session, oid: int) -> None:
-    """The other writer knew nothing of the parents: their columns would differ."""
+    """Detach a table from its parents: the other writer has changed its columns, but not theirs."""
     from pgrepl.statements.table.alter.inherit import remove_inheritance
     from pgrepl.statements.table.alter.partition import detach
 
@@ -299,7 +299,7 @@ def _expression(session: Session, oid: int, column: ForeignColumn, type_: int, t
 
 
 def _value(text: str | None, type_: int, typmod: int) -> Any:
-    """The value of DuckDB's text; None if it is none."""
+    """The value that DuckDB's text stands for; None if the type does not accept it."""
     from pgrepl.types.lake_forms import form
     from pgrepl.types.lake_lists import element_value
 

@@ -1,16 +1,16 @@
-"""Autovacuum: VACUUM by itself where a table needs it (autovacuum.c), beside whatever else a process does.
+"""Autovacuum: VACUUM of the tables that need it (autovacuum.c), beside the other work of a process.
 
-    look   each database in turn: what the catalog says of its tables → those that need a vacuum, the neediest first
-           then the instance: snapshots that nobody needs expire, files that nothing refers to are removed
+    look   each database in turn: the catalog's counts of its tables → those that need a vacuum, the neediest first
+           then the instance: snapshots that are not needed expire, files that nothing refers to are removed
 
 A table needs a vacuum by PostgreSQL's formulas: more rows are dead, or have been inserted since the last one, than a
-threshold and a share of the table. It needs a little one by what a lake is besides: many small files (lake/compact.py:
+threshold and a share of the table. It needs a partial one by rules of the lake: many small files (lake/compact.py:
 `tier`), more rows in the catalog than autovacuum_vacuum_insert_threshold, or many deleted positions there. No file is
 opened to find that out.
 
 The work is VACUUM's, in this process, under its rules for slots, readers, prepared transactions and locks. It never
-makes others wait: the write lock is asked for only for commits, what others do to a table meanwhile is followed, and
-where that cannot be done, or somebody holds a lock, the table waits for the next look.
+makes other sessions wait: it takes the write lock only for commits, and adapts to changes that they make to a table
+meanwhile; where that is not possible, or another session holds a lock, the table waits for the next look.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _STRAYS = 3600.0  # seconds between two looks for files that nothing refers to
 
 @frozen
 class Thresholds:
-    """From when on a table needs a vacuum: its storage parameters, and the settings where it has none."""
+    """The thresholds of a table: its storage parameters, and the settings where it has none."""
 
     enabled: bool
     dead: int
     dead_scale: float
-    inserted: int  # -1: rows that were inserted are no reason
+    inserted: int  # -1: inserted rows do not count
     inserted_scale: float
     log_after: int  # milliseconds; -1: nothing is logged
 
@@ -103,23 +103,23 @@ class Thresholds:
 @frozen
 class Need:
     urgency: float
-    whole: bool  # as a VACUUM does it, not a little of it
-    grown: bool  # by rows inserted: a vacuum that finds nothing to do has been one
+    whole: bool  # the whole work of VACUUM, not a partial one
+    grown: bool  # for inserted rows: the table counts as vacuumed even if there was nothing to do
 
 
 class Autovacuum:
-    """That of an instance. `is_over` says whether to end; the log hears what was done."""
+    """Autovacuum of an instance. It ends once `is_over` returns true, and logs its work."""
 
     def __init__(self, session: Session, log: ServerLog, is_over: Callable[[], bool] = lambda: False) -> None:
-        """`session` says where the catalog is; the work is done in sessions of its own."""
+        """`session` gives the catalog; the work is done in sessions of its own."""
         self._session = session
         self._log = log
         self._is_over = is_over
-        self._strays_at: float | None = None  # when they were looked for last
+        self._strays_at: float | None = None  # when stray files were looked for last
         self._running: Session | None = None
 
     def look(self) -> None:
-        """At every database, and at the instance."""
+        """Vacuum the tables of every database, then clean the instance."""
         for oid in self.databases() or ():
             if self._is_over():
                 return
@@ -127,7 +127,7 @@ class Autovacuum:
         self.clean()
 
     def databases(self) -> list[int] | None:
-        """None: there is nothing to do, as autovacuum is off, or at the moment."""
+        """The databases to look at. None: autovacuum is off, or an error was logged."""
 
         def listed(session: Session) -> list[int] | None:
             with reading(session):
@@ -136,13 +136,13 @@ class Autovacuum:
         return self._with_session(self._session.database_oid, listed)
 
     def naptime(self) -> int | None:
-        """In seconds; None: nobody can say at the moment."""
+        """autovacuum_naptime in seconds. None: an error was logged."""
         return self._with_session(
             self._session.database_oid, lambda session: int(session.settings.value("autovacuum_naptime"))
         )
 
     def stop(self) -> None:
-        """From another thread: wait for no lock any more."""
+        """Stop waiting for locks. Called from another thread."""
         running = self._running
         if running is not None:
             running.link.give_up()
@@ -184,7 +184,7 @@ class Autovacuum:
             self._log.log(_told(named, staged, folded, time.thread_time() - used, elapsed))
 
     def _try(self, session: Session, table: Relation, need: Need) -> _Done | None:
-        """None: somebody came between, it may be tried again."""
+        """Vacuum the table once. None: another session has changed it meanwhile, so that it can be tried again."""
         try:
             with statement(session):
                 if need.whole:
@@ -200,13 +200,13 @@ class Autovacuum:
             return None
 
     def _take_lock(self, session: Session, table: Relation) -> None:
-        """The catalog's, for the commit; a table in which somebody is at work is left alone."""
+        """Take the catalog's write lock for the commit. A table that another session has locked is skipped."""
         session.transaction.require_write()
         if is_locked(session, table.oid, RelationMode.SHARE):
             raise PgError(_LOCKED, f'skipping vacuum of "{table.name}" --- lock not available')
 
     def _fold(self, session: Session, table: Relation) -> int:
-        """How many delete files were written."""
+        """Write the deleted positions that are in the catalog to delete files; returns the number of files."""
         with statement(session):
             staged = fold_deletes.stage(session, table.oid)
             if staged is None:
@@ -217,8 +217,8 @@ class Autovacuum:
     # --- the instance ---------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
-        """Snapshots that nobody needs, and files that nothing refers to: some at a time, so that others come between.
-        All files are listed once an hour only."""
+        """Remove snapshots that are not needed, and files that nothing refers to: some at a time, so that other
+        sessions need not wait. All files are listed once an hour only."""
         self._with_session(self._session.database_oid, self._clean)
 
     def _clean(self, session: Session) -> None:
@@ -228,7 +228,7 @@ class Autovacuum:
             keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
             grace = timedelta(seconds=int(session.settings.value("pgrepl.file_grace")))
         self._some_at_a_time(session, _SNAPSHOTS, lambda: expire(session, keep, _SNAPSHOTS).snapshots)
-        session.link.flush()  # before files go that nothing refers to any more, whoever wrote that
+        session.link.flush()  # the catalog must be on disk before files go that it no longer refers to
         self._some_at_a_time(session, _FILES, lambda: remove_scheduled(session, grace, _FILES))
         now = time.monotonic()
         if not self._is_over() and (self._strays_at is None or now - self._strays_at >= _STRAYS):
@@ -243,7 +243,7 @@ class Autovacuum:
                 done = work()
 
     def _with_session(self, database: int, work: Callable[[Session], T]) -> T | None:
-        """Some work in a session of its own. What goes wrong is logged, and no more."""
+        """Do some work in a session of its own. An error is logged; None is returned then."""
         session: Session | None = None
         try:
             session = self._running = self._session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
@@ -256,7 +256,7 @@ class Autovacuum:
         except PgError as error:
             if error.sqlstate != _LOCKED and not self._is_over():
                 self._log.error(error)
-        except Exception as problem:  # a mistake in here is not the end of a follower
+        except Exception as problem:  # a mistake in here must not end a follower
             self._log.error(PgError("XX000", f"autovacuum failed: {problem!r}"))
         finally:
             self._running = None
@@ -267,7 +267,7 @@ class Autovacuum:
 
 @frozen
 class _Done:
-    staged: compact.StagedCompaction | None  # None: the table was well as it is
+    staged: compact.StagedCompaction | None  # None: there was nothing to do
 
 
 def _needy(session: Session) -> list[tuple[int, Need]]:

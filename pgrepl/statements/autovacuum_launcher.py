@@ -1,8 +1,8 @@
 """The autovacuum launcher: a thread that lets autovacuum look at one database after the other (AutoVacLauncherMain).
 
 Each database has its turn once within autovacuum_naptime, spread evenly; after the last of them the instance is cleaned
-up. The thread's own sessions do the work, so whoever starts it need not wait for it; told to stop, it begins nothing
-more, and what it has begun is undone.
+up. The thread's own sessions do the work, so that its starter need not wait. After `stop` it begins nothing more, and
+work in progress is rolled back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATIENCE = 2.0  # seconds for it to end
 
 
 class AutovacuumLauncher:
-    """One is enough for an instance; two only do less each."""
+    """The launcher of an instance. A second one would only share its work."""
 
     def __init__(self, session: Session, log: ServerLog) -> None:
         self._over = threading.Event()

@@ -1,4 +1,4 @@
-"""CHECKPOINT: writes what has been committed into catalog.db itself, and syncs it."""
+"""CHECKPOINT: writes committed changes from the log into catalog.db, and syncs it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checkpoint(stmt: CheckPointStmt, session: Session) -> Result:
         sync_log(catalog.path)
         link = catalog.connect()
         try:
-            link.execute("PRAGMA wal_checkpoint(PASSIVE)")  # what somebody still reads stays in the log
+            link.execute("PRAGMA wal_checkpoint(PASSIVE)")  # pages that other connections need stay in the log
         finally:
             link.close()
     return Result("CHECKPOINT")

@@ -34,7 +34,7 @@ _SHARED = (ObjectType.DATABASE, ObjectType.ROLE)
 
 
 def comment_on(stmt: CommentStmt, session: Session) -> Result:
-    """As CommentObject: find it, insist on its owner, remember the words."""
+    """As CommentObject: find the object, check its owner, store the comment."""
     if stmt.kind is ObjectType.DATABASE and database_or_none(session, stmt.name[-1]) is None:
         # a dump may name the database it came from
         session.notice("WARNING", f'database "{stmt.name[-1]}" does not exist', sqlstate="3D000")
@@ -59,7 +59,7 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
 
 
 def _set(session: Session, table: Any, comment: str | None, **key: int) -> None:
-    """An empty comment is none."""
+    """Store a comment; an empty one removes it."""
     delete(session, table, **key)
     if comment:
         insert(session, table, **key, description=comment)

@@ -221,7 +221,8 @@ def _oid(session: Session, given: dict[str, DefElem]) -> int:
 
 
 def _copy_contents(session: Session, source: int, target: int) -> None:
-    """The schemas of the template and their comments; what stands in them has OIDs that cannot stand twice."""
+    """Copy the template's schemas and their comments. Objects in them cannot be copied: OIDs are unique in the
+    instance."""
     for table in (tables.pg_class, tables.pg_publication):
         if rows(session, table, datid=source):
             raise unsupported("CREATE DATABASE from a template that has tables or publications")
@@ -367,7 +368,7 @@ def _check_unused(session: Session, row: tables.pg_database) -> None:
 
 
 def _remove_contents(session: Session, database: int) -> None:
-    """All rows of the database; the past of versioned ones stays, as it does for a dropped table."""
+    """Delete the database's rows from the system tables; old versions stay, as for a dropped table."""
     relations = [row.oid for row in rows(session, tables.pg_class, datid=database)]
     publications = [row.oid for row in rows(session, tables.pg_publication, datid=database)]
     for table, column in (

@@ -103,7 +103,7 @@ def _remove_default(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], None]:
-    """Nothing but the object's own row goes."""
+    """A removal that deletes only the object's own row."""
 
     def remove(session: Session, address: ObjectAddress) -> None:
         store.delete(session, table, oid=address.objid)

@@ -1,7 +1,7 @@
-"""What an expression or a query needs: the columns, relations and row types it names, remembered in pg_depend.
+"""Records in pg_depend the columns, relations and row types that an expression or a query uses.
 
-As find_expr_references_walker finds them. Functions, operators, types and collations are PostgreSQL's own and need no
-remembering; so do relations of pg_catalog.
+They are found as find_expr_references_walker does. Functions, operators, types and collations are PostgreSQL's own and
+need no record; neither do relations of pg_catalog.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ def record_type_dependencies(session: Session, relid: int, columns: Iterable[tup
 
 
 def _know_type(session: Session, type_: ObjectAddress) -> None:
-    """The row type is a part of its table; this is remembered when somebody first needs the type."""
+    """Record that a row type is part of its table, when the type is used for the first time."""
     source = rowtype_relation(session, type_.objid)
     if source is not None and not dependencies_of(session, type_):
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)
 
 
 def _distinct(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
-    """Each object once, in OID order; a relation with named columns is not there as a whole, too."""
+    """Each object once, in OID order; a relation is left out if columns of it are listed."""
     unique = set(found)
     in_parts = {address._replace(subid=0) for address in unique if address.subid}
     return sorted(unique - in_parts, key=lambda a: (a.objid, a.classid, a.subid))

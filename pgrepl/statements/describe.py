@@ -1,6 +1,6 @@
 r"""The columns a query would return, without running it: what Parse and Describe answer in PostgreSQL's protocol.
 
-`\gdesc` asks for it.
+`\gdesc` shows them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...]:
 
         return tuple(ResultColumn(c.name, c.type, c.typmod) for c in analyze_query(session, stmt).columns)
     if isinstance(stmt, VariableShowStmt):
-        # SHOW only looks, and its columns depend on what it looks at.
+        # SHOW changes nothing, and its columns depend on the parameter.
         return execute(stmt, session).columns or ()
     if isinstance(stmt, ExplainStmt):
         from pgrepl.statements.explain import described_column

@@ -1,8 +1,8 @@
-"""EXPLAIN: how a query, or that behind an INSERT, UPDATE or DELETE, would be carried out; with ANALYZE, how it was.
+"""EXPLAIN: how a query, or that of an INSERT, UPDATE or DELETE, would be carried out; with ANALYZE, how it was.
 
-The options are PostgreSQL's, as far as there is something to show. The plan is pgrepl's own: which engine, what is
-read of which files, how relations are joined; with VERBOSE also the physical plan that Spark makes of it. There are no
-costs; `rows` is what a scan looks at.
+The options are PostgreSQL's, as far as there is something to show. The plan is pgrepl's own: the engine, how much of
+which files is read, how relations are joined; with VERBOSE also Spark's physical plan. There are no costs; `rows` is
+the number of rows that a scan reads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def described_column(session: Session, stmt: ExplainStmt) -> ResultColumn:
-    """What it will answer; the options are not judged yet (ExplainResultDesc)."""
+    """The column that EXPLAIN will return; its options are not checked yet (ExplainResultDesc)."""
     if isinstance(stmt.query, SelectStmt):
         analyze_query(session, stmt.query)
     formats = [get_string(option) for option in stmt.options if option.name == "format"]
@@ -107,7 +107,7 @@ def _run(stmt: Statement, session: Session) -> Result:
 
 
 def _carry_out(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> int:
-    """How many rows came out of it."""
+    """Run the statement; returns its number of rows."""
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         from pgrepl.query.rowset import SparkRows
 

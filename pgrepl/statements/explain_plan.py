@@ -1,7 +1,7 @@
-"""The plan of a query as nodes: scans with what they read of files, joins, groups, and what stands above them.
+"""The plan of a query as nodes: scans with what they read of files, joins, groups, and the steps above them.
 
-It says what is done, not in which order the engine finds it best to do: Spark joins in an order of its own, which
-VERBOSE shows.
+It shows the steps, not the order in which the engine takes them: Spark joins in an order of its own, which VERBOSE
+shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Actual:
-    """What came of a node, on the average of its runs, in seconds. `startup`, `total` None: not known."""
+    """Rows and times of a node, on average over its runs; `startup` and `total` in seconds, None if not known."""
 
     rows: int
     loops: int = 1
@@ -52,17 +52,17 @@ class PlanNode:
     title: str
     details: dict[str, str | list[str] | int] = field(default_factory=dict)
     children: list[PlanNode] = field(default_factory=list)
-    rows: int | None = None  # that it looks at
+    rows: int | None = None  # that it reads
     label: str = ""  # CTE a, SubPlan 1
-    counted: tuple[Query, Hashable] | None = None  # where EXPLAIN ANALYZE finds what came of it
-    projects: bool = False  # what the query shows is computed here
-    asks: bool = False  # its filter asks subqueries
+    counted: tuple[Query, Hashable] | None = None  # where EXPLAIN ANALYZE finds its counts
+    projects: bool = False  # the targets of the query are computed here
+    asks: bool = False  # its filter has subqueries
     actual: Actual | None = None
     engine: Choice | None = None  # of the top node
 
 
 def attach(plan: PlanNode, instruments: Instruments) -> None:
-    """What has been counted of the node and of those below it."""
+    """Add the counts of `instruments` to the node and to those below it."""
     for node in plan.children:
         attach(node, instruments)
     found = None if plan.counted is None else instruments.find(*plan.counted)
@@ -79,7 +79,7 @@ def attach(plan: PlanNode, instruments: Instruments) -> None:
 
 
 def spark_nodes(plan: PlanNode) -> Iterator[Wanted]:
-    """The nodes of which Spark may tell the rows."""
+    """The nodes whose rows Spark may count."""
     from pgrepl.query.spark.measured import Wanted
 
     for child in plan.children:
@@ -92,7 +92,8 @@ def spark_nodes(plan: PlanNode) -> Iterator[Wanted]:
 
 
 def spread(plan: PlanNode, *, limited: bool = False) -> None:
-    """What is sorted, or given numbers, has as many rows as before. `limited`: not all of it is asked for."""
+    """Sort and WindowAgg have as many rows as the node below: copy the count from the one that has it to the other.
+    `limited`: a Limit above may not ask for all rows."""
     alike = plan.title in ("Sort", "WindowAgg") and not limited
     for child in plan.children:
         if alike and not child.label and child.actual is None and plan.actual is not None:
@@ -126,7 +127,7 @@ class Explained:
     session: Session
     query: Query | None = None  # its views expanded
     choice: Choice | None = None
-    appendix: list[str] = field(default_factory=list)  # what Spark says
+    appendix: list[str] = field(default_factory=list)  # Spark's SQL and physical plan
 
     def rows(self) -> PassingRows | SparkRows:
         from pgrepl.query.rowset import passing_rows
@@ -177,7 +178,7 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
 def _engine(
     session: Session, query: Query, context: Context, choice: Choice, verbose: bool, appendix: list[str]
 ) -> Choice:
-    """The choice that comes of it: what Spark declines is done here."""
+    """The final choice: a query that Spark declines is carried out in this process."""
     if not choice.on_spark:
         return choice
     from pgrepl.query.spark import physical_plan, sql_of
@@ -400,7 +401,7 @@ class _Planner:
             plan.details["Bounds"] = [_bound_text(self.session, member, bound) for bound in below]
         return plan
 
-    # --- what stands above --------------------------------------------------------------------------------------------
+    # --- steps above --------------------------------------------------------------------------------------------------
 
     def _finished(self, query: Query, plan: PlanNode, texts: Texts) -> PlanNode:
         by_resno = {t.resno: t.expr for t in query.targets}
@@ -435,7 +436,7 @@ class _Planner:
 
 @dataclass(eq=False)
 class _Part:
-    """Of FROM; see JoinPlan in query/local/joins.py."""
+    """A part of FROM; see JoinPlan in query/local/joins.py."""
 
     plan: PlanNode
     relations: frozenset[int]
@@ -443,7 +444,7 @@ class _Part:
 
 
 def _sets_wait(query: Query) -> bool:
-    """Whether sets are expanded behind ORDER BY."""
+    """Whether sets are expanded after ORDER BY."""
     return any(returns_set(target.expr) for target in postponed(query))
 
 

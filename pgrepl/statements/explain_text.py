@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Texts:
-    """What expressions of one query level look like."""
+    """The texts of the expressions of one query level."""
 
     def __init__(self, session: Session, query: Query, parent: Texts | None) -> None:
         self.session = session
@@ -58,7 +58,7 @@ class Texts:
         return self.text(expr) + out.text()
 
     def flat(self, expr: Any) -> Any:
-        """Without columns of joins."""
+        """The expression with the columns of joins replaced by those of the joined relations."""
 
         def stands_for(node: Expr) -> Expr | None:
             if isinstance(node, tree.Var) and node.levelsup == 0 and node.attnum > 0:

@@ -44,5 +44,5 @@ def _constant(stored_expression: Any) -> Any:
         return None
     try:
         return evaluate(expr)
-    except PgError:  # each INSERT will say so
+    except PgError:  # each INSERT will raise it
         return None

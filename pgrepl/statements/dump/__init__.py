@@ -1,7 +1,8 @@
-"""A script that makes the objects of a database again: what `pgrepl dump` prints, as pg_dump would.
+"""A script that recreates the objects of a database: what `pgrepl dump` prints, as pg_dump would.
 
-`schema` gives schemas, sequences, tables, views, constraints and indexes in an order in which each finds what it needs;
-`replication` gives publications, and subscriptions with `connect = false`, so that restoring them contacts nobody.
+`schema` gives schemas, sequences, tables, views, constraints and indexes, each after the objects it needs;
+`replication` gives publications, and subscriptions with `connect = false`, so that restoring them contacts no
+publisher.
 """
 
 from __future__ import annotations

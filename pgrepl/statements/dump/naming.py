@@ -37,7 +37,8 @@ def comment(session: Session, words: str, classid: int, oid: int, column: int = 
 def privileges(
     session: Session, words: str, kind: ObjectKind, owned_by: int, stored: Any, column: str | None = None
 ) -> Iterator[str]:
-    """From the default list to the one that is stored; of a whole object or one of its columns."""
+    """The REVOKE and GRANT statements that turn the default access list into the stored one, of a whole object or one
+    of its columns."""
     if stored is None:
         return
     usual = {(item.grantee, item.grantor): item for item in default_acl(kind, owned_by)}

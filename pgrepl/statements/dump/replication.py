@@ -57,7 +57,7 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
 
 
 def _options(subscription: SubscriptionFacts) -> Iterator[str]:
-    """In the order of pg_dump's dumpSubscription; what is as by default is left out."""
+    """In the order of pg_dump's dumpSubscription; options with default values are left out."""
     yield "connect = false"
     yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"
     if subscription.binary:

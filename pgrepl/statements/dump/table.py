@@ -44,7 +44,7 @@ _COMPRESSION = {"p": "pglz", "l": "lz4"}
 
 
 def column_settings(table: Relation) -> Iterator[str]:
-    """What CREATE TABLE has not said of columns: statistics, storage, compression."""
+    """Settings of columns that `create_table` leaves out: statistics, storage, compression."""
     for column in table.columns:
         kind = type_by_oid(column.type)
         prefix = f"ALTER TABLE ONLY {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} SET"

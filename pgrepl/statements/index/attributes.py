@@ -60,7 +60,7 @@ def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: Acce
 
 
 def _add_column(rel: Relation, spec: IndexSpec, key: IndexKey, found: IndexColumns) -> int:
-    """The column's or expression's own collation comes back."""
+    """Add a column or expression; returns its own collation."""
     if key.name is not None:
         attribute = rel.attribute(key.name)
         if attribute is None:

@@ -18,7 +18,7 @@ DESC, NULLS_FIRST = 1, 2
 def cloned_spec(
     session: Session, index: int, numbers: dict[int, int], *, comment: str | None = None
 ) -> tuple[IndexSpec, int]:
-    """What makes such an index of another table, and the constraint of the source, 0 if it has none. `numbers` are the
+    """The spec of such an index of another table, and the constraint of the source, 0 if it has none. `numbers` are the
     other table's columns for those of the source's table."""
     info = index_info(session, index)
     constraint = constraint_of_index(session, index)

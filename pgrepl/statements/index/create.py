@@ -38,7 +38,7 @@ def create_index(stmt: IndexStmt, session: Session) -> Result:
 
 
 def _refuse_partitions(session: Session, rel: Relation) -> None:
-    """Every partition must be something that can have an index, as ProcessUtilitySlow looks."""
+    """Every partition must be of a kind that can have an index, as ProcessUtilitySlow checks."""
     for oid in inheritors(session, rel.oid):
         part = relation(session, oid)
         if part.kind not in ("r", "p", "m", "f"):
@@ -46,7 +46,7 @@ def _refuse_partitions(session: Session, rel: Relation) -> None:
 
 
 def index_spec(session: Session, rel: Relation, stmt: IndexStmt) -> IndexSpec:
-    """As transformIndexStmt does: expressions are understood before anything else is looked at."""
+    """As transformIndexStmt does: expressions are analyzed before any other check."""
     scope = scope_of_relation(session, rel)
     where = None
     if stmt.where is not None:

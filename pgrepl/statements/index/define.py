@@ -55,7 +55,7 @@ def define_index(
     parent_constraint: int = 0,
     unique: list[Unique] | None = None,
 ) -> int:
-    """Make the index and say its OID; 0 if IF NOT EXISTS found one of that name."""
+    """Create the index; returns its OID, or 0 if IF NOT EXISTS found one of that name."""
     rel = relation(session, table)
     origin = IndexOrigin(alter_table, check_rights, parent_index, parent_constraint, unique)
     partitioned = rel.kind == "p"
@@ -159,7 +159,7 @@ def check_primary_key(
 def _must_include_partition_key(
     session: Session, rel: Relation, spec: IndexSpec, columns: IndexColumns, method: AccessMethod
 ) -> None:
-    """Rows that must differ stand in one partition only if they agree in the partition key."""
+    """Rows with equal keys must be in one partition, where they are compared: so the key includes the partition key."""
     key = partition_key(session, rel.oid)
     assert key is not None
     kind = "PRIMARY KEY" if spec.primary else "UNIQUE"
@@ -222,7 +222,7 @@ def index_partitions(session: Session, rel: Relation, index: int, constraint: in
 def _matching(
     session: Session, partition: Relation, parent: IndexInfo, numbers: dict[int, int], constraint: int
 ) -> IndexInfo | None:
-    """An index of the partition that will do, tied to nothing yet."""
+    """An index of the partition that matches and has no parent yet."""
     for info in index_infos(session, partition.oid):
         if has_parent(session, info.oid) or not same_index(info, parent, numbers):
             continue
@@ -233,7 +233,7 @@ def _matching(
 
 
 def ensure_indexes(session: Session, rel: Relation, partition: Relation) -> None:
-    """Before a table becomes a partition it gets the indexes it lacks, as AttachPartitionEnsureIndexes does."""
+    """Give a table the indexes it lacks before it becomes a partition, as AttachPartitionEnsureIndexes does."""
     numbers = attnum_map(partition, rel)
     candidates = index_infos(session, partition.oid)
     for parent in index_infos(session, rel.oid):

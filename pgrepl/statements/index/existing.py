@@ -1,4 +1,4 @@
-"""ADD CONSTRAINT … USING INDEX: may this index become a PRIMARY KEY or UNIQUE constraint?"""
+"""ADD CONSTRAINT … USING INDEX: whether an index can become a PRIMARY KEY or UNIQUE constraint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access methods and operator classes: which order or equality an index, a partition key or a foreign key uses."""
+"""Access methods and operator classes: the order or equality of an index, a partition key or a foreign key."""
 
 from __future__ import annotations
 

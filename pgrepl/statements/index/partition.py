@@ -1,4 +1,4 @@
-"""Indexes of partitioned tables: each partition has one for each of its parent's, found or made, and tied to it."""
+"""Indexes of partitioned tables: for each of them every partition has one, found or created, and attached to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgrepl.statements.table.inherit import partition_parent, set_has_subclass
 
 
 def attach_index(session: Session, index: IndexInfo, parent: IndexInfo, constraint: int) -> None:
-    """Tie an index, and its constraint if the parent's has one, to the parent's index."""
+    """Attach an index, and its constraint if the parent's has one, to the parent's index."""
     set_parent_index(session, index, parent.oid)
     if constraint:
         own = constraint_of_index(session, index.oid)
@@ -27,7 +27,7 @@ def attach_index(session: Session, index: IndexInfo, parent: IndexInfo, constrai
 
 
 def set_parent_index(session: Session, index: IndexInfo, parent: int) -> None:
-    """As IndexSetParentIndex does; parent 0 sets the index free."""
+    """As IndexSetParentIndex does; parent 0 detaches the index."""
     self = ObjectAddress(PG_CLASS, index.oid)
     store.update(session, pg_class, {"oid": index.oid}, relispartition=bool(parent))
     if parent:

@@ -49,7 +49,7 @@ class IndexSpec:
     comment: str | None = None
 
     def same_as(self, other: IndexSpec) -> bool:
-        """Would one index do for both constraints?"""
+        """Whether one index can serve both constraints."""
         return replace(self, name=None, primary=False, unique=True, options=(), tablespace=None) == replace(
             other, name=None, primary=False, unique=True, options=(), tablespace=None
         )

@@ -34,7 +34,7 @@ class IndexOrigin:
     check_rights: bool = True
     parent_index: int = 0
     parent_constraint: int = 0
-    unique: list[Unique] | None = None  # where to note what rows must satisfy, if they cannot be asked yet
+    unique: list[Unique] | None = None  # collects requirements, if the rows cannot be checked yet
 
 
 def store_index(
@@ -128,7 +128,7 @@ def _insert_index(
 
 
 def tie_to_parent(session: Session, index: int, parent_index: int, table: int) -> None:
-    """An index of a partition goes when the parent's index goes, or its own table."""
+    """An index of a partition is dropped with the parent's index, or with its own table."""
     self = ObjectAddress(PG_CLASS, index)
     record_dependency(session, self, ObjectAddress(PG_CLASS, parent_index), Dependency.PARTITION_PRI)
     record_dependency(session, self, ObjectAddress(PG_CLASS, table), Dependency.PARTITION_SEC)
