@@ -104,7 +104,8 @@ def lock_rows(
 
 
 def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool:
-    """Whether the newest version has the same keys: FOR KEY SHARE ignores changes of other columns (heap_lock_tuple)."""
+    """Whether a newer version has the keys of the row found: FOR KEY SHARE ignores changes of other columns
+    (heap_lock_tuple)."""
     if newer is None:
         return False
     found = as_found(session, each)

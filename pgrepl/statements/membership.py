@@ -1,4 +1,4 @@
-"""GRANT and REVOKE of roles: who is a member of whom, with which options, by whose grant (user.c)."""
+"""GRANT and REVOKE of roles: members, options and grantors (user.c)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GrantOptions:
-    """WITH ADMIN, INHERIT, SET; None is not said. SET defaults to true, INHERIT to the member's own attribute."""
+    """WITH ADMIN, INHERIT, SET; None: not given. SET defaults to true, INHERIT to the member's own attribute."""
 
     admin: bool | None = None
     inherit: bool | None = None
@@ -106,7 +106,7 @@ def check_may_grant(session: Session, current: int, role: int, *, grant: bool) -
 
 
 def _grantor(session: Session, current: int, role: int, given: int | None, *, grant: bool) -> int:
-    """Whose grant it is (check_role_grantor)."""
+    """The role that is recorded as grantor (check_role_grantor)."""
     if given is None:
         if is_superuser(session, current):
             return BOOTSTRAP_SUPERUSER
@@ -165,7 +165,7 @@ def add_members(
 
 
 def _check_not_circular(session: Session, role: int, members: Sequence[int], grantor: int) -> None:
-    """Chains of ADMIN OPTION must end: nobody grants it back to whom he has it from."""
+    """Chains of ADMIN OPTION must end: a role cannot grant it back to the role it has it from."""
     existing = _members(session, role)
     plans = [_Plan.NOTHING] * len(existing)
     for member in members:
@@ -225,7 +225,7 @@ def remove_members(
     *,
     cascade: bool,
 ) -> None:
-    """As DelRoleMems: plan first, for dependent grants may forbid it; then do."""
+    """As DelRoleMems: plan first, as dependent grants may forbid it; then change the rows."""
     grantor = _grantor(session, current, role, grantor, grant=False)
     existing = _members(session, role)
     plans = [_Plan.NOTHING] * len(existing)

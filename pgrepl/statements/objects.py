@@ -1,6 +1,6 @@
-"""DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is handed to the family of that kind.
+"""DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is passed to the module of that kind.
 
-The families load when the first of their statements comes.
+These modules are imported with their first statement.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
 
 
 def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
-    """As DropOwnedObjects: objects of this database go, privileges here and on databases are revoked."""
+    """As DropOwnedObjects: drop the objects of this database, revoke privileges on others and on databases."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
     for role in roles:
         _check_privileges(session, role, "drop objects", "drop objects owned by it")
@@ -70,7 +70,7 @@ def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> N
     change(session, address.objid, new_owner)
 
 
-# what ALTER … OWNER TO comes down to
+# the functions behind ALTER … OWNER TO, by class
 _OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
     classes.PG_CLASS: reassign_relation,
     classes.PG_NAMESPACE: change_schema_owner,

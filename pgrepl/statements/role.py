@@ -85,7 +85,7 @@ def _valid_until(session: Session, option: DefElem | None) -> str | None:
 
 
 def _secret(session: Session, name: str, password: str) -> str | None:
-    """What to store; an empty password is none."""
+    """The password as it is stored; None for an empty one."""
     if password == "" or _is_empty_secret(name, password):
         session.notice("NOTICE", "empty string is not a valid password, clearing password")
         return None
@@ -264,7 +264,7 @@ def rename_role(stmt: RenameStmt, session: Session) -> Result:
 
 
 def drop_role(stmt: DropRoleStmt, session: Session) -> Result:
-    """As DropRole: memberships of all of them go first, so that their order in the list does not matter."""
+    """As DropRole: the memberships of all roles are deleted first, so that their order in the list does not matter."""
     if not has_attribute(session, session.role, "rolcreaterole"):
         raise _refused(
             "drop",

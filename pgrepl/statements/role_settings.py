@@ -88,7 +88,7 @@ def alter_setting(session: Session, database: int, role: int, stmt: VariableSetS
 
 
 def _with_item(items: list[str], name: str, text: str | None) -> list[str]:
-    """In its old place if it was there, else at the end; without it if there is no value."""
+    """The list with the item in its old place, or at the end if it is new; without the item if `text` is None."""
     if text is None:
         return [item for item in items if not item.startswith(f"{name}=")]
     fresh = f"{name}={text}"
@@ -98,7 +98,7 @@ def _with_item(items: list[str], name: str, text: str | None) -> list[str]:
 
 
 def _checked_name(session: Session, name: str, text: str | None) -> str:
-    """The canonical name, if the current role may set it and the value is one (validate_option_array_item)."""
+    """The canonical name, if the current role may set it and the value is valid (validate_option_array_item)."""
     settings = session.settings
     parameter = parameters.find(name)
     if parameter is None:
@@ -115,7 +115,7 @@ def _checked_name(session: Session, name: str, text: str | None) -> str:
 
 
 def _may_reset(session: Session, name: str) -> bool:
-    """May RESET ALL forget this one? A superuser forgets them all."""
+    """Whether RESET ALL by the current role removes this setting. A superuser's removes all."""
     if is_superuser(session):
         return True
     parameter = parameters.find(name)

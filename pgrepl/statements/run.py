@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.sql.nodes import RawStmt, Statement
 
-# Statements are known here by the names of their classes: what runs one loads no other.
+# Statements are known here by the names of their classes, so that running one imports no other.
 
 # these need no lock on the catalog and may stand in a read-only transaction
 _READING = frozenset(
@@ -45,8 +45,8 @@ _READING = frozenset(
         "ConstraintsSetStmt",
     )
 )
-# these take the lock themselves, for what Spark computes it computes without; they may change temporary tables in a
-# transaction that only reads
+# these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
+# transaction
 _LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
@@ -74,7 +74,7 @@ def run(session: Session, text: str) -> Iterator[Result]:
 
 @contextmanager
 def _timed(session: Session) -> Iterator[None]:
-    """A statement, or the part of one that fails; what fails is undone."""
+    """Run a statement under its timeouts; a statement that fails is rolled back."""
     timeouts.start(session)
     try:
         yield
@@ -94,7 +94,7 @@ def _timed(session: Session) -> Iterator[None]:
 
 
 def _of_a_cancelled_job(problem: BaseException) -> bool:
-    """A job of Spark does not know why it was cancelled."""
+    """Whether an error can be that of a cancelled Spark job, which does not know why it was cancelled."""
     if isinstance(problem, PgError):
         return problem.sqlstate == "57014" or problem.report.severity == "FATAL"
     return isinstance(problem, Exception)

@@ -162,7 +162,7 @@ def _owner_target(rel: Relation, table: Relation, column: str) -> ObjectAddress:
 
 
 def create_column_sequence(session: Session, plan: ColumnSequence) -> None:
-    """The sequence of a new serial or identity column, before its table is there."""
+    """Create the sequence of a new serial or identity column, before its table exists."""
     options, owned_by = sequence_options(session, plan.options, identity=plan.identity)
     namespace = schema_for_creation(session, plan.schema)
     plan.oid = _store(session, plan.name, namespace, options, plan.persistence, plan.owner)
@@ -172,7 +172,7 @@ def create_column_sequence(session: Session, plan: ColumnSequence) -> None:
 
 
 def own_sequence(session: Session, plan: ColumnSequence, table: Relation) -> None:
-    """Now that the column is there, the sequence belongs to it."""
+    """Make the sequence belong to its column, once that exists."""
     rel = relation(session, plan.oid)
     kind = Dependency.INTERNAL if plan.identity else Dependency.AUTO
     target = _owner_target(rel, table, plan.column)

@@ -18,7 +18,7 @@ _KNOWN = ("as", "increment", "start", "restart", "maxvalue", "minvalue", "cache"
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A row of pg_sequence, with where the sequence stands."""
+    """A row of pg_sequence, with the sequence's current value."""
 
     type: int = INT8
     start: int = 0
@@ -66,7 +66,7 @@ def sequence_options(
 def _with_type(
     session: Session, seq: Sequence, old: Sequence | None, option: DefElem | None, identity: bool
 ) -> tuple[Sequence, bool, bool]:
-    """AS type. A bound that was the old type's own becomes the new type's own."""
+    """AS type. A bound at the limit of the old type moves to that of the new type."""
     if option is None:
         return seq, False, False
     type_, _ = type_of_name(session, get_type_name(option))

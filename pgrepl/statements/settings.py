@@ -141,7 +141,7 @@ def execute_show(stmt: VariableShowStmt, session: Session) -> Result:
 
 
 def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
-    """No plan is kept that DISCARD PLANS could forget; ALL resets the session (DiscardAll)."""
+    """PLANS does nothing, as no plans are kept; ALL resets the session (DiscardAll)."""
     target = stmt.target.upper()
     if target == "ALL":
         require_no_block(session, "DISCARD ALL")

@@ -21,7 +21,7 @@ from pgrepl.statements.settings import setting_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-# where the server's files are is for its start command to say
+# the places of the server's files are given by its start command
 _NOT_IN_FILE = frozenset({"config_file", "data_directory", "hba_file", "ident_file"})
 
 
@@ -46,7 +46,7 @@ def alter_system(stmt: AlterSystemStmt, session: Session) -> Result:
 
 
 def _checked(session: Session, name: str, text: str | None) -> str:
-    """The canonical name, if it may stand in the file and the value is one."""
+    """The canonical name, if ALTER SYSTEM may set it and the value is valid."""
     parameter = parameters.find(name)
     if parameter is None:
         check_custom_name(name)

@@ -148,13 +148,13 @@ def _columns(attrs: Sequence[int] | None) -> frozenset[int]:
 
 
 def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
-    """Names that are no columns are found to be wrong later, when the table is added."""
+    """The attnums of the new column list; names that are no columns are refused later, when the table is added."""
     found = [member.relation.attribute(name) for name in member.columns or ()]
     return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
 
 
 def _refuse_system_columns(members: Sequence[PublicationRelation]) -> None:
-    """A set of columns cannot hold them (bms_add_member); PostgreSQL finds that before it says so in better words."""
+    """Raise PostgreSQL's error for system columns: bms_add_member fails before the check with the better message."""
     for member in members:
         if any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):
             raise PgError("XX000", "negative bitmapset member not allowed")

@@ -1,4 +1,4 @@
-"""DROP PUBLICATION, and what any kind of object knows: RENAME, OWNER TO, COMMENT."""
+"""DROP PUBLICATION, and ALTER PUBLICATION … RENAME TO and OWNER TO."""
 
 from __future__ import annotations
 

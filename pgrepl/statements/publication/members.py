@@ -1,5 +1,5 @@
-"""Tables and schemas enter and leave a publication (publication_add_relation, publication_add_schema and their
-reverse)."""
+"""Adds tables and schemas to a publication, and removes them (publication_add_relation, publication_add_schema and
+their reverse)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The tables and schemas that a publication statement names: opened, judged, and ready to become members.
+"""The tables and schemas that a publication statement names: opened and checked, before they become members.
 
 The steps are those of publicationcmds.c and in its order, because the order decides which of several errors is
 reported: names become OIDs (ObjectsInPublicationToOids), tables are opened and their children added (OpenTableList),
-row filters are analysed (TransformPubWhereClauses), column lists looked at (CheckPubRelationColumnList).
+row filters are analysed (TransformPubWhereClauses), column lists checked (CheckPubRelationColumnList).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _schema(session: Session, item: PublicationObj) -> int:
 
 
 class _Opened:
-    """The list under way: which tables it has, and which of them with a filter or a column list."""
+    """The list so far: its tables, and which of them have a filter or a column list."""
 
     def __init__(self) -> None:
         self.members: list[PublicationRelation] = []
@@ -90,7 +90,8 @@ class _Opened:
 
 
 def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[PublicationRelation]:
-    """The tables and, without ONLY, what inherits from them. Partitions come with their root and are not listed."""
+    """The tables and, without ONLY, those that inherit from them. Partitions come with their root and are not
+    listed."""
     opened = _Opened()
     for table in tables:
         named = open_table(session, table.relation)
@@ -114,7 +115,7 @@ def open_tables(session: Session, tables: Sequence[PublicationTable]) -> list[Pu
 def analyse_filters(
     session: Session, members: Sequence[PublicationRelation], via_root: bool
 ) -> list[PublicationRelation]:
-    """Give the WHERE clauses their meaning; without publish_via_partition_root a partitioned table cannot have one."""
+    """Analyse the WHERE clauses; without publish_via_partition_root a partitioned table cannot have one."""
     out = []
     for member in members:
         if member.where is None:

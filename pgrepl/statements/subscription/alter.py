@@ -1,7 +1,7 @@
 """ALTER SUBSCRIPTION: options, connection, publications, REFRESH, ENABLE, DISABLE, SKIP.
 
 A function for each form gives the columns of pg_subscription to change. Connecting to the publisher comes at the end,
-because what has been done there is not undone when something fails here.
+because changes there are not rolled back when the statement fails here.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _refresh_publications(
 
 
 def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
-    """0 takes back what was to be skipped."""
+    """SKIP (lsn = …); NONE, which is 0, cancels it."""
     lsn = parse_subscription_options(session, stmt.options, SKIP).lsn
     if lsn:
         origin = origin_progress(session, catalog.origin_name(subscription.oid))

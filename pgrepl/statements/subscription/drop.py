@@ -49,7 +49,7 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
 def _forget(
     session: Session, subscription: tables.pg_subscription, unfinished: Sequence[tables.pg_subscription_rel]
 ) -> None:
-    """Remove everything of the subscription here."""
+    """Delete the subscription's rows and origins."""
     delete(session, tables.pg_subscription, oid=subscription.oid)
     for row in unfinished:
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
@@ -68,8 +68,8 @@ def _drop_slots(
     unfinished: Sequence[tables.pg_subscription_rel],
     worker: str,
 ) -> None:
-    """Everything of it that is at the publisher. Without a slot of its own it does not matter whether that answers. A
-    worker that is busy with the subscription has lost its lease: the slot is not kept for it."""
+    """Drop the subscription's slots at the publisher. If the subscription has no slot of its own, the publisher need
+    not answer. A worker that is busy with it has lost its lease: the slot is not kept for that worker."""
     copying = [
         catalog.sync_slot_name(session, subscription.oid, row.srrelid)
         for row in unfinished

@@ -32,7 +32,7 @@ def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
 
 
 def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """As AlterSubscriptionOwner: the present user needs CREATE on the database, the new owner nothing."""
+    """As AlterSubscriptionOwner: the current user needs CREATE on the database, the new owner nothing."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
     _change_owner(session, catalog.subscription_by_name(session, name), owner)

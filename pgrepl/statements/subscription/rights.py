@@ -30,7 +30,7 @@ def check_subscription_owner(session: Session, subscription: tables.pg_subscript
 
 
 def check_password_exemption(session: Session, password_required: bool) -> None:
-    """Only a superuser makes or touches a subscription that needs no password."""
+    """Only a superuser may create or change a subscription that needs no password."""
     if not password_required and not is_superuser(session):
         raise PgError(
             "42501",

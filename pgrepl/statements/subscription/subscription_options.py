@@ -1,7 +1,7 @@
 """The WITH and SET options of CREATE and ALTER SUBSCRIPTION: their values, defaults and mutual exclusions.
 
-One pass reads the options in the order they were written, each checked as it comes; then the combinations are judged
-(parse_subscription_options). Which options a statement knows is the caller's: the others are "unrecognized".
+One pass reads and checks the options in the order they were written; then their combinations are checked
+(parse_subscription_options). The caller gives the options that its statement knows: others are "unrecognized".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SKIP = frozenset({"lsn"})
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """What was written (`given`) and what holds."""
+    """The names of the options written (`given`), and the values of all."""
 
     given: frozenset[str] = frozenset()
     connect: bool = True
@@ -59,7 +59,7 @@ def parse_subscription_options(
     for option in options:
         if option.name not in known:
             raise PgError("42601", f'unrecognized subscription parameter: "{option.name}"')
-        if option.name == "lsn":  # that it has no value is found before that it came twice
+        if option.name == "lsn":  # a missing value is reported before a repeated option
             get_string(option)
         if option.name in found:
             conflicting(option)

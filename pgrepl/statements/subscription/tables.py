@@ -1,7 +1,7 @@
-"""The tables of a subscription: asked of the publisher, matched by name with those that are here.
+"""The tables of a subscription: listed by the publisher, matched by name with local ones.
 
-What the publisher lists gets a row in pg_subscription_rel, in state i (to be copied) or r (ready); what it no longer
-lists loses it, with the slot and the origin of a copy that was under way (AlterSubscription_refresh).
+A table that the publisher lists gets a row in pg_subscription_rel, in state i (to be copied) or r (ready); one that it
+no longer lists loses the row, and the slot and origin of an unfinished copy (AlterSubscription_refresh).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
 
 
 def check_publications(session: Session, publisher: Publications, names: Sequence[str]) -> None:
-    """Say which publications are missing; that is no error, they may come later."""
+    """Warn of missing publications; they are no error, as they may be created later."""
     try:
         there = publisher.existing_publications(names)
     except PublisherError as error:
@@ -65,8 +65,8 @@ def check_publications_origin(
     copy_data: bool,
     present: Sequence[int] = (),
 ) -> None:
-    """With origin = none a copy may still bring what others have written to the publisher: say so. Tables that are
-    subscribed already (`present`) are not copied and not looked at."""
+    """Warn that with origin = none a copy may still bring rows that the publisher has from other origins. Tables that
+    are subscribed already (`present`) are not copied and not checked."""
     if not copy_data or subscription.suborigin.lower() != "none":
         return
     known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
@@ -96,7 +96,7 @@ def quoted_list(names: Sequence[str]) -> str:
 
 
 def fetch_tables(publisher: Publications, publications: Sequence[str]) -> list[RemoteTable]:
-    """What the publications publish; one table must have one column list in all of them (fetch_table_list)."""
+    """The tables that the publications publish; a table must have one column list in all of them (fetch_table_list)."""
     try:
         found = publisher.published_tables(publications)
     except PublisherError as error:
@@ -126,7 +126,7 @@ def target_relation(session: Session, table: RemoteTable) -> Relation:
 def add_tables(
     session: Session, publisher: Publications, subscription: tables.pg_subscription, *, copy_data: bool
 ) -> int:
-    """The tables of a new subscription; how many there are."""
+    """Add the tables of a new subscription; returns their number."""
     listed = fetch_tables(publisher, subscription.subpublications)
     state = catalog.INIT if copy_data else catalog.READY
     for table in listed:
@@ -138,7 +138,7 @@ def add_tables(
 def refresh(
     session: Session, subscription: tables.pg_subscription, *, copy_data: bool, validate: Sequence[str] | None = None
 ) -> None:
-    """Make the list of tables what the publisher now says it is."""
+    """Bring the list of tables in line with the publisher's."""
     with connected(session, subscription) as publisher:
         if validate:
             check_publications(session, publisher, validate)
@@ -156,7 +156,7 @@ def refresh(
         removed = [present[relid] for relid in sorted(present) if relid not in wanted]
         for row in removed:
             _remove(session, subscription, row)
-        # slots last: what is dropped there does not come back when something fails here
+        # slots last: dropping them is not rolled back when the statement fails
         for row in removed:
             if row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
                 slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)

@@ -1,6 +1,6 @@
-"""What CREATE TABLE, ALTER TABLE and DROP do: columns, constraints, inheritance, partitions.
+"""CREATE TABLE, ALTER TABLE and DROP: columns, constraints, inheritance, partitions.
 
-A statement is first taken apart (`clauses`: as parse_utilcmd.c does), then done. Taking apart makes plain lists of what
-is to happen before, in and after the table (`context`); doing writes rows of the system tables (`heap`). What existing
-rows must satisfy is asked by `pgrepl.writing.rewrite`.
+A statement is first transformed (`clauses`, as parse_utilcmd.c does) into plain lists of the objects to create before,
+with and after the table (`context`); then rows of the system tables are written (`heap`). Existing rows are checked by
+`pgrepl.writing.rewrite`.
 """

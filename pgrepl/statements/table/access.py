@@ -11,7 +11,7 @@ HEAP = 2  # pg_am
 
 
 def check_tablespace(name: str | None, *, partitioned: bool) -> None:
-    """Refuse any tablespace but the one there is."""
+    """Refuse any tablespace but pg_default."""
     if name is None:
         return
     if name == "pg_global":

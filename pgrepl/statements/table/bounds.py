@@ -1,4 +1,4 @@
-"""FOR VALUES …: from text to constants of the key's types, checked against the bounds that are there already."""
+"""FOR VALUES …: from text to constants of the key's types, checked against the bounds of other partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from pgrepl.sql.nodes import CoercionForm, ColumnRef, Expr, PartitionBoundSpec
 _WORDS = {"minvalue": MINVALUE, "maxvalue": MAXVALUE}
 
 
-# --- understanding a bound ----------------------------------------------------------------------------------------
+# --- analysis -----------------------------------------------------------------------------------------------------
 
 
 def transform_bound(
@@ -129,8 +129,8 @@ def _value(scope: Scope, raw: Expr, name: str, column: KeyColumn) -> Const:
 
 
 def check_bound(session: Session, name: str, parent: Relation, bound: PartitionBound) -> int:
-    """Refuse a bound that is empty or overlaps another's, as check_new_partition_bound does. The default partition's
-    OID comes back: its rows must not belong into the new partition."""
+    """Refuse a bound that is empty or overlaps another's, as check_new_partition_bound does. Returns the OID of the
+    default partition, whose rows must not satisfy the new bound."""
     desc = partition_desc(session, parent.oid)
     if bound.default:
         if desc.default:

@@ -1,9 +1,7 @@
-"""What stands between the parentheses of CREATE TABLE, and behind ADD in ALTER TABLE, taken apart.
+"""The elements between the parentheses of CREATE TABLE, or behind ADD in ALTER TABLE, transformed.
 
-Columns and their constraints are collected in plain lists (PostgreSQL's CreateStmtContext): what must be made
-before the
-table (sequences), what is part of it (columns, CHECKs) and what is added to it afterwards (indexes, LIKE, foreign
-keys).
+Columns and their constraints are collected in plain lists (PostgreSQL's CreateStmtContext): objects to create before
+the table (sequences), parts of it (columns, CHECKs), and objects to add afterwards (indexes, LIKE, foreign keys).
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ def _serial_type(definition: ColumnDef) -> tuple[TypeName | None, TypeName | Non
 
 
 def _serial_constraints(sequence: ColumnSequence) -> tuple[Constraint, Constraint]:
-    """DEFAULT nextval('sequence') NOT NULL. The expression waits raw until the sequence is there."""
+    """DEFAULT nextval('sequence') NOT NULL. The expression is analyzed once the sequence exists."""
     text = AConst(AConstKind.STRING, quote_qualified(sequence.schema, sequence.name))
     argument = TypeCast(text, TypeName(("pg_catalog", "regclass")))
     call = FuncCall(("pg_catalog", "nextval"), (argument,))

@@ -1,4 +1,4 @@
-"""Columns on their way into pg_attribute: their type, collation, storage and what a column may not be."""
+"""New columns before they are stored in pg_attribute: their type, collation and storage, and types that are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMPRESSIONS = {"pglz": "p", "lz4": "l"}
 
 @dataclass(slots=True)
 class NewColumn:
-    """A column of a table in the making. It is changed as constraints and the columns of parents are merged into it."""
+    """A column to be created. It is changed as constraints and the columns of parents are merged into it."""
 
     name: str
     type_name: TypeName | None = None  # None: a partition's column options, whose type is its parent's
@@ -75,7 +75,7 @@ def column_of_type(
 
 
 def refuse_duplicates(columns: Sequence[NewColumn]) -> None:
-    """Two columns of one name in the same definition; the first that has a double is named."""
+    """Refuse two columns of one name in a definition; the message names the first that has a double."""
     names = [column.name for column in columns]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
@@ -186,7 +186,7 @@ def check_type(
 
 
 def _check_row_type(session: Session, type_: int, rowtypes: tuple[int, ...], *, partition_key: bool) -> None:
-    """A table's row type as a column: its columns must do, and it must not hold itself."""
+    """A table's row type as a column: its columns must have allowed types, and it must not contain itself."""
     element = typefacts.element(type_)
     if element:
         type_ = element

@@ -1,4 +1,4 @@
-"""Rows of pg_constraint: made, found, merged with those of parents, tied to those of partitioned tables."""
+"""Rows of pg_constraint: stored, merged with those of parents, tied to those of partitioned tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pgrepl.statements.table.names import choose_constraint_name
 
 @frozen
 class Check:
-    """A CHECK constraint, understood."""
+    """An analyzed CHECK constraint."""
 
     name: str | None
     expr: Expr
@@ -71,8 +71,8 @@ def store_constraint(
     inhcount: int = 0,
     no_inherit: bool = True,
 ) -> int:
-    """A new row and its dependencies, as CreateConstraintEntry makes them. `columns` may go on, behind the first
-    `key_columns`, with INCLUDE columns: the constraint needs them, too, but is not about them."""
+    """Store a new row and its dependencies, as CreateConstraintEntry does. `columns` may have INCLUDE columns behind the
+    first `key_columns`: the constraint depends on them, but conkey does not list them."""
     oid = store.new_oid(session)
     keys = list(columns if key_columns is None else columns[:key_columns])
     store.insert(
@@ -118,7 +118,7 @@ def store_constraint(
     return oid
 
 
-# --- finding ------------------------------------------------------------------------------------------------------
+# --- updates and errors -------------------------------------------------------------------------------------------
 
 
 def update_constraint(session: Session, oid: int, **values: object) -> None:
@@ -145,8 +145,8 @@ def cook_check(session: Session, rel: Relation, raw: nodes.Expr) -> Expr:
 def add_checks(
     session: Session, rel: Relation, checks: Iterable[Check], *, merge: bool, count: int | None = None
 ) -> list[tuple[str, Check]]:
-    """Add CHECK constraints and say under which name each is new; what an existing one swallowed is left out. As
-    AddRelationNewConstraints does. `count` is the number of CHECKs the relation has so far."""
+    """Add CHECK constraints, as AddRelationNewConstraints does. Returns the new ones with their names, without those
+    merged into existing ones. `count` is the number of CHECKs the relation has so far."""
     added: list[tuple[str, Check]] = []
     names: list[str] = []
     for check in checks:

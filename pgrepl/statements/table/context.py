@@ -1,5 +1,5 @@
-"""What CREATE TABLE, and ADD in ALTER TABLE, are taken apart into (CreateStmtContext): what is made before the table
-(sequences), what is part of it (columns, CHECKs), what is added to it afterwards (indexes, LIKE, foreign keys).
+"""The lists into which CREATE TABLE, and ADD in ALTER TABLE, are transformed (CreateStmtContext): objects to create
+before the table (sequences), parts of it (columns, CHECKs), objects to add afterwards (indexes, LIKE, foreign keys).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pgrepl.statements.table.names import choose_relation_name
 
 @dataclass(slots=True)
 class ColumnSequence:
-    """The sequence of a serial or identity column: made before the table, owned by the column afterwards."""
+    """The sequence of a serial or identity column: created before the table, owned by the column afterwards."""
 
     schema: str
     name: str

@@ -77,7 +77,7 @@ def _add_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, r
 
 
 def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, recurse: bool, recursing: bool) -> None:
-    """Give the table a column that is understood, and its children, too."""
+    """Add an analyzed column to the table and its children."""
     session, rel = work.session, work.relation(altered)
     number = len(rel.attributes) + 1
     if number > MAX_COLUMNS:
@@ -112,7 +112,7 @@ def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, 
 
 
 def _fill(session: Session, altered: AlteredTable, column: NewColumn, number: int) -> None:
-    """What the column holds in rows that are there already."""
+    """Note the value that the column gets in existing rows."""
     value: Expr | None = None
     if column.identity and column.identity_sequence:
         value = NextValueExpr(column.type, sequence=column.identity_sequence)
@@ -187,9 +187,8 @@ def prepare_new_foreign_key(work: WorkQueue, rel: Relation, cmd: AlterTableCmd) 
 
 
 def schedule(work: WorkQueue, altered: AlteredTable, clauses: Clauses, *, recurse: bool, skip_validation: bool) -> None:
-    """Make the sequences now; leave indexes, NOT NULL, CHECKs and foreign keys to their passes, and the rest for
-    the end,
-    as ATParseTransformCmd does."""
+    """Create the sequences now; leave indexes, NOT NULL, CHECKs and foreign keys to their passes, and the rest for the
+    end, as ATParseTransformCmd does."""
     session = work.session
     make_indexes(clauses)
     for sequence in clauses.sequences:
@@ -275,7 +274,7 @@ Cook = Callable[..., Check]
 
 
 def cook_of(session: Session, constraint: Constraint) -> Cook:
-    """The CHECK of a statement, understood for each table that gets it."""
+    """A function that analyzes the CHECK of a statement for each table that gets it."""
     raw = constraint.expr
     assert raw is not None
 

@@ -199,7 +199,7 @@ def _set_expression(work: WorkQueue, altered: AlteredTable, *, name: str, raw: E
 
 
 def _remove_expression(session: Session, relid: int, attnum: int) -> None:
-    """A generation expression is a part of its column; set free, it can be removed."""
+    """Remove a generation expression, and first the dependency that makes it a part of its column."""
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
     if row is not None:
         forget_dependencies(session, ObjectAddress(PG_ATTRDEF, row.oid))

@@ -1,5 +1,5 @@
-"""What must be made anew when a column's type or expression changes: its indexes and constraints are noted, what cannot
-be made anew is refused (RememberAllDependentForRebuilding).
+"""Dependents of a column whose type or expression changes: indexes and constraints are noted for rebuilding, others are
+refused (RememberAllDependentForRebuilding).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgrepl.statements.table.alter.work import AlteredTable, WorkQueue
 def remember_dependents(
     work: WorkQueue, altered: AlteredTable, rel: Relation, attribute: Attribute, *, type_changes: bool
 ) -> None:
-    """Note what must be made anew; refuse what cannot be."""
+    """Note the dependents to rebuild; refuse those that cannot be."""
     session = work.session
     column = ObjectAddress(PG_CLASS, rel.oid, attribute.num)
     for row in dependents_of(session, column):

@@ -1,4 +1,4 @@
-"""DROP COLUMN and DROP CONSTRAINT, in children as far as they have the thing from here only."""
+"""DROP COLUMN and DROP CONSTRAINT, also in children that inherit the column or constraint from this table only."""
 
 from __future__ import annotations
 

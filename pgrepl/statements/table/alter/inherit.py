@@ -1,4 +1,4 @@
-"""INHERIT and NO INHERIT; and the agreement of columns and CHECKs that ATTACH PARTITION asks for, too."""
+"""INHERIT and NO INHERIT; and the agreement of columns and CHECKs that ATTACH PARTITION requires, too."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _keep_bound_as_check(work: WorkQueue, rel: Relation, child: Relation) -> Non
 
 
 def detach(session: Session, rel: Relation, child: Relation) -> None:
-    """Make a partition a table of its own, whoever references it."""
+    """Make a partition a table of its own, even if foreign keys reference its rows."""
     default = partition_desc(session, rel.oid).default
     remove_inheritance(session, child, rel)
     _finish(session, rel, relation(session, child.oid), default)

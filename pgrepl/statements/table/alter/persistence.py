@@ -1,4 +1,4 @@
-"""SET LOGGED and SET UNLOGGED: what lasts and what replication can see."""
+"""SET LOGGED and SET UNLOGGED of tables and sequences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def prepare_persistence(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recu
 
 
 def _check_foreign_keys(session: Session, rel: Relation, wanted: str) -> None:
-    """What lasts references only what lasts."""
+    """A logged table can reference logged tables only."""
     mine, others = ("conrelid", "confrelid") if wanted == "p" else ("confrelid", "conrelid")
     for key in store.rows(session, pg_constraint, contype="f", **{mine: rel.oid}):
         other = relation(session, getattr(key, others))
@@ -57,7 +57,7 @@ def _check_foreign_keys(session: Session, rel: Relation, wanted: str) -> None:
 
 
 def _change(session: Session, rel: Relation, persistence: str) -> None:
-    """The table with its indexes and the sequences it owns."""
+    """Change the table, its indexes and the sequences it owns."""
     oids = [rel.oid, *(row.indexrelid for row in indexes(session, rel.oid))]
     oids += [sequence for sequence, _, _ in sequences_of(session, rel.oid)]
     for oid in oids:

@@ -1,5 +1,5 @@
-"""Indexes and constraints that were made for a column's old type or expression: taken down, and made anew from their
-definitions, as RememberAllDependentForRebuilding and ATPostAlterTypeCleanup do."""
+"""Indexes and constraints over a column's old type or expression: dropped, and created again from their definitions, as
+RememberAllDependentForRebuilding and ATPostAlterTypeCleanup do."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def schedule_rebuilding(work: WorkQueue, altered: AlteredTable) -> None:
 
 
 def _parsed(session: Session, text: str) -> Statement:
-    """Printed and read by the same session."""
+    """Parse a statement that this session has printed."""
     return parse(text, rules=session.settings.string_rules)[0].stmt
 
 

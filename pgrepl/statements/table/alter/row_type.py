@@ -1,4 +1,4 @@
-"""A table whose row type is the type of a column elsewhere cannot change what its rows are."""
+"""A table whose row type is the type of another table's column cannot change its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ALTER TABLE, VIEW, INDEX and SEQUENCE: the three phases, and which action is prepared by whom."""
+"""ALTER TABLE, VIEW, INDEX and SEQUENCE: the three phases, and the function that prepares each action."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ def finish(work: WorkQueue) -> None:
 
 
 def _ask_rows(work: WorkQueue) -> None:
-    """As ATRewriteTables does: a table whose rows become others has its indexes made behind that, and foreign keys come
-    when all tables are done."""
+    """As ATRewriteTables does: unique indexes of a rewritten table are checked after the rewrite, foreign keys after all
+    tables."""
     session = work.session
     for altered in work.tables.values():
         if altered.before.kind == "r" and (altered.new_values or altered.persistence):
@@ -155,7 +155,7 @@ def _ask_rows(work: WorkQueue) -> None:
 
 
 def set_not_null(session: Session, table: int, columns: Sequence[str]) -> None:
-    """The columns of a primary key that come from a parent."""
+    """Set NOT NULL on the columns of a primary key that come from a parent."""
     work = WorkQueue(session)
     for name in columns:
         attributes.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)

@@ -1,4 +1,4 @@
-"""Owner, storage parameters, row security, and what ALTER COLUMN says about a column's storage and statistics."""
+"""Owner, storage parameters, row security, and ALTER COLUMN's options, statistics, storage and compression."""
 
 from __future__ import annotations
 

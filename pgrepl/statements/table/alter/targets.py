@@ -1,4 +1,4 @@
-"""What an action of ALTER TABLE may be done to: kinds of relations, owners, not the system's own tables."""
+"""The relations that an action of ALTER TABLE may change: by kind and owner, but no system catalogs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def check_target(session: Session, action: str, rel: Relation, kinds: str) -> No
 
 
 def for_children(session: Session, rel: Relation, action: Callable[[Relation], None]) -> None:
-    """Do it to all that inherit from the relation, at any depth (ATSimpleRecursion)."""
+    """Apply an action to all relations that inherit from this one, at any depth (ATSimpleRecursion)."""
     if rel.has_subclass:
         for oid in inheritors(session, rel.oid)[1:]:
             action(relation(session, oid))
 
 
 def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
-    """The column of this name; system columns are not for changing."""
+    """The column of this name; system columns cannot be changed."""
     found = rel.attribute(name)
     if found is None:
         if name in SYSTEM_COLUMNS:

@@ -1,4 +1,4 @@
-"""ALTER COLUMN … SET DATA TYPE: the column, its default, and all that was made for the old type."""
+"""ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def prepare_type(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    """USING is read here: it sees the columns as they were before anything changes (ATPrepAlterColumnType)."""
+    """USING is analyzed here: it sees the columns as they were before any change (ATPrepAlterColumnType)."""
     check_target(work.session, "ALTER COLUMN ... SET DATA TYPE", rel, TABLE + FOREIGN)
     using = None
     if cmd.expr is not None:
@@ -84,7 +84,7 @@ def _prepare(
 
 
 def _change_identity_type(session: Session, rel: Relation, cmd: AlterTableCmd) -> None:
-    """The sequence of an identity column counts in the column's type."""
+    """Change the sequence of an identity column to the column's new type."""
     from pgrepl.catalog.sequences import identity_sequence
 
     if rel.is_partition:
@@ -112,7 +112,7 @@ def _target(session: Session, cmd: AlterTableCmd) -> NewColumn:
 
 
 def _converted(session: Session, rel: Relation, attribute: Attribute, target: NewColumn, using: Expr | None) -> Expr:
-    """Old values as values of the new type."""
+    """The expression that converts old values to the new type."""
     expr: Expr = using or Var(
         attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attribute.num
     )
@@ -196,7 +196,7 @@ def _alter_type(work: WorkQueue, altered: AlteredTable, *, name: str, target: Ne
 
 
 def _converted_default(session: Session, rel: Relation, attribute: Attribute, target: NewColumn) -> Expr | None:
-    """The default as the user sees it, of the new type."""
+    """The default, without its implicit casts, converted to the new type."""
     default = default_of(session, rel.oid, attribute.num) if attribute.has_default else None
     if default is None:
         return None

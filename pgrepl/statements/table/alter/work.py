@@ -1,4 +1,4 @@
-"""The work queue of ALTER TABLE (wqueue): for each table that it touches the steps to take, pass by pass."""
+"""The work queue of ALTER TABLE (wqueue): the steps to take for each table, pass by pass."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 class Pass(IntEnum):
-    """In this order, so that no step is in the way of another (AlterTablePass)."""
+    """The passes, in an order in which no step hinders another (AlterTablePass)."""
 
     DROP = 0
     ALTER_TYPE = auto()
     ADD_COLUMN = auto()
     SET_EXPRESSION = auto()
-    OLD_INDEX = auto()  # indexes made anew after a change of type
+    OLD_INDEX = auto()  # indexes rebuilt after a change of type or expression
     OLD_CONSTRAINT = auto()
-    ADD_CONSTRAINT = auto()  # constraints are looked at and go to later passes
+    ADD_CONSTRAINT = auto()  # constraints are transformed; their steps go to later passes
     COLUMN_ATTRIBUTES = auto()  # NOT NULL
     ADD_INDEX_CONSTRAINT = auto()
     ADD_INDEX = auto()
@@ -31,7 +31,7 @@ class Pass(IntEnum):
 
 @dataclass(slots=True)
 class AlteredTable:
-    """A table that is being altered, and what has to be done to it (AlteredTableInfo)."""
+    """A table that is being altered, and the steps for it (AlteredTableInfo)."""
 
     oid: int
     before: Relation
@@ -40,7 +40,7 @@ class AlteredTable:
     verify_not_null: bool = False
     new_values: list[NewColumnValue] = field(default_factory=list)
     after: list[Callable[[], None]] = field(default_factory=list)
-    changed_constraints: dict[int, str] = field(default_factory=dict)  # to be made anew: OID and definition
+    changed_constraints: dict[int, str] = field(default_factory=dict)  # to rebuild: OID and definition
     changed_indexes: dict[int, str] = field(default_factory=dict)
     replica_identity_index: str | None = None
     clustered_index: str | None = None
