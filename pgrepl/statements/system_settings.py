@@ -1,7 +1,7 @@
 """ALTER SYSTEM: settings of the instance (AlterSystemSetConfigFile in guc.c).
 
-What PostgreSQL writes to postgresql.auto.conf stands in the catalog. It counts for every session that begins
-afterwards, and for one that calls pg_reload_conf() (`catalog.configuration`).
+Settings that PostgreSQL writes to postgresql.auto.conf are in the catalog. They apply to every session that begins
+afterwards, and to one that calls pg_reload_conf() (`catalog.system_settings`).
 """
 
 from __future__ import annotations

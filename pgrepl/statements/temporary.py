@@ -1,8 +1,8 @@
-"""Temporary relations: the schema a session has for them, and what becomes of them at commit and at the session's end.
+"""Temporary relations: a session's schema for them, ON COMMIT, and their removal at the session's end.
 
-The schema is called after the process, `pg_temp_4711`; a further session of the same process takes `pg_temp_4711_2`. It
-comes with the first temporary relation and goes with the session. What a killed process left is cleared away when
-another gets its number, as PostgreSQL does with the schema of a crashed backend.
+The schema is named after the process, `pg_temp_4711`; a further session of the same process takes `pg_temp_4711_2`. It
+is created with the first temporary relation and dropped at the session's end. The relations of a killed process are
+dropped when another process gets its number, as PostgreSQL does with the schema of a crashed backend.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _sessions = itertools.count(1)
 
 
 def require_temporary_schema(session: Session) -> int:
-    """The session's schema for temporary relations, made if need be (InitTempTableNamespace)."""
+    """The session's schema for temporary relations, created if needed (InitTempTableNamespace)."""
     existing = temporary_schema(session)
     session.transaction.uses_temporary = True
     database = current_database(session)
@@ -68,8 +68,8 @@ def _clear(session: Session, namespace: int) -> None:
 
 
 def _leave(session: Session) -> None:
-    """The session ends: its temporary relations and their schema go."""
-    with suppress(PgError):  # somebody holds the catalog: the next session of this number clears away
+    """At the session's end, drop its temporary relations and their schema."""
+    with suppress(PgError):  # the catalog is locked: the next process with this number drops them
         session.transaction.begin_statement()
         namespace = temporary_schema(session)
         if namespace:
@@ -86,7 +86,7 @@ def discard_temporary(session: Session) -> None:
 
 
 def drop_on_commit(session: Session, relid: int) -> None:
-    """ON COMMIT DROP: the table goes when the transaction that makes it commits."""
+    """ON COMMIT DROP: the table is dropped when the transaction that creates it commits."""
 
     def drop() -> None:
         if store.one(session, tables.pg_class, oid=relid) is not None:
@@ -102,7 +102,7 @@ def empty_on_commit(session: Session, relid: int) -> None:
 
 
 def check_at_commit(session: Session) -> None:
-    """Before this transaction commits, see that no table keeps rows that reference emptied ones."""
+    """Check, before this transaction commits, that no table keeps rows that reference emptied ones."""
     session.transaction.before_commit.append(lambda: _check_foreign_keys(session))
 
 

@@ -19,7 +19,7 @@ _LONGEST = 200  # bytes of an identifier, with the zero at its end (GIDSIZE)
 
 
 def prepare(session: Session, gid: str) -> str:
-    """As PrepareTransactionBlock; the tag says what became of the transaction."""
+    """As PrepareTransactionBlock; returns the command tag, which is that of a ROLLBACK if nothing is prepared."""
     transaction = session.transaction
     refuse_in_recovery(session, "PREPARE TRANSACTION")
     if transaction.block is Block.ABORTED:

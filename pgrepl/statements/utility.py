@@ -1,7 +1,7 @@
-"""The one door to the statements: `execute` finds the function for a statement, as ProcessUtility does.
+"""The only entry to the statements: `execute` finds the function for a statement, as ProcessUtility does.
 
-Modules load when the first of their statements comes. No statement comes back to this door: one that contains others
-(CREATE SCHEMA, EXPLAIN ANALYZE) knows what does them.
+Modules are imported with their first statement. No statement calls `execute`: one that contains others (CREATE SCHEMA,
+EXPLAIN ANALYZE) calls their functions itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ STATEMENTS = {
 
 
 def execute(stmt: Statement, session: Session) -> Result:
-    """Do what the statement says. Errors are PgError; the transaction is the caller's."""
+    """Carry out a statement. Errors are PgError; the caller ends the transaction."""
     function = _function(type(stmt).__name__)
     if function is None:
         from pgrepl.sql.nodes import UnsupportedStmt

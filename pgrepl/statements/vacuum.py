@@ -1,8 +1,8 @@
 """VACUUM and ANALYZE.
 
-VACUUM merges small files, leaves deleted rows out, moves inlined rows into files; then it expires snapshots that nobody
-needs and removes what only they needed. FULL does so with every file. Statistics are always true: ANALYZE has nothing
-to do but to say so.
+VACUUM merges small files, leaves deleted rows out, moves inlined rows into files; then it expires snapshots that are not
+needed and removes files that only they used. FULL rewrites every file. Statistics are always exact: ANALYZE only counts
+itself in pg_stat_all_tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SWITCHES = (
     "analyze", "freeze", "full", "disable_page_skipping", "process_main", "process_toast", "truncate",
     "skip_database_stats", "only_database_stats",
 )  # fmt: skip
-_ALONE = {"verbose", "process_main", "process_toast", "only_database_stats"}  # what goes with the last
+_ALONE = {"verbose", "process_main", "process_toast", "only_database_stats"}  # options that go with only_database_stats
 _TRIES = 5
 
 
@@ -77,7 +77,7 @@ def _count(session: Session, table: Relation, *, vacuumed: bool, analyzed: bool)
 
 
 def count(session: Session, oid: int, done: str, since: str) -> None:
-    """In pg_stat_all_tables: what was done to a table, and what is counted since then."""
+    """Count a vacuum or analyze of a table in pg_stat_all_tables, and set the count of rows `since` then to 0."""
     database = session.database_oid
     counters = statistics.counters(session.catalog)
     known = counters.read(statistics.RELATION).get((database, str(oid)), {})
@@ -189,7 +189,7 @@ def _check_columns(found: Relation, columns: Sequence[str]) -> None:
 
 
 def _may(session: Session, found: Relation) -> bool:
-    """As vacuum_is_permitted_for_relation: the database's owner, or who has MAINTAIN, as the table's owner does."""
+    """As vacuum_is_permitted_for_relation: the owner of the database or the table, or a role with MAINTAIN."""
     database = store.one(session, pg_database, oid=session.database.oid)
     if database is not None and is_owner(session, database.datdba):
         return True
@@ -200,7 +200,8 @@ def _may(session: Session, found: Relation) -> bool:
 
 
 def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> None:
-    """Each table in transactions of its own: the write lock is held for the moment of the commit only."""
+    """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
+    snapshots and remove files."""
     from pgrepl.lake.expire import expire, remove_files
 
     transaction = session.transaction
@@ -212,7 +213,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
     keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
     gone = expire(session, keep)
     transaction.end_statement()
-    session.link.flush()  # before files go that nothing refers to any more, whoever wrote that
+    session.link.flush()  # the catalog must be on disk before files go that it no longer refers to
     transaction.begin_statement(writes=True)
     removed = remove_files(session, timedelta(seconds=int(session.settings.value("pgrepl.file_grace"))))
     if options.has("verbose"):
@@ -220,13 +221,13 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
 
 
 def is_locked(session: Session, oid: int, mode: RelationMode) -> bool:
-    """Has another transaction a lock of the table beside which this one cannot be?"""
+    """Whether another transaction holds a lock on the table that conflicts with this mode."""
     locks = session.transaction.locks
     return locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, mode))
 
 
 def _is_written(session: Session, table: Relation, options: _Options) -> bool:
-    """Rows of a table to which others write stay where they are; FULL waits."""
+    """Whether other transactions write to the table, so that it is not compacted. FULL waits for them."""
     mode = RelationMode.ACCESS_EXCLUSIVE if options.has("full") else RelationMode.SHARE
     if not is_locked(session, table.oid, mode):
         return False

@@ -1,4 +1,4 @@
-"""CREATE [OR REPLACE] VIEW: the query is understood, kept as a rule, and its columns are the view's."""
+"""CREATE [OR REPLACE] VIEW: the query is analyzed and stored as a rule; its columns become the view's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
 
 
 def _named(query: Query, names: tuple[str, ...]) -> Query:
-    """The columns take the names that the view's column list has for them."""
+    """The query with the column names of the view's column list."""
     targets = list(query.targets)
     visible = [number for number, target in enumerate(targets) if not target.junk]
     if len(names) > len(visible):
@@ -72,7 +72,7 @@ def _named(query: Query, names: tuple[str, ...]) -> Query:
 
 
 def uses_temporary(session: Session, query: Query) -> bool:
-    """Does the query, or one inside it, read a temporary relation? (isQueryUsingTempRelation)"""
+    """Whether the query, or one inside it, reads a temporary relation (isQueryUsingTempRelation)."""
     for rte in query.rtable:
         if rte.relid and relation(session, rte.relid).persistence == "t":
             return True
@@ -108,7 +108,7 @@ def _store_rule(session: Session, view: int, query: Query) -> None:
 def _replace(
     session: Session, view: Relation, query: Query, columns: list[NewColumn], options: tuple[DefElem, ...]
 ) -> None:
-    """As DefineVirtualRelation does for a view that is there: its columns stay, others may follow."""
+    """As DefineVirtualRelation does for an existing view: its columns stay, further ones may be added."""
     from pgrepl.statements.table.alter.add import add_view_column
     from pgrepl.statements.table.alter.run import finish as finish_work
     from pgrepl.statements.table.alter.table_options import set_storage_parameters
@@ -160,6 +160,3 @@ def _check_columns(session: Session, view: Relation, columns: list[NewColumn]) -
                 f'cannot change collation of view column "{old.name}" from "{collation_name(old.collation)}" to '
                 f'"{collation_name(new.collation)}"',
             )
-
-
-# --- WITH CHECK OPTION -----------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def store_constraint(
     inhcount: int = 0,
     no_inherit: bool = True,
 ) -> int:
-    """Store a new row and its dependencies, as CreateConstraintEntry does. `columns` may have INCLUDE columns behind the
+    """Store a new row and its dependencies, as CreateConstraintEntry does. `columns` may have INCLUDE columns after the
     first `key_columns`: the constraint depends on them, but conkey does not list them."""
     oid = store.new_oid(session)
     keys = list(columns if key_columns is None else columns[:key_columns])

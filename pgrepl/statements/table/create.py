@@ -164,7 +164,7 @@ def _store_key(session: Session, table: int, spec: PartitionSpec) -> None:
 
 
 def _complete(session: Session, table: int, clauses: Clauses) -> None:
-    """What follows the table itself: NOT NULL of inherited keys, indexes, LIKE, foreign keys, sequences, comments."""
+    """The steps after the table itself: NOT NULL of inherited keys, indexes, LIKE, foreign keys, sequences, comments."""
     if clauses.set_not_null:
         from pgrepl.statements.table.alter.run import set_not_null
 
@@ -192,6 +192,3 @@ def _complete(session: Session, table: int, clauses: Clauses) -> None:
         from pgrepl.statements.table.like import comment_column
 
         comment_column(session, table, comment)
-
-
-# --- relations of any kind ----------------------------------------------------------------------------------------

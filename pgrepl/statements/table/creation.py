@@ -39,7 +39,7 @@ def _namespace(session: Session, name: RangeVar) -> int:
 
 
 def _persistence(session: Session, wanted: str, namespace: int) -> str:
-    """As RangeVarAdjustRelationPersistence: what is in the session's schema for it is temporary."""
+    """As RangeVarAdjustRelationPersistence: relations in the session's temporary schema are temporary."""
     own = temporary_schema(session)
     if namespace == own:
         if wanted == "u":

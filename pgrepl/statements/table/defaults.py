@@ -55,7 +55,7 @@ def coerce_default(session: Session, scope: Scope, expr: Expr, name: str, type_:
 
 
 def _refuse_generated_references(relation: Relation, expr: Expr) -> None:
-    """A generated column is made from ordinary columns only, as check_nested_generated says."""
+    """A generated column is computed from ordinary columns only, as check_nested_generated requires."""
     for node in walk(expr):
         if not isinstance(node, Var):
             continue

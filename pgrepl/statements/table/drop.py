@@ -20,7 +20,7 @@ from pgrepl.statements.table.permissions import refuse_catalog
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """How messages speak of a kind of relation."""
+    """The words of messages for a kind of relation."""
 
     kind: str
     noun: str

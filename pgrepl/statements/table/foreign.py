@@ -1,4 +1,4 @@
-"""FOREIGN KEY: what it references, whether the columns can be compared, its rows in pg_constraint.
+"""FOREIGN KEY: the columns of both sides, whether they can be compared, and the rows in pg_constraint.
 
 A foreign key of or to a partitioned table has a row for each partition on either side, each tied to the row above it.
 """
@@ -47,8 +47,8 @@ def add_foreign_key(
     pending: list[Requirement],
     referenced: int = 0,
 ) -> None:
-    """As ATAddForeignKeyConstraint does; what existing rows must satisfy is added to `pending`. `referenced` is the
-    other table, if its name need not be looked for."""
+    """As ATAddForeignKeyConstraint does; the requirement on existing rows is added to `pending`. `referenced` is the OID
+    of the referenced table, if it is known."""
     name = _name(session, rel, constraint)
     if referenced:
         pk_rel = relation(session, referenced)
@@ -230,6 +230,3 @@ def _check_comparable(
             detail=f'Key columns "{fk.name}" and "{pk.name}" are of incompatible types: '
             f"{typefacts.type_text(session, fk.type)} and {typefacts.type_text(session, pk.type)}.",
         )
-
-
-# --- rows ---------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def _columns(row: pg_constraint) -> KeyColumns:
 
 
 def _topmost(rows: list[pg_constraint]) -> list[pg_constraint]:
-    """Without those that belong to another of them."""
+    """The rows whose parent is not among them."""
     oids = {row.oid for row in rows}
     return [row for row in rows if row.conparentid not in oids]
 
@@ -127,14 +127,16 @@ def _clone_referencing(
 
 
 def check_not_referenced(session: Session, partition: Relation) -> None:
-    """No row of the partition may be referenced by a key of the whole, as ATDetachCheckNoForeignKeyRefs says."""
+    """No row of the partition may be referenced by a key to the partitioned table, as ATDetachCheckNoForeignKeyRefs
+    checks."""
     for row in referencing_keys(session, partition.oid):
         if row.conparentid:
             require(session, NotReferenced(partition.oid, row.oid))
 
 
 def detach_foreign_keys(session: Session, partition: Relation) -> None:
-    """The partition keeps the foreign keys it got from its parent as its own; keys to the whole reach it no more."""
+    """The partition keeps the foreign keys it got from its parent as its own; keys to the parent lose their rows for
+    it."""
     own = constraints_of(session, partition.oid, "f")
     oids = {row.oid for row in own}
     for row in own:

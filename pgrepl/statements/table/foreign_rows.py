@@ -24,7 +24,7 @@ from pgrepl.statements.table.names import choose_constraint_name, constraint_on,
 
 
 class KeySide(Enum):
-    """Which side of a foreign key a row is for: of the key itself both, of a partition one."""
+    """The sides of a foreign key that a row is for: both for the key itself, one for a partition."""
 
     BOTH = "both"
     REFERENCED = "referenced"
@@ -33,7 +33,7 @@ class KeySide(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """What all rows of one foreign key have in common."""
+    """The fields that all rows of one foreign key share."""
 
     name: str | None
     columns: tuple[str, ...]  # of the referencing table, for names
@@ -64,7 +64,7 @@ def store_key(
     parent: int,
     columns: KeyColumns,
 ) -> tuple[int, KeySpec]:
-    """One row of a foreign key, as addFkConstraint makes it. A key that had no name yet has one afterwards."""
+    """Store one row of a foreign key, as addFkConstraint does. Returns its OID, and the spec with a name."""
     if pk_rel.kind not in ("r", "p"):
         raise PgError("42809", f'referenced relation "{pk_rel.name}" is not a table')
     name = wanted
@@ -185,7 +185,7 @@ def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> 
 
 
 def _drop_parts(session: Session, row: pg_constraint) -> None:
-    """The rows a key had for the partitions of the referenced table: its new parent has them."""
+    """Drop a key's rows for the partitions of the referenced table: its new parent has such rows."""
     addresses = []
     for part in constraints_of(session, row.conrelid, "f"):
         if part.conparentid == row.oid:

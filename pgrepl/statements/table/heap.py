@@ -123,7 +123,7 @@ def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[
 
 
 def _provisional(session: Session, oid: int, columns: Sequence[NewColumn]) -> Relation:
-    """The relation as it will be once its columns are stored: expressions are understood against it."""
+    """The relation as it will be once its columns are stored, for the analysis of expressions."""
     from pgrepl.catalog.relation import Attribute
 
     attributes = tuple(

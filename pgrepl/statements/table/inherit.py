@@ -1,4 +1,4 @@
-"""Making a table the child of another: pg_inherits and the ties that DROP follows."""
+"""Making a table the child of another: the row of pg_inherits and the dependency that DROP follows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgrepl.catalog.tables import pg_class, pg_inherits
 
 
 def store_inheritance(session: Session, child: int, parent: Relation, number: int, *, is_partition: bool) -> None:
-    """As StoreCatalogInheritance1 does. A partition goes with its parent, an ordinary child must be asked for."""
+    """As StoreCatalogInheritance1 does. A partition is dropped with its parent, an ordinary child only by CASCADE."""
     store.insert(session, pg_inherits, inhrelid=child, inhparent=parent.oid, inhseqno=number, inhdetachpending=False)
     record_dependency(
         session, ObjectAddress(PG_CLASS, child), ObjectAddress(PG_CLASS, parent.oid), child_dependency(is_partition)

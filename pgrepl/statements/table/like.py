@@ -1,4 +1,4 @@
-"""CREATE TABLE (LIKE other): its columns now, the rest that was asked for once the table is there."""
+"""CREATE TABLE (LIKE other): columns at once, defaults, CHECKs and indexes once the table exists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The names PostgreSQL makes up: `t_pkey`, `t_a_seq`, `t_a_b_idx1`, `t_check`.
 
-Names are cut to 63 bytes, never inside a character, the longer part first, and numbered until nothing else is
-called so.
+Names are cut to 63 bytes, never inside a character, the longer part first, and numbered until they are unused.
 """
 
 from __future__ import annotations
@@ -59,21 +58,21 @@ def relation_named(session: Session, name: str, namespace: int) -> int | None:
 
 
 def constraint_exists(session: Session, name: str, namespace: int) -> bool:
-    """Does any constraint of the schema have this name?"""
+    """Whether a constraint of the schema has this name."""
     return (
         store.one(session, pg_constraint, datid=session.database.oid, connamespace=namespace, conname=name) is not None
     )
 
 
 def constraint_on(session: Session, relation: int, name: str) -> bool:
-    """Does a constraint of this relation have the name? (ConstraintNameIsUsed)"""
+    """Whether a constraint of this relation has the name (ConstraintNameIsUsed)."""
     return store.one(session, pg_constraint, conrelid=relation, conname=name) is not None
 
 
 def choose_relation_name(
     session: Session, name1: str, name2: str | None, label: str, namespace: int, *, constraint: bool = False
 ) -> str:
-    """A relation name nobody has yet, as ChooseRelationName does."""
+    """An unused relation name, as ChooseRelationName finds it."""
     number = 0
     while True:
         name = make_object_name(name1, name2, label if number == 0 else f"{label}{number}")
@@ -87,7 +86,7 @@ def choose_relation_name(
 def choose_constraint_name(
     session: Session, name1: str, name2: str | None, label: str, namespace: int, others: Sequence[str] = ()
 ) -> str:
-    """A constraint name nobody has yet, as ChooseConstraintName does."""
+    """An unused constraint name, as ChooseConstraintName finds it."""
     number = 0
     while True:
         name = make_object_name(name1, name2, label if number == 0 else f"{label}{number}")

@@ -1,4 +1,4 @@
-"""OWNER TO: a relation and what belongs to it get another owner."""
+"""OWNER TO: a new owner for a relation, its indexes and the sequences of its columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INDEX_HINT = "Change the ownership of the index's table instead."
 
 
 def reassign_relation(session: Session, oid: int, new_owner: int) -> None:
-    """For REASSIGN OWNED, which has asked for privileges already and visits sequences and indexes by themselves."""
+    """For REASSIGN OWNED, which has checked privileges already and visits sequences and indexes by themselves."""
     change_relation_owner(session, relation(session, oid), new_owner, recursing=True)
 
 

@@ -1,4 +1,5 @@
-"""PARTITION BY: the key of a partitioned table; and what a partition gets from its parent."""
+"""PARTITION BY: the key of a partitioned table; and the indexes and foreign keys that a partition gets from its
+parent."""
 
 from __future__ import annotations
 

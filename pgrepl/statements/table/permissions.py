@@ -1,4 +1,4 @@
-"""Who may change a relation, and which relations nobody changes."""
+"""Whether the current role may change a relation; system catalogs and owned sequences are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgrepl.sql.nodes import ObjectType
 
 
 def refuse_catalog(rel: Relation, name: str) -> None:
-    """The system's own tables are not for changing (IsSystemClass without allow_system_table_mods)."""
+    """System catalogs cannot be changed (IsSystemClass without allow_system_table_mods)."""
     if rel.is_catalog:
         raise PgError("42501", f'permission denied: "{name}" is a system catalog')
 
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str, *, rename: bool = False) -> None:
-    """As RangeVarCallbackForAlterRelation does: ALTER TABLE does for all kinds, the others for their own."""
+    """As RangeVarCallbackForAlterRelation does: ALTER TABLE is for all kinds of relations, the others for their own."""
     check_relation_owner(session, rel)
     refuse_catalog(rel, name)
     if rename:
@@ -44,7 +44,7 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
 
 
 def refuse_owned_sequence(session: Session, rel: Relation, message: str) -> None:
-    """The sequence of a serial or identity column goes where its table goes."""
+    """The sequence of a serial or identity column changes owner and schema only with its table."""
     for kind in (Dependency.AUTO, Dependency.INTERNAL):
         owner = owner_column(session, rel.oid, kind)
         if owner is not None:

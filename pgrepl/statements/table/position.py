@@ -14,7 +14,7 @@ from pgrepl.sql.nodes import RangeVar
 
 @contextmanager
 def unplaced() -> Iterator[None]:
-    """ALTER TABLE reads its expressions without the query's text at hand: their errors have no caret."""
+    """ALTER TABLE analyzes its expressions without the query's text: their errors have no caret."""
     try:
         yield
     except PgError as error:

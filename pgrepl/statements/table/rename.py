@@ -48,7 +48,7 @@ def rename(stmt: RenameStmt, session: Session) -> Result:
 
 
 def rename_relation(session: Session, rel: Relation, name: str) -> None:
-    """As RenameRelationInternal does: an index's constraint is called what the index is called."""
+    """As RenameRelationInternal does: the constraint of an index is renamed with it."""
     if oid_in_schema(session, rel.namespace, name) is not None:
         raise PgError("42P07", f'relation "{name}" already exists')
     store.update(session, pg_class, {"oid": rel.oid}, relname=name)

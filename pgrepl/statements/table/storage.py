@@ -186,7 +186,7 @@ def read_option(options: Sequence[str] | None, name: str) -> bool | int | float 
 
 
 def parse_bool(text: str) -> bool | None:
-    """A GUC's idea of a boolean: true, false, on, off, yes, no, 1, 0 and unambiguous beginnings."""
+    """A boolean as a GUC reads it: true, false, on, off, yes, no, 1, 0 and unambiguous prefixes."""
     word = text.lower()
     if not word:
         return None
@@ -198,7 +198,7 @@ def parse_bool(text: str) -> bool | None:
 
 
 def parse_int(text: str) -> int | None:
-    """A GUC's idea of an integer: decimal, 0x…, 0…, or a fraction that is rounded to even."""
+    """An integer as a GUC reads it: decimal, 0x…, 0…, or a fraction, rounded half to even."""
     word = text.strip()
     try:
         number = int(word, 16 if word.lower().lstrip("+-").startswith("0x") else 8 if _octal(word) else 10)
