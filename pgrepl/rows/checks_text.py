@@ -31,7 +31,7 @@ def _clipped(text: str) -> str:
 
 
 def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
-    """Whether the user may read the whole table, or each of these columns. Nobody may read an expression (0)."""
+    """Whether the user may read the whole table, or each of these columns; an expression (0) only with the table."""
     if row_security.is_active(session, rel):
         return False
     return has_table_privilege(session, rel, "SELECT") or all(

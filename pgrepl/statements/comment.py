@@ -119,7 +119,7 @@ def _database(session: Session, kind: ObjectType, name: Sequence[str]) -> Object
 
 
 def _role(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    """A role is owned by those who have CREATEROLE and ADMIN OPTION on it, a superuser by superusers."""
+    """A role is owned by roles with CREATEROLE and ADMIN OPTION on it, a superuser by superusers."""
     role = role_by_name(session, name[-1]).oid
     current = session.role
     if is_superuser(session, role):

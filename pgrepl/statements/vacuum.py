@@ -1,8 +1,8 @@
 """VACUUM and ANALYZE.
 
-VACUUM merges small files, leaves deleted rows out, moves inlined rows into files; then it expires snapshots that are not
-needed and removes files that only they used. FULL rewrites every file. Statistics are always exact: ANALYZE only counts
-itself in pg_stat_all_tables.
+VACUUM merges small files, leaves deleted rows out, moves inlined rows into files; then it expires snapshots that are
+not needed and removes files that only they used. FULL rewrites every file. Statistics are always exact: ANALYZE only
+counts itself in pg_stat_all_tables.
 """
 
 from __future__ import annotations

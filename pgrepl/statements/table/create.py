@@ -164,7 +164,7 @@ def _store_key(session: Session, table: int, spec: PartitionSpec) -> None:
 
 
 def _complete(session: Session, table: int, clauses: Clauses) -> None:
-    """The steps after the table itself: NOT NULL of inherited keys, indexes, LIKE, foreign keys, sequences, comments."""
+    """Add NOT NULL of inherited keys, indexes, LIKE, foreign keys, owned sequences and comments to the new table."""
     if clauses.set_not_null:
         from pgrepl.statements.table.alter.run import set_not_null
 

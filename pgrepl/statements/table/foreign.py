@@ -47,8 +47,8 @@ def add_foreign_key(
     pending: list[Requirement],
     referenced: int = 0,
 ) -> None:
-    """As ATAddForeignKeyConstraint does; the requirement on existing rows is added to `pending`. `referenced` is the OID
-    of the referenced table, if it is known."""
+    """As ATAddForeignKeyConstraint does; the requirement on existing rows is added to `pending`. `referenced` is the
+    referenced table's OID, if it is known."""
     name = _name(session, rel, constraint)
     if referenced:
         pk_rel = relation(session, referenced)

@@ -125,8 +125,8 @@ def finish(work: WorkQueue) -> None:
 
 
 def _ask_rows(work: WorkQueue) -> None:
-    """As ATRewriteTables does: unique indexes of a rewritten table are checked after its other rules, foreign keys after
-    all tables."""
+    """As ATRewriteTables does: unique indexes of a rewritten table are checked after its other requirements, foreign
+    keys after all tables."""
     session = work.session
     for altered in work.tables.values():
         if altered.before.kind == "r" and (altered.new_values or altered.persistence):
