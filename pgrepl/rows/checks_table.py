@@ -35,7 +35,7 @@ class TableRules:
     generated: tuple[tuple[int, Expr], ...]  # attnum, expression
     not_null: tuple[Attribute, ...]
     checks: tuple[tuple[str, Expr], ...]  # by name, which is the order PostgreSQL tries them in
-    bound: tuple[Expr, ...]  # of a partition: what its ancestors' bounds and its own say
+    bound: tuple[Expr, ...]  # of a partition: the constraints of its own bound and its ancestors'
 
 
 def table_rules(session: Session, rel: Relation) -> TableRules:

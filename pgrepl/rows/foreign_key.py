@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 class ForeignKey:
     oid: int
     name: str
-    referencing: int  # the table with the key, a partitioned one stands for its partitions
+    referencing: int  # the table with the key; a partitioned one includes its partitions
     referenced: int
     columns: tuple[int, ...]  # of the referencing table
     referenced_columns: tuple[int, ...]
@@ -34,7 +34,7 @@ class ForeignKey:
     on_delete: str
     delete_set: tuple[int, ...]
     deferrable: bool
-    derived: bool  # for a partition, from the key of or to the whole
+    derived: bool  # the key of or to a partition, from that of or to the partitioned table
 
 
 def _made(row: pg_constraint) -> ForeignKey:

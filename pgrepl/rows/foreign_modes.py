@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Modes:
-    """What SET CONSTRAINTS has set in this transaction: ALL, and since then single constraints by OID."""
+    """The settings of SET CONSTRAINTS in this transaction: for ALL, and since then for single constraints by OID."""
 
     every: bool | None = None
     single: tuple[tuple[int, bool], ...] = ()

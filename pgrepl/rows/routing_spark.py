@@ -109,8 +109,8 @@ class SparkRouter:
 
 
 def in_layout(rows: DataFrame, source: Relation, target: Relation) -> DataFrame:
-    """The columns c{attnum} of one relation as those of another with the same columns, by name, as far as the rows have
-    them."""
+    """Rows with the columns c{attnum} of one relation in the layout of another with the same columns, by name; columns
+    that the rows lack are left out."""
     from pyspark.sql import functions as F
 
     numbers = {a.name: f"c{a.num}" for a in source.columns}

@@ -1,8 +1,8 @@
 """Unique indexes over the files of a COPY, by whole columns and without Spark: whether no two rows have the same key.
 
-A key that the parts of the copy have seen ascending is unique. Else the key columns of the new files are compared, with
-those of the table where statistics say that keys may be equal. The result says only that keys are equal; the insertion
-row by row finds the row and raises PostgreSQL's error.
+A key that ascends in all parts of the copy is unique. Otherwise the key columns of the new files are compared, also
+with those of the table where statistics allow equal keys. The result is only whether keys are equal; the insertion row
+by row finds the row and raises PostgreSQL's error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _AS_STORED = frozenset(
 
 
 def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
-    """The columns for which the copy should notice whether they ascend."""
+    """The columns of whole numbers whose keys the copy must watch, whether they ascend."""
     found = []
     for info in infos:
         only = _only_column(info)
@@ -127,7 +127,8 @@ def _portions(
 def _numbers_differ(
     staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], session: Session, *, with_old: bool
 ) -> bool:
-    """Many numbers are compared in several turns, each over those with the same remainder."""
+    """Whether no number occurs twice. Many numbers are compared in several turns, each over those with one
+    remainder."""
     import numpy as np
 
     turns = -(-count // _MANY)

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
-    """Adopt everything that the system tables lack. Partitioned tables whose partitions were changed are defined anew
-    in the lake."""
+    """Adopt everything that the system tables lack. Partitioned tables whose partitions were changed are redefined in
+    the lake."""
     numbering = session.transaction.numbering
     above: set[int] = set()
     for difference in adopt.differences(session, constant):

@@ -36,7 +36,7 @@ def _remove_class(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_type(session: Session, address: ObjectAddress) -> None:
-    """A row type has no row of its own: it goes with its table."""
+    """A row type has no row of its own: it is dropped with its table."""
 
 
 def _remove_relation(session: Session, oid: int) -> None:

@@ -42,13 +42,13 @@ _KINDS = {
     ObjectType.DATABASE: ObjectKind.DATABASE,
 }
 _SELECT = BIT["SELECT"]
-# a REVOKE on the whole relation goes through these too
+# a REVOKE on the whole relation revokes from these, too
 _SYSTEM_COLUMNS = {-6: "tableoid", -5: "cmax", -4: "xmax", -3: "cmin", -2: "xmin", -1: "ctid"}
 
 
 @dataclass(frozen=True, slots=True)
 class InternalGrant:
-    """What a GRANT or REVOKE does, object by object."""
+    """The change that a GRANT or REVOKE makes to each object."""
 
     is_grant: bool
     grantees: tuple[int, ...]
@@ -271,7 +271,7 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
 def _restricted(
     session: Session, change: InternalGrant, privileges: int, options: int, everything: bool, named: str
 ) -> int:
-    """Only what the grantor may grant; less than asked for is a warning (restrict_and_check_grant)."""
+    """The privileges that the grantor may grant, with a warning if some are missing (restrict_and_check_grant)."""
     allowed = privileges & options
     if allowed and (everything or allowed == privileges):
         return allowed

@@ -41,7 +41,7 @@ class GrantOptions:
 
 
 class _Plan(Enum):
-    """What a REVOKE does with a row of pg_auth_members."""
+    """The change that a REVOKE makes to a row of pg_auth_members."""
 
     NOTHING = 0
     DELETE = 1
@@ -268,7 +268,7 @@ def _plan_revoke(
 def _plan(
     existing: Sequence[tables.pg_auth_members], plans: list[_Plan], index: int, *, admin_only: bool, cascade: bool
 ) -> None:
-    """Revoke one row, and what was granted by virtue of its ADMIN OPTION (plan_recursive_revoke)."""
+    """Plan to revoke one row, and the grants that its ADMIN OPTION allowed (plan_recursive_revoke)."""
     row = existing[index]
     if plans[index] is _Plan.DELETE or (plans[index] is _Plan.CLEAR_ADMIN and admin_only):
         return

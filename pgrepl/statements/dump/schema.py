@@ -157,7 +157,7 @@ def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
 
 def _about(session: Session, found: Relation) -> Iterator[str]:
     name, word = naming.qualified(found), WORDS[found.kind]
-    if not (found.kind == "S" and is_owned(session, found)):  # it goes to a new owner with its table
+    if not (found.kind == "S" and is_owned(session, found)):  # its owner changes with that of its table
         yield naming.owner(session, f"{word} {name}", found.owner)
     if found.kind in "rp" and found.replident in ("f", "n"):
         yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY {'FULL' if found.replident == 'f' else 'NOTHING'};"

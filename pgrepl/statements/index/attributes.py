@@ -159,7 +159,7 @@ def _ordering(key: IndexKey, method: AccessMethod) -> int:
 
 
 def _stored_type(opclass: int, type_: int, method: AccessMethod) -> int:
-    """What is kept in the index, if that is not the value itself: a hash index keeps hashes, others opckeytype."""
+    """The type that the index stores: hashes in a hash index, else opckeytype, if any, or the type of the value."""
     if method.name == "hash":
         return oids.INT4
     found = opclass_by_oid(opclass)

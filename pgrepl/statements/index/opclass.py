@@ -21,7 +21,7 @@ from pgrepl.types.names import format_type
 
 @frozen
 class Abilities:
-    """What an access method can do, as its IndexAmRoutine says."""
+    """The abilities of an access method, as in its IndexAmRoutine."""
 
     order: bool = False
     unique: bool = False
@@ -56,7 +56,7 @@ def default_opclass_oid(type_: int, method: int) -> int:
 
 
 def resolve_opclass(session: Session, names: tuple[str, ...], type_: int, method: AccessMethod) -> int:
-    """The operator class that was asked for, or the default one, as ResolveOpClass does."""
+    """The named operator class, or the default one, as ResolveOpClass does."""
     if not names:
         oid = default_opclass_oid(type_, method.oid)
         if not oid:

@@ -1,4 +1,4 @@
-"""An index to be made: what CREATE INDEX, a constraint or a partition's parent asks for."""
+"""The specification of a new index, from CREATE INDEX, a constraint or the index of a partition's parent."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from pgrepl.types.builtin import AccessMethod
 
 @frozen
 class IndexOrigin:
-    """Where an index comes from: by itself, or as the part of a partitioned table's index."""
+    """The origin of an index: a statement, or the index of a partitioned table."""
 
     alter_table: bool = False
     check_rights: bool = True

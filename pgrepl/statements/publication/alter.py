@@ -129,7 +129,7 @@ def _alter_tables(
 def _not_kept(
     session: Session, publication: tables.pg_publication, members: Sequence[PublicationRelation]
 ) -> list[PublicationRelation]:
-    """The present tables that are not in the new list with the same filter and the same columns."""
+    """The publication's tables that are not in the new list with the same filter and columns."""
     wanted = {member.relation.oid: member for member in members}
     dropped = []
     present = publication_relations(session, publication.oid, PublicationPart.ROOT)

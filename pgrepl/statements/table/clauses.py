@@ -60,7 +60,7 @@ def add_column(clauses: Clauses, definition: ColumnDef) -> NewColumn:
 
 
 def _serial_type(definition: ColumnDef) -> tuple[TypeName | None, TypeName | None]:
-    """A serial type stands for an integer type; the second is None for other types."""
+    """The column's type, where an integer type replaces a serial one; and that integer type, None for other types."""
     name = definition.type_name
     if name is None or len(name.names) != 1 or name.pct_type or name.names[0] not in _SERIAL:
         return name, None

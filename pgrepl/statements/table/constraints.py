@@ -200,8 +200,8 @@ def store_check(session: Session, rel: Relation, name: str, check: Check) -> int
 
 
 def merge_with_existing(session: Session, rel: Relation, name: str, check: Check, *, merge: bool) -> bool:
-    """True if the relation has the same constraint already and now has it once more, as MergeWithExistingConstraint
-    does; an error if it has another of that name."""
+    """Merge a CHECK into an equal one of the relation, as MergeWithExistingConstraint does. False: no constraint has
+    the name; an error if another one has it."""
     row = constraint_named(session, rel.oid, name)
     if row is None:
         return False

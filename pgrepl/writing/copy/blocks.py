@@ -54,7 +54,7 @@ def _cut(data: bytes, options: CopyOptions) -> int:
 
 
 def header_end(block: bytes, options: CopyOptions) -> int:
-    """Where the first line of a file ends; 0: it does not end in this block."""
+    """The position behind the first line of a file; 0: it does not end in this block."""
     quote, end = options.quote.encode(), -1
     while True:
         end = block.find(b"\n", end + 1)

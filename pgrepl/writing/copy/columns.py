@@ -19,7 +19,7 @@ def copied_columns(found: Relation, names: Sequence[str]) -> list[Attribute]:
 
 
 def forced(option: str, names: Names, copied: Sequence[str], found: Relation | None) -> list[bool]:
-    """For each of the columns copied whether the option (FORCE_QUOTE and its like) names it."""
+    """For each copied column, whether the option (FORCE_QUOTE and its like) names it."""
     if names == "*":
         return [True] * len(copied)
     _check(names, found, copied)

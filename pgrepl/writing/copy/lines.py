@@ -4,8 +4,8 @@ The first line end decides for the whole file what a line end is; another kind o
 backslash takes the next character with it, also a line end, in text format; `\.` ends the data. In CSV format a line
 goes on while a quote is open.
 
-Most stretches of most files hold nothing of all this and are simply split; the others are walked through, from one
-character that matters to the next.
+Most stretches of most files have no such characters and are simply split; the others are searched for one special
+character after the other.
 """
 
 from __future__ import annotations

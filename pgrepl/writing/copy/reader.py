@@ -36,7 +36,7 @@ class CopyColumn:
 
 
 def shown(text: str) -> str:
-    """What a message shows of a text (CopyLimitPrintoutLength)."""
+    """The part of a text that messages show (CopyLimitPrintoutLength)."""
     raw = text.encode("utf-8", "surrogateescape")
     return text if len(raw) <= _MOST_SHOWN else raw[:_MOST_SHOWN].decode("utf-8", "ignore") + "..."
 
@@ -68,8 +68,8 @@ class CopyReader:
         notice: Callable[[str, str], None] | None = None,
         default: Callable[[int], Any] | None = None,
     ) -> None:
-        """`default` makes the value of the column with this position in `columns`, where the file asks for it;
-        `notice` is given a message and its context."""
+        """`default` computes the default of the column with this position in `columns`, for a field that is its marker;
+        `notice` gets a message and its context."""
         self.skipped = 0
         self._relation = relation
         self._columns = columns

@@ -159,7 +159,7 @@ def _forget_missing_value(session: Session, rel: Relation, attnum: int) -> None:
 
 
 def is_volatile(expr: Expr) -> bool:
-    """As contain_volatile_functions says."""
+    """As contain_volatile_functions does."""
     for node, _ in walk_deep(expr):
         if isinstance(node, NextValueExpr):
             return True

@@ -21,7 +21,7 @@ class NewColumnValue:
 
 @frozen
 class Rewrite:
-    """A table whose rows are to be written anew: as it was, at the snapshot before the statement."""
+    """A table whose rows must be rewritten. `was` is the table at `snapshot`, the one before the statement."""
 
     relation: Relation
     was: LakeTable

@@ -179,7 +179,7 @@ def _detach(work: WorkQueue, altered: AlteredTable, *, name: RangeVar, concurren
 
 
 def _keep_bound_as_check(work: WorkQueue, rel: Relation, child: Relation) -> None:
-    """DETACH … CONCURRENTLY leaves a CHECK that says what the bound said (DetachAddConstraintIfNeeded)."""
+    """DETACH … CONCURRENTLY replaces the bound with an equal CHECK (DetachAddConstraintIfNeeded)."""
     from pgrepl.expr.partition_constraint import partition_constraint
 
     session = work.session

@@ -44,7 +44,7 @@ class AlteredTable:
     changed_indexes: dict[int, str] = field(default_factory=dict)
     replica_identity_index: str | None = None
     clustered_index: str | None = None
-    persistence: str = ""  # what it is changed to
+    persistence: str = ""  # the new one, of SET LOGGED or UNLOGGED
     tablespace: str | None = None
     access_method: int | None = None
 
