@@ -108,8 +108,8 @@ def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowS
 
 
 def _take_locks(session: Session, target: CopyTarget) -> None:
-    """Take the write lock, and the table's lock as well if other sessions hold locks. A transaction that keeps its
-    changes pending takes the table's lock only."""
+    """Take the catalog's write lock; or the table's lock, if other sessions hold locks or the transaction keeps its
+    changes pending."""
     transaction = session.transaction
     if not transaction.keeps_pending:
         transaction.require_write()

@@ -148,7 +148,8 @@ class _Part:
             self._exprs[column.num] = _converted(session, found, number, column, path)
 
     def as_they_are(self, table: LakeTable) -> dict[int, int | None]:
-        """The table's columns that need no conversion, with their greatest number of characters (None: no limit)."""
+        """The table's columns in the files, with their greatest number of characters (None: no limit). Declined if one
+        needs more than Arrow's cast."""
         found: dict[int, int | None] = {}
         own = {column.name: column for column in self.columns}
         for attribute in self._target.columns:
