@@ -115,7 +115,7 @@ class Feed:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is the session's, or can be found again."""
+        """The state for a task of Spark, without the session and the lock."""
         assert self._in_catalog is not None
         return {name: value for name, value in self.__dict__.items() if name not in _HERE}
 

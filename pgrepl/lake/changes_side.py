@@ -90,7 +90,7 @@ class Side:
         self.starts: list[int] = np.cumsum([0, *[len(part.positions) for part in self.parts]]).tolist()
         self._kinds: dict[int, pa.DataType] = {}
         self._read: dict[int, list[Any]] = {}  # by column id the array of each part
-        self._whole: dict[int, Any] = {}  # the same in one piece
+        self._whole: dict[int, Any] = {}  # by column id, the arrays of all parts in one piece
         self._prefetch: Future[bool] | None = None
 
     def __len__(self) -> int:

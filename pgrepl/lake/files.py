@@ -235,7 +235,7 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
 
 
 def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequence[Bound]) -> set[int]:
-    """The same, found once for who chooses an engine and who reads."""
+    """The files that have no row within the bounds, cached: the choice of the engine and the scan both ask for them."""
     if not session.transaction.numbering.is_settled(snapshot):
         return _missed(session, table, bounds)
     key, now = ("missed", table.table_id), (session.link.transactions, snapshot, tuple(bounds))

@@ -24,7 +24,8 @@ _FEW = 100  # files whose footers are looked at
 
 @dataclass
 class Skipping:
-    """Of a scan: what it reads, and what there is. `groups` None: nobody has looked."""
+    """The files, rows, bytes and row groups that a scan reads, and those of the whole table. `groups` None: the footers
+    were not read."""
 
     files: int
     extent: Extent
@@ -56,7 +57,7 @@ def _look_into(found: Skipping, table: LakeTable, files: Sequence[DataFile], bou
         try:
             footer, chosen = groups_within(table, file, bounds)
         except PgError:
-            return  # who reads the file says what is wrong with it
+            return  # the scan itself reports the damaged file
         groups += len(chosen)
         every += len(footer.row_groups)
         for group in set(footer.row_groups).difference(chosen):

@@ -38,7 +38,7 @@ def pin(session: Session, snapshot: int) -> None:
         storage.make_folder(folder)
         with storage.writing(path), storage.open_output(path) as file:
             file.write(str(snapshot).encode())
-    except PgError:  # a lake that cannot be written: nobody can remove its files either
+    except PgError:  # the lake is read-only, so that its files cannot be removed either
         return
     held[snapshot] = path
 

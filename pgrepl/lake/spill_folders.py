@@ -24,7 +24,7 @@ def make(kind: str) -> str:
 
 
 def prefix(kind: str) -> str:
-    """With which the names of this process's folders begin."""
+    """The prefix of the names of this process's folders."""
     return f"pgrepl-{kind}-{processes.machine()}-{os.getpid()}-"
 
 

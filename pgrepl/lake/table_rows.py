@@ -1,4 +1,4 @@
-"""Where the rows of a table stand at a snapshot, as plain data: for who looks for rows without asking the catalog."""
+"""The places of a table's rows at a snapshot, as plain data: kernels look for rows without asking the catalog."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @frozen
 class TableRows:
-    """Of the rows within some bounds, and perhaps of others. `inlined` are those of the catalog, with the values of
-    some columns, which are told by their numbers."""
+    """The files and inlined rows that may have rows within some bounds. Inlined rows have the values of the columns
+    `attnums`."""
 
     snapshot: int
     files: tuple[DataFile, ...]
-    deletes: Mapping[int, Sequence[tuple[int, int]]]  # inlined ones by file: position and snapshot
+    deletes: Mapping[int, Sequence[tuple[int, int]]]  # inlined deletes by file: position and snapshot
     inlined: tuple[InlinedRow, ...]
     attnums: tuple[int, ...]
 
     def inlined_arrays(self, columns: Sequence[LakeColumn], row_ids: Sequence[int] | None = None) -> list[pa.Array]:
-        """Columns of the catalog's rows, or of those with these ids in their order."""
+        """Columns of the inlined rows, or of those with these ids, in the order of the ids."""
         rows = self.inlined
         if row_ids is not None:
             known = {row.row_id: row for row in rows}
@@ -47,7 +47,7 @@ class TableRows:
 def table_rows(
     session: Session, table: LakeTable, snapshot: int, columns: Sequence[LakeColumn], bounds: Sequence[Bound] = ()
 ) -> TableRows:
-    """`columns` are those that are looked at."""
+    """The places of rows within the bounds. Inlined rows get the values of `columns`."""
     from pgrepl.lake import inlined
     from pgrepl.lake.files import data_files
 
@@ -64,7 +64,7 @@ def rows_within(session: Session, table: LakeTable, snapshot: int) -> RowsWithin
 
 
 def are_within(rows: TableRows) -> RowsWithin:
-    """For who has been given all that may be asked for."""
+    """The RowsWithin of a kernel, whose `rows` already include all that it may ask for."""
     return lambda columns, bounds: rows
 
 

@@ -1,4 +1,4 @@
-"""Changes of the rows of tables by kernels, as their driver sees them: divide, play, take the files."""
+"""The driver of INSERT … SELECT, UPDATE and DELETE by kernels: divide the rows, run the kernel, take the files."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ class SeriesSource:
 
 @frozen
 class TableChange:
-    """Rows of a source, and the columns of what becomes of them in a table; none: nothing does. `leaves`: they are the
-    table's own, and leave their places. `keys`: columns of whole numbers of which it is told whether they ascend."""
+    """The rows of a source that are written to `target`, with the values of `columns`; without columns no row is
+    written (DELETE). `leaves`: the source's rows are the target's own and are deleted (UPDATE, DELETE). `keys`: columns
+    of whole numbers; the answer says whether their values ascend."""
 
     source: KernelSource | SeriesSource
     target: LakeTable
     columns: tuple[KernelColumn, ...]
     check: KernelCondition | None
     leaves: bool
-    few: int  # rows that need no file
+    few: int  # up to so many new rows are handed back instead of written to a file
     keys: tuple[int, ...] = ()
 
 
 @frozen
 class ChangedTable:
-    """What became of a table's parts, in the order of its rows; and all their files, in their places."""
+    """The answers of a table's parts, in the order of its rows, and all their files, moved out of the job's folder."""
 
     parts: tuple[ChangedPart, ...]
     files: tuple[NewFile, ...]
@@ -68,7 +69,8 @@ def change(
     check: Callable[[], None],
     judge: Callable[[int, ChangedPart], None],
 ) -> list[ChangedTable]:
-    """`judge` raises what is wrong with a part of the table of this number. Nothing refers to the files yet."""
+    """Run the changes. `judge` raises the error that a part of the change with this number has met. The catalog does
+    not refer to the files yet."""
     slots = job.slots(on_spark=on_spark)
     with ExitStack() as folders:
         parts: list[ChangePart] = []

@@ -1,8 +1,8 @@
 """The kernel of INSERT … SELECT, UPDATE and DELETE: rows that pass a condition become rows of a table, get new
 versions, or go.
 
-Columns are computed whole. A portion of rows in which anything is wrong is done again row by row, each as PostgreSQL
-does it: condition, new values, NOT NULL, CHECK. So the first error in the order of the rows is found, or that there is
+Columns are computed whole. A portion of rows that fails is done again row by row, each as PostgreSQL does it:
+condition, new values, NOT NULL, CHECK. So the first error in the order of the rows is found, or there proves to be
 none.
 """
 
@@ -29,8 +29,8 @@ Row = tuple[Any, ...]
 
 @frozen
 class ChangePart:
-    """`copied`: which rows, and what becomes of them; without columns nothing does. `leaves`: they leave their places,
-    and what becomes of them are their new versions. Of up to `few` rows no file is made."""
+    """`copied`: the rows to read and the columns of the new rows; without columns no row is written. `leaves`: the rows
+    read are deleted, and new rows are their new versions. Up to `few` new rows are answered instead of written."""
 
     copied: CopyPart
     leaves: bool
@@ -39,15 +39,15 @@ class ChangePart:
 
 @frozen
 class ChangedPart:
-    """What became of a part. `error`: the first one; or `failing`: the first new row that breaks a rule of the table,
-    by attribute number; `unfit`: why the kernel could not do it."""
+    """The answer for a part. `error`: the first error; or `failing`: the first new row that breaks a rule of the table,
+    by attribute number; `unfit`: why the kernel could not do the part."""
 
     count: int = 0
-    positions: tuple[tuple[int, PositionSet], ...] = ()  # of rows that went, by data file
-    row_ids: tuple[int, ...] = ()  # of those that stood in the catalog
+    positions: tuple[tuple[int, PositionSet], ...] = ()  # of deleted rows, by data file
+    row_ids: tuple[int, ...] = ()  # of deleted rows that stood in the catalog
     files: tuple[NewFile, ...] = ()
     spans: tuple[KeySpan | None, ...] = ()  # of the keys
-    few: tuple[tuple[RowPlace | None, Row], ...] = ()  # new rows in no file, and where their old versions stand
+    few: tuple[tuple[RowPlace | None, Row], ...] = ()  # new rows in no file, with the places of their old versions
     error: PgError | None = None
     failing: Row | None = None
     unfit: str = ""
@@ -88,7 +88,7 @@ class _Change(RowsCopy):
         self.positions: dict[int, PositionSet] = {}
         self.row_ids: list[int] = []
         self.total = 0
-        self.places: list[RowPlace | None] = []  # of the first rows
+        self.places: list[RowPlace | None] = []  # of the first `few` rows
 
     def run(self) -> None:
         import pyarrow as pa
@@ -106,13 +106,13 @@ class _Change(RowsCopy):
                 self.go(placed, kept, made, count)
 
     def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
-        """Which rows pass, None for all; and the columns of what becomes of them."""
+        """Which rows pass the filter (None: all), and the columns of the new rows."""
         mask, kept, left = self.passing(arrays, count)
         made = self.made(kept, left) if left and self.writes else []
         return None if mask is None else mask.to_numpy(zero_copy_only=False), made
 
     def by_rows(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
-        """The same row by row: raises the first error."""
+        """The answer of by_columns, computed row by row. Raises the first error."""
         import numpy as np
 
         part, target = self.part, self.part.target
@@ -147,7 +147,7 @@ class _Change(RowsCopy):
         return kept, made
 
     def go(self, placed: PlacedRows, kept: Any, made: list[Any], count: int) -> None:
-        """The rows leave their places, and what becomes of them comes."""
+        """Note the places of the deleted rows, and hold the new rows until they are written."""
         import pyarrow as pa
 
         count = count if kept is None else int(kept.sum())
@@ -197,7 +197,7 @@ def _exact(asked: Any) -> Callable[[Sequence[Any]], Any] | None:
 
 
 def _maker(part: CopyPart, column: KernelColumn) -> Callable[[Sequence[Any]], Any]:
-    """What a column gets from a row of the source."""
+    """A function from a row of the source to the column's value."""
     if column.computed is not None:
         found = _exact(column.computed)
         assert found is not None

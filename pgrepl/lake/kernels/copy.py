@@ -1,4 +1,4 @@
-"""A copy of tables into another by kernels, as its driver sees it: divide, play, take the files."""
+"""The driver of a copy of tables into another by kernels: divide the rows, run the kernel, take the files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @frozen
 class KernelSource:
-    """The rows of a table at a snapshot that pass the filter; `columns` are numbers of those that are copied. No row
-    outside the bounds passes it."""
+    """The rows of a table at a snapshot that pass the filter; `columns` are the attribute numbers to copy. No row
+    outside the bounds passes the filter."""
 
     session: Session
     table: LakeTable
@@ -44,7 +44,7 @@ class KernelSource:
 
 @frozen
 class ForeignSource:
-    """The rows of Parquet files that become those of a table; `columns` are those of the table that the files have."""
+    """The rows of Parquet files that are read as rows of `table`; `columns` are the table's columns that they have."""
 
     table: LakeTable
     columns: tuple[int, ...]
@@ -58,8 +58,8 @@ class ForeignSource:
 
 @frozen
 class KernelTarget:
-    """A table, what each of its columns gets from the columns of a source (by their place), and what it asks of rows.
-    `keys` are columns of whole numbers of which it is told whether they ascend."""
+    """A table, how each of its columns is made of a source's (`source` is the place in the source's `columns`), and its
+    check constraints. `keys`: columns of whole numbers; the answer says whether their values ascend."""
 
     table: LakeTable
     columns: tuple[KernelColumn, ...]
@@ -73,12 +73,12 @@ class KernelTarget:
 
 
 class WrongRow(Exception):
-    """A row cannot be copied; which, and why, the exact way finds out."""
+    """A row cannot be copied. Copying row by row finds out which, and words the error."""
 
 
 @frozen
 class CopiedFiles:
-    """`spans`: of each key, and of each part in the order of the rows, where it ascends."""
+    """`spans`: by key, the first and last value of each part, in the order of the rows; None: they do not ascend."""
 
     files: list[NewFile]
     spans: dict[int, list[KeySpan | None]]
@@ -92,7 +92,7 @@ def copy(
     on_spark: bool,
     check: Callable[[], None],
 ) -> CopiedFiles:
-    """The rows as files that nothing refers to yet. Raises Unfit or WrongRow, and then there are none."""
+    """Write the rows to files, which the catalog does not refer to yet. Raises Unfit or WrongRow and leaves no file."""
     found = []
     for source in sources:
         columns = target.columns_from(source)

@@ -1,4 +1,4 @@
-"""The kernel of a copy: rows of a table, filtered, by columns into data files of another."""
+"""The kernel of a copy: filters rows of a table and writes them, whole columns at a time, to data files of another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KernelCondition(Protocol):
-    """What is asked of rows (expr/arrow/program.py)."""
+    """A condition over rows (expr/arrow/program.py)."""
 
     @property
     def attnums(self) -> frozenset[int]: ...
@@ -27,11 +27,11 @@ class KernelCondition(Protocol):
     def test(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
 
     def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """Of one row, by attribute number."""
+        """The condition as a function of one row, whose values stand by attribute number."""
 
 
 class KernelValue(Protocol):
-    """What is computed of rows (expr/arrow/program.py)."""
+    """An expression over rows (expr/arrow/program.py)."""
 
     @property
     def attnums(self) -> frozenset[int]: ...
@@ -39,24 +39,24 @@ class KernelValue(Protocol):
     def values(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
 
     def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """Of one row, by attribute number."""
+        """The expression as a function of one row, whose values stand by attribute number."""
 
 
 @frozen
 class KernelColumn:
-    """A column of the target: another's values, converted by a cast to its type; what is computed of others; or one
+    """How a column of the target is made: from a column of the source, cast to its type; by an expression; or as one
     value for all rows."""
 
     attnum: int  # of the target
-    source: int = 0  # attribute number; 0: it is computed, or a value
-    value: Any = None  # an array of one
+    source: int = 0  # attribute number; 0: `computed` or `value` makes the column
+    value: Any = None  # an array of length one
     not_null: bool = False
     longest: int | None = None  # characters
     computed: KernelValue | None = None
 
     @property
     def read(self) -> frozenset[int]:
-        """The columns of the source that it is made of."""
+        """The attribute numbers of the source's columns that make this one."""
         if self.computed is not None:
             return self.computed.attnums
         return frozenset((self.source,)) if self.source else frozenset()
@@ -64,8 +64,8 @@ class KernelColumn:
 
 @frozen
 class CopyPart:
-    """`filter` is over the columns of the source, `check` over those of the target, none of which has a NULL or false
-    answer. `keys` are attribute numbers of the target: of each it is told whether it ascends."""
+    """`filter` is over the columns of the source. `check` is over those of the target and answers true for a row that
+    breaks no constraint. `keys` are attribute numbers of the target; the answer says whether their values ascend."""
 
     rows: tuple[PartRows, ...]
     source: SourceColumns
@@ -74,18 +74,18 @@ class CopyPart:
     columns: tuple[KernelColumn, ...]
     check: KernelCondition | None
     keys: tuple[int, ...]
-    folder: str  # in the target's
+    folder: str  # of the job, inside the target's folder
 
     @property
     def read(self) -> list[int]:
-        """The columns of the source that are needed."""
+        """The attribute numbers of the source's columns to read."""
         filtered = frozenset() if self.filter is None else self.filter.attnums
         return sorted(filtered.union(*[column.read for column in self.columns]))
 
 
 @frozen
 class KeySpan:
-    """Of values that ascend, none twice, no NULL among them."""
+    """The first and last of values that strictly ascend, without NULLs; first > last: there are no values."""
 
     first: int
     last: int
@@ -93,8 +93,8 @@ class KeySpan:
 
 @frozen
 class CopiedPart:
-    """What became of a part. `wrong`: something about a row, which the exact way words; `unfit`: why the kernel could
-    not do it."""
+    """The answer for a part. `wrong`: a row has an error, which copying row by row words; `unfit`: why the kernel could
+    not do the part."""
 
     files: tuple[NewFile, ...] = ()
     spans: tuple[KeySpan | None, ...] = ()  # of the keys; None: they do not ascend
@@ -118,7 +118,7 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
 
 
 class RowsCopy:
-    """The work on a part. `replaces`: the rows are new versions of those they are made of, with their row ids."""
+    """The work on a part. `replaces`: new rows are new versions of the rows read, and keep their row ids."""
 
     replaces = False
 
@@ -134,7 +134,7 @@ class RowsCopy:
         ]
         self.keys = [_Key() for _ in part.keys]
         self.held: list[list[Any]] = []
-        self.count = 0  # of what is held
+        self.count = 0  # of rows in `held`
         self.writer: DataFileWriter | None = None
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class RowsCopy:
                     self.hold(self.made(kept, left), left)
 
     def passing(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, Mapping[int, Any], int]:
-        """Which rows pass the filter, None for all; their columns, and how many they are."""
+        """Which rows pass the filter (None: all), the columns of these, and their number."""
         if self.filter is None:
             return None, arrays, count
         mask = self.filter(arrays, count)
@@ -157,7 +157,7 @@ class RowsCopy:
         return mask, {attnum: array.filter(mask) for attnum, array in arrays.items()}, left
 
     def made(self, arrays: Mapping[int, Any], count: int) -> list[Any]:
-        """The columns of the new rows, as the target wants them."""
+        """The columns of the new rows, in the target's types and checked."""
         made = [self.column(n, arrays, count) for n in range(len(self.kinds))]
         if self.check is not None:
             by_number = {column.attnum: array for column, array in zip(self.part.columns, made, strict=True)}
@@ -168,7 +168,7 @@ class RowsCopy:
         return made
 
     def hold(self, made: list[Any], count: int) -> None:
-        """Until there are enough to be written. Behind the columns stand the row ids, if they have some."""
+        """Keep columns until there are enough rows for a row group. Row ids, if any, stand behind the columns."""
         self.held.append(made)
         self.count += count
         if self.count >= ROWS_IN_GROUP:
@@ -224,7 +224,7 @@ class RowsCopy:
         return CopiedPart(tuple(files), tuple(key.span for key in self.keys))
 
     def discard(self) -> None:
-        """Remove the file, unless it has come to its end."""
+        """Remove the unfinished file, if there is one."""
         if self.writer is not None:
             self.writer.discard()
 

@@ -24,8 +24,8 @@ _MOST_BYTES = 256 << 20  # of files
 def rows_of(
     session: Session, table: LakeTable, snapshot: int, attnums: Sequence[int], bounds: Sequence[Bound] = ()
 ) -> list[tuple[PartRows, int, int]]:
-    """The rows of a table at a snapshot in their order, with their number and bytes, at most. Rows outside the bounds
-    may be among them."""
+    """The rows of a table at a snapshot, in their order, as (rows, number of rows at most, bytes). Rows outside the
+    bounds may be among them."""
     files = data_files(session, table, snapshot, bounds)
     deletes = inlined.deletes(session, table, snapshot) if files else {}
     columns = [table.column(attnum) for attnum in attnums]
@@ -51,7 +51,7 @@ def _catalog_rows(columns: Sequence[LakeColumn], rows: Sequence[inlined.InlinedR
 
 
 def _divided(rows: FileRows) -> list[tuple[PartRows, int, int]]:
-    """A large file by row groups."""
+    """A large file is divided into its row groups."""
     file = rows.file
     if file.record_count <= _SMALL_FILE:
         return [(rows, file.record_count, file.file_size_bytes)]
@@ -65,7 +65,7 @@ def _divided(rows: FileRows) -> list[tuple[PartRows, int, int]]:
 
 
 def divide(found: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[PartRows]]:
-    """Neighbouring rows together, in parts of about one size: as many as can be played at a time, or a multiple."""
+    """Parts of neighbouring rows, of about one size; about as many as `slots`, or a multiple, so that no slot idles."""
     total = sum(count for _, count, _ in found)
     size = sum(size for _, _, size in found)
     wanted = max(-(-total // _MOST_ROWS), -(-size // _MOST_BYTES), 1)
@@ -84,7 +84,7 @@ def divide(found: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[
 
 
 def _merged(part: Sequence[PartRows]) -> list[PartRows]:
-    """Row groups of one file are read as one."""
+    """Neighbouring row groups of one file become one piece, so that the file is opened once."""
     found: list[PartRows] = []
     for rows in part:
         last = found[-1] if found else None

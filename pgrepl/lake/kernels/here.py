@@ -1,4 +1,4 @@
-"""Parts played by threads of this process: Arrow computes and reads without Python's lock."""
+"""Kernels run by threads of this process: Arrow computes and reads without Python's lock."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.part import Kernel
 
-_PAUSE = 0.1  # seconds between two looks whether the work is still wanted
+_PAUSE = 0.1  # seconds between two checks for interrupts
 
 
 class _Stopped(Exception):
-    """The part is not wanted any more."""
+    """The work has been cancelled."""
 
 
 class _Watch:

@@ -1,9 +1,9 @@
-"""A job's folder inside its table's: what its tasks write stands there until the driver has their answers.
+"""A job's folder inside its table's: tasks write their files there, and the driver takes them when all have answered.
 
-The driver takes the files that answers name and removes the rest with the folder. A task that is done twice, or that
-nobody waits for any more, so leaves no file that stays: its files go with the folder, and without the folder it cannot
-make others. On a disk of this machine the files are moved up and named as DuckLake names them; elsewhere, where a move
-would be a copy, they stay where they are.
+The driver takes the files that answers name and removes the rest with the folder. So a task that runs twice, or runs
+on after the job has failed, leaves no file: its files go with the folder, and without the folder it cannot make others.
+On a local disk the files are moved up and named as DuckLake names them; in an object store, where a move would be a
+copy, they stay where they are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def job_folder(table: LakeTable) -> Iterator[str]:
-    """The name of a new folder in the table's. If anything fails no file is left."""
+    """Make a folder in the table's, and yield its name. If the block fails no file is left."""
     make_folder(table)
     name = f"ducklake-{storage.uuid7()}"
     path = storage.local_path(table.location + name)
@@ -55,7 +55,7 @@ def job_folder(table: LakeTable) -> Iterator[str]:
 
 
 def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
-    """The files that the answers name, in their places; no others are left."""
+    """Move the files that the answers name to their final places; remove all others."""
     here = storage.local_path(table.location)
     if here is None:
         _remove_others(table, folder, {file.name for file in files})
@@ -83,7 +83,7 @@ def _remove_others(table: LakeTable, folder: str, named: set[str]) -> None:
 
 
 def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
-    """The files of the job so far, with their sizes."""
+    """The files that the job has written so far, with their sizes."""
     from pyarrow import fs
 
     path = table.location + folder
@@ -102,7 +102,8 @@ def play(
     on_spark: bool,
     check: Callable[[], None],
 ) -> list[Any]:
-    """The answers, in the order of the parts. The rows that they write into the folder are counted."""
+    """Run the kernel on each part: the answers, in the order of the parts. Rows written into the folder are counted
+    while the job runs."""
     from pgrepl.lake.stage_progress import watch_folder
 
     if not parts:
@@ -116,7 +117,7 @@ def play(
 def play_apart(
     session: Session, parts: Sequence[Any], kernel: Kernel, *, on_spark: bool, check: Callable[[], None]
 ) -> list[Any]:
-    """The answers, in the order of the parts, without counting rows."""
+    """Run the kernel on each part, without watching the folder: the answers, in the order of the parts."""
     if on_spark:
         from pgrepl.lake.kernels import on_spark as cluster
 
@@ -127,7 +128,7 @@ def play_apart(
 
 
 def slots(*, on_spark: bool) -> int:
-    """How many parts can be played at a time."""
+    """How many parts can run at a time."""
     if on_spark:
         from pgrepl.lake.kernels import on_spark as cluster
 

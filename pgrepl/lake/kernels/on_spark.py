@@ -1,7 +1,7 @@
-"""Parts played as tasks of a Spark job: `mapPartitions` in a classic session, `mapInArrow` over Spark Connect.
+"""Kernels run as tasks of a Spark job: `mapPartitions` in a classic session, `mapInArrow` over Spark Connect.
 
-What goes to the executors is a function that names nothing of pgrepl until it runs, so that a Python that lacks it is
-told clearly, and the parts as bytes. A task's answer is bytes, too: the driver never sees a row.
+The executors get the parts as bytes, and a function that imports pgrepl only when it runs, so that an executor without
+pgrepl fails with a clear message. A task's answer is bytes, too: the driver never sees a row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pgrepl.lake.kernels import shipping
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import Kernel
 
-_OF_A_SERVER = 8  # tasks at a time, of a Spark Connect server, which does not tell
+_OF_A_SERVER = 8  # tasks at a time; a Spark Connect server does not tell how many it can run
 
 
 def slots() -> int:
@@ -43,7 +43,7 @@ def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
 
 
 def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
-    """What a task does. It is sent by value: nothing outside it is known there."""
+    """The function that a task runs. It is pickled by value, so it imports all that it uses."""
 
     def function(parts: Iterable[bytes]) -> Iterator[bytes]:
         try:
@@ -65,7 +65,7 @@ def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
 
 
 def _over_batches(function: Callable[[Iterable[bytes]], Iterator[bytes]], tasks: Sequence[bytes]) -> Any:
-    """The same for rows that are numbers of tasks."""
+    """The function for mapInArrow: each row is the number of a task."""
 
     def batches(rows: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -1,4 +1,5 @@
-"""Which rows of a table a part reads: whole files or some of their row groups, rows of the catalog."""
+"""The rows that a part reads: data files or some of their row groups, rows of the catalog, Parquet files that are not
+the lake's, or a series."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ PORTION = 32_768  # rows read at a time: what is done with them finds them in th
 
 
 class Unfit(Exception):
-    """The kernel cannot do this as PostgreSQL does; says why."""
+    """The kernel cannot do this part as PostgreSQL does; the message says why."""
 
 
 class PartWatch(Protocol):
     """The observer of a part: it counts rows, and can end the work."""
 
     def check(self) -> None:
-        """Raise an error if the work is not wanted any more."""
+        """Raise an error if the work has been cancelled."""
 
     def add(self, rows: int, size: int) -> None:
         """Count more rows that have been written, or bytes."""
@@ -35,11 +36,11 @@ class PartWatch(Protocol):
 
 @frozen
 class PlacedRows:
-    """Where rows stand: at positions of a data file, or in the catalog, where their ids find them."""
+    """Where rows stand: at positions of a data file, or, by row id, in the catalog."""
 
     file_id: int | None
     positions: Any
-    row_ids: Any  # None: they were not asked for
+    row_ids: Any  # None: not read
 
 
 @frozen
@@ -59,7 +60,7 @@ class FileRows:
             yield arrays, portion.count
 
     def placed(self, attnums: Sequence[int], *, row_ids: bool) -> Iterator[tuple[dict[int, Any], int, PlacedRows]]:
-        """The same with their places; rows outside the bounds are left out, too."""
+        """Portions with the places of their rows; single rows outside the bounds are left out, too."""
         for arrays, portion in self._read(attnums, row_ids=row_ids, skips_only=False):
             if portion.count:
                 yield arrays, portion.count, PlacedRows(self.file.data_file_id, portion.positions, portion.row_ids)
@@ -111,8 +112,8 @@ class CatalogRows:
 
 @frozen
 class ForeignRows:
-    """Some row groups of a Parquet file that is not the lake's; its columns become those of a table. `columns` are
-    attribute numbers and names in the file."""
+    """Some row groups of a Parquet file that is not the lake's, read as rows of `table`. `columns` are attribute
+    numbers of the table with the columns' names in the file."""
 
     table: LakeTable
     path: str
@@ -135,9 +136,9 @@ _SERIES = 122_880  # numbers of a series in one piece
 
 @frozen
 class SeriesRows:
-    """Whole numbers in even steps; they stand nowhere."""
+    """The whole numbers of a series; they are computed, not stored."""
 
-    type: int  # of PostgreSQL
+    type: int  # oid of the type
     first: int
     step: int
     count: int
@@ -167,7 +168,7 @@ class SeriesRows:
 
 @frozen
 class SeriesColumns:
-    """The one column of a series, as a table's."""
+    """The one column of a series, under any attribute number."""
 
     type: int
 
@@ -182,7 +183,7 @@ class SeriesColumns:
 
 
 class SourceColumns(Protocol):
-    """What is known of the columns of a source: a table, or a series."""
+    """The columns of a source, by attribute number: of a table, or of a series."""
 
     def column(self, attnum: int) -> Any: ...
 
@@ -191,7 +192,7 @@ PartRows = FileRows | CatalogRows | ForeignRows | SeriesRows
 
 
 def repeated(one: Any, count: int) -> Any:
-    """An array of one value, so many times."""
+    """The value of an array of length one, `count` times."""
     import numpy as np
     import pyarrow as pa
 
@@ -199,7 +200,7 @@ def repeated(one: Any, count: int) -> Any:
 
 
 def in_form(array: Any, column: LakeColumn) -> Any:
-    """A column of a file in the storage type of its form; an older file may have it narrower."""
+    """A column of a file in the storage type of its form; an older file may have a narrower type."""
     import pyarrow as pa
 
     array, kind = plain_array(array), storage_type(column.form.arrow())
@@ -224,7 +225,7 @@ def _is_wider(of_file: Any, kind: Any) -> bool:
         return bool(of_file.scale == kind.scale and of_file.precision <= kind.precision)
     if types.is_large_string(of_file) and types.is_string(kind):
         return True
-    if types.is_list(of_file) and types.is_list(kind):  # another name of the items
+    if types.is_list(of_file) and types.is_list(kind):  # the field of the items has another name
         return bool(of_file.value_type == kind.value_type)
     return False
 

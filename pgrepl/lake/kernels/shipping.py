@@ -20,13 +20,13 @@ from pgrepl.lake import spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_UNCHECKED = (1).to_bytes(4, "little")  # of a compiled module: its source is not looked at
+_UNCHECKED = (1).to_bytes(4, "little")  # flags of a .pyc: hash-based, the source is not checked (PEP 552)
 _KINDS = (".py", ".tsv", ".json", ".bin", ".sql", ".txt")
 _shipped: WeakSet[SparkSession] = WeakSet()
 
 
 def ship(session: SparkSession) -> None:
-    """Once for each session."""
+    """Give the package to the session's executors, once for each session."""
     if session in _shipped:
         return
     if spark.is_remote():
@@ -42,7 +42,7 @@ def _is_elsewhere(master: str) -> bool:
 
 @cache
 def archive() -> str:
-    """The package as it is installed here; for as long as the process lives."""
+    """The path of a zip of this installation's package; it is removed when the process ends."""
     import atexit
     import shutil
 
@@ -62,7 +62,8 @@ def archive() -> str:
 
 
 def _compiled(file: Path) -> bytes | None:
-    """What Python has compiled of a module here, to be taken as it is: another version of Python leaves it alone."""
+    """The compiled module from __pycache__, marked to be used without a check of its source. Another version of Python
+    ignores it. None: there is none, or it is older than the source."""
     try:
         code = (file.parent / "__pycache__" / f"{file.stem}.{sys.implementation.cache_tag}.pyc").read_bytes()
         status = file.stat()

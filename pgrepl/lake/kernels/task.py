@@ -1,4 +1,4 @@
-"""What an executor does with a part. Only what Spark may try elsewhere is raised there."""
+"""A task of a Spark job: unpickle the kernel and its part, run the kernel, pickle the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgrepl.errors import PgError, marked
 
 
 class Nobody:
-    """A driver asks Spark how far a task is, and has Spark end it."""
+    """The watch of a Spark task does nothing: the driver asks Spark for progress, and has Spark cancel tasks."""
 
     def check(self) -> None:
         return
@@ -30,8 +30,8 @@ def done(task: bytes) -> bytes:
 
 
 def _forget_importers() -> None:
-    """Before each task Spark has all importers look again. Those of archives, of which there is one for each package,
-    then read all that the archive lists: with pyspark's own that takes a third of a second."""
+    """Forget the importers of zip archives. Spark invalidates all importers before each task, and each zipimporter, one
+    for each package, then reads its archive's directory again: with pyspark's that takes a third of a second."""
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]

@@ -1,10 +1,10 @@
-"""What crosses from a publisher to a subscriber, whoever they are.
+"""The changes that a publisher sends to a subscriber: their messages, as objects, as columns and as pgoutput's bytes.
 
 messages.py           transactions and their messages, one by one
-batch.py              the same as whole columns: the contract of both publishers
+batch.py              many transactions with their messages as whole columns: the contract of both publishers
 text.py               the text form of values on the wire
 pgoutput.py           letters, fields and flags of pgoutput's bytes; pgoutput_read.py reads them into messages,
-                      pgoutput_columns.py into columns; pgoutput_write.py writes messages as such
-message_files.py      columns of messages, kept in files; file_changes.py picks some of them
-key_values.py         which values of keys are equal
+                      pgoutput_columns.py into columns; pgoutput_write.py writes them
+message_files.py      columns of messages, kept in files; file_changes.py picks some of the messages
+key_values.py         the equality of key values
 """

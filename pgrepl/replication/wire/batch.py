@@ -1,8 +1,8 @@
 """Large parts of the wire stream: the transactions between two LSNs with their messages as columns, and the rows of a
 table as a DataFrame.
 
-A batch stands within one stretch of definitions: of each relation it knows one description. Messages have sequence
-numbers that rise over the whole batch, whichever relation they are of; those of one relation are numbered 0, 1, …, too.
+Definitions do not change within a batch: it has one description of each relation. Messages have sequence numbers that
+rise over the whole batch, across relations; the messages of one relation are numbered 0, 1, …, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AT = "at"  # the column of a frame of rows that holds the number of the message
 
 @frozen
 class BatchTransaction:
-    """As a WireTransaction. Its messages have the sequence numbers from `first_seq` to `last_seq`."""
+    """A WireTransaction of a batch. Its messages have the sequence numbers from `first_seq` to `last_seq`."""
 
     xid: int
     finish_lsn: int
@@ -47,7 +47,7 @@ class Transactions(Sequence[BatchTransaction]):
     def __init__(self, columns: tuple[npt.NDArray[np.int64], ...], origins: Mapping[int, str], first: int) -> None:
         self._columns = columns  # xid, finish LSN, end LSN, time, first and last sequence number
         self._origins = origins
-        self._first = first  # the number of the first, by which `origins` knows it
+        self._first = first  # the first one's number among the keys of `origins`
 
     @classmethod
     def of(
@@ -84,7 +84,7 @@ class Transactions(Sequence[BatchTransaction]):
         return BatchTransaction(xid, finish, end, when, origin, first, last)
 
     def since(self, lsn: int) -> int:
-        """How many finish before this LSN."""
+        """The number of transactions that finish before this LSN."""
         return int(self._columns[1].searchsorted(lsn))
 
     def holding(self, seq: int) -> int:
@@ -97,11 +97,11 @@ FIRST_STORED = -2
 
 @frozen
 class Kept:
-    """Where the values of one place come from."""
+    """The values of one column, unsent ones included."""
 
-    source: npt.NDArray[np.int64]  # for each message the message that has it; FIRST_STORED - n: the n-th stored one
-    stored: pa.Array  # values that rows of the table have
-    size: int  # bytes that the values which were not sent take
+    source: npt.NDArray[np.int64]  # by message, the message that has its value; FIRST_STORED - n: the n-th of `stored`
+    stored: pa.Array  # values of the table's rows
+    size: int  # bytes of the values that were not sent
 
 
 class RelationMessages(Protocol):
@@ -131,7 +131,7 @@ class RelationChanges(Protocol):
 
     @property
     def seq(self) -> npt.NDArray[np.int64]:
-        """Ascending."""
+        """The sequence numbers, ascending."""
         ...
 
     @property
@@ -141,44 +141,43 @@ class RelationChanges(Protocol):
 
     @property
     def has_old(self) -> npt.NDArray[np.bool_]:
-        """Whether an old key or row was sent: always of a DELETE, of an UPDATE where its key has changed or the whole
-        old row is sent."""
+        """Whether an old key or row was sent: always with a DELETE; with an UPDATE if it changes the key, or if whole
+        old rows are sent."""
         ...
 
     @property
     def unchanged(self) -> Mapping[int, npt.NDArray[np.bool_]]:
-        """By place of which messages the value was not sent because it did not change (see wire.UNCHANGED), if there
-        are any: they are UPDATEs, and have NULL there."""
+        """By place, which messages were sent without the value because it did not change (messages.UNCHANGED); a place
+        where there are none is left out. The messages are UPDATEs, and have NULL there."""
         ...
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
-        """The same with values at those places."""
+        """These changes with the given values at those places."""
         ...
 
     def pick(self, places: Sequence[int], messages: npt.NDArray[np.int64], *, old: bool = False) -> list[pa.Array]:
-        """Columns of the relation, of the new or of the old rows of some messages, all of which have one."""
+        """Columns of the new or of the old rows of some messages, each of which has such a row."""
         ...
 
     def prepare(self, places: Sequence[int], most: int) -> None:
-        """These columns of new rows will be picked: they may be read ahead, if they take no more than so many
-        bytes."""
+        """Announce that these columns of new rows will be picked. They may be read ahead, up to `most` bytes."""
         ...
 
     def fits(self, places: Sequence[int], most: int) -> bool:
-        """Whether the columns that were prepared take no more than so many bytes of memory."""
+        """Whether the columns that were prepared take at most so many bytes of memory."""
         ...
 
     def rows(
         self, places: Sequence[int], *, chosen: npt.NDArray[np.bool_] | None = None, ordered: bool = False
     ) -> DataFrame:
-        """New rows of all messages that have one, or of those `chosen`: `at`, the number of the message, and s{place}
-        in the Spark form of the column's type; `ordered`: in the order of the messages."""
+        """The new rows of all messages, or of those `chosen`, as a DataFrame: `at`, the number of the message, and
+        s{place} in the Spark form of the column's type; `ordered`: in the order of the messages."""
         ...
 
 
 @frozen
 class WireBatch:
-    """Transactions in commit order, and what is sent of them."""
+    """Transactions in commit order, with their changes by relation and their truncations."""
 
     transactions: Sequence[BatchTransaction]
     changes: tuple[RelationMessages, ...]
@@ -198,17 +197,17 @@ class WireBatch:
         return replace(self, transactions=kept, changes=changes, truncates=truncates)
 
     def discard(self) -> None:
-        """What was kept for the batch is needed no more."""
+        """Remove the files that were kept for the batch."""
         if self.forget is not None:
             self.forget()
 
 
 class SparkCopyRows(Protocol):
-    """The rows of a copy."""
+    """The rows of a table's initial copy, as a DataFrame."""
 
     @property
     def estimate(self) -> int:
-        """About how many rows have to be looked at."""
+        """About how many rows have to be read."""
         ...
 
     def frame(self) -> DataFrame:

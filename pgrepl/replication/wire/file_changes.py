@@ -1,7 +1,7 @@
-"""Messages that are picked out of files, as RelationChanges: all of a relation in a batch, or a part of them.
+"""Messages in files as RelationChanges: all messages of a relation in a batch, or a part of them.
 
-What is kept in memory of a message is its head and where its rows stand; rows are read as they are picked. Where rows
-that are picked follow each other in a file, as those of a transaction do, they are cut out in one piece.
+Memory holds only the messages' heads and the numbers of their rows; rows are read when they are picked. Picked rows
+that follow each other in a file, as those of a transaction do, are sliced in one piece.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[Any]
 
 _ROWS_IN_FILE = 250_000
-_BYTES_IN_FILE = 1 << 29  # about: Arrow holds texts of 2 GiB together
+_BYTES_IN_FILE = 1 << 29  # about; an Arrow array of strings holds at most 2 GiB
 
 
 @frozen
 class MessageSlice:
-    """Of the first messages of a file, so many as `count` says, some: their numbers, which ascend, stand in the file
-    `order` from `first` on and before `behind`; without it these are the numbers."""
+    """Some of the first `count` messages of a file. Their numbers, ascending, are those that the file `order` has from
+    `first` to before `behind`; without `order` they are the numbers from `first` to before `behind` themselves."""
 
     file: MessageFile
     count: int
@@ -60,7 +60,7 @@ class FileChanges:
         counts: Sequence[int],
         new_path: Callable[[], str],
     ) -> None:
-        """Of each file the numbers of the messages, which ascend; None: its first ones, so many as `counts` says."""
+        """`chosen`: by file, the numbers of its messages, ascending; None: its first ones, as many as `counts` says."""
         self.relation = relation
         self._files = files
         self._new_path = new_path
@@ -112,7 +112,7 @@ class FileChanges:
         return [self._value(place, messages) if place in self._kept else next(as_sent) for place in places]
 
     def _value(self, place: int, messages: Numbers) -> pa.Array:
-        """Values of a place, some of which come from elsewhere."""
+        """The values of a column of which some were not sent."""
         import pyarrow as pa
 
         kept = self._kept[place]
@@ -163,7 +163,7 @@ class FileChanges:
         return [pa.concat_arrays(column).take(places_of) for column in zip(*found, strict=True)]
 
     def prepare(self, places: Sequence[int], most: int) -> None:
-        """They stand in files that are mapped into memory."""
+        """Nothing to prepare: the files are mapped into memory."""
 
     def fits(self, places: Sequence[int], most: int) -> bool:
         rows = int(np.count_nonzero(self.op != DELETE))
@@ -189,7 +189,7 @@ class FileChanges:
         return frame.orderBy(AT) if ordered else frame
 
     def _write_rows(self, places: Sequence[int], at: Numbers) -> Iterator[str]:
-        """Parquet files with these messages, as many as there are processors to read them."""
+        """Write the messages to Parquet files, at least one for each processor, and yield their paths."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -210,16 +210,16 @@ class FileChanges:
 
 @frozen
 class MessageFiles:
-    """All messages of one relation in a batch. Those of one file are in order; the files are in none."""
+    """All messages of one relation in a batch. Messages are in order within each file, but not from file to file."""
 
     relation: SentRelation
     files: tuple[MessageFile, ...]
     new_path: Callable[[], str]  # names a file that Spark can read
-    counts: tuple[int, ...] | None = None  # how many of the first messages of each file; None: all
+    counts: tuple[int, ...] | None = None  # the number of first messages that are taken from each file; None: all
 
     @property
     def taken(self) -> list[tuple[MessageFile, int]]:
-        """The files, and how many messages of each."""
+        """The files, each with the number of its messages."""
         counts = [file.count for file in self.files] if self.counts is None else self.counts
         return list(zip(self.files, counts, strict=True))
 
@@ -238,7 +238,7 @@ class MessageFiles:
 
     @property
     def size(self) -> int:
-        """Of the new rows, in bytes."""
+        """The bytes of the new rows."""
         return sum(file.size * count // max(file.count, 1) for file, count in self.taken)
 
     def until(self, seq: int) -> MessageFiles:
@@ -251,7 +251,7 @@ class MessageFiles:
         return FileChanges(self.relation, files, [None] * len(files), counts, self.new_path)
 
     def some(self, pieces: Sequence[tuple[int, Numbers]]) -> FileChanges:
-        """Of some of the files, by their numbers, these messages."""
+        """The messages with these numbers, from some of the files: (number of the file, numbers of messages)."""
         taken = [self.taken[n] for n, _ in pieces]
         files, counts = [file for file, _ in taken], [count for _, count in taken]
         return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts, self.new_path)
@@ -260,7 +260,7 @@ class MessageFiles:
         return all(file.path.startswith(folder) for file in self.files)
 
     def copied(self, path: str) -> MessageFiles:
-        """With files whose names begin so, as far as messages are taken."""
+        """Copies of the files from which messages are taken; their names begin with `path`."""
         files = [file.copied(f"{path}.{n}") for n, (file, count) in enumerate(self.taken) if count]
         return replace(self, files=tuple(files), counts=tuple([count for _, count in self.taken if count]))
 
@@ -268,7 +268,7 @@ class MessageFiles:
         return of_slices(self.relation, slices, self.new_path)
 
     def in_order(self, most: int) -> Iterator[FileChanges]:
-        """All of them, about so many at a time."""
+        """All messages in order, about `most` at a time."""
         step = max(1, most // (8 * len(self.files)))
         sample = np.sort(np.concatenate([file.seq(count)[::step] for file, count in self.taken]))
         bounds = np.append(sample[:: max(1, most // step)][1:], np.iinfo(np.int64).max)
@@ -287,5 +287,5 @@ def of_slices(relation: SentRelation, slices: Sequence[MessageSlice], new_path: 
 
 
 def of_numbers(relation: SentRelation, file: MessageFile, numbers: Numbers) -> FileChanges:
-    """Messages of one file."""
+    """The messages of one file with these numbers."""
     return FileChanges(relation, [file], [numbers], [file.count], str)

@@ -1,7 +1,7 @@
-"""Values of keys so that those are equal which the type says are equal.
+"""Key values in a form in which they are equal exactly if the type's equality operator says so.
 
-Most types keep equal values alike. Of character(n) trailing blanks do not count, numeric is kept as text where the
-column says no scale, and of the floats there are two zeros and many that are no number.
+Equal values of most types are stored alike. But trailing blanks of character(n) do not count, a numeric without a scale
+is stored as text, and floats have two zeros and many NaNs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PLAIN_NUMERIC = r"^(-?(0|[1-9][0-9]*)(\.[0-9]+)?|NaN|-?Infinity)$"
 
 
 def is_equal_as_kept(typoid: int, typmod: int) -> bool:
-    """Is what is equal as it is kept exactly what the type says is equal?"""
+    """Are stored values of this type equal exactly if the type's equality operator says so?"""
     return typoid in _EQUAL_AS_KEPT or (typoid == oids.NUMERIC and form(typoid, typmod).lake.startswith("decimal"))
 
 
 def comparable(column: LakeColumn, array: pa.Array) -> pa.Array:
-    """Values of a column of one of the KEY_TYPES, or others in their place that are equal exactly when these are."""
+    """The values of a column of one of the KEY_TYPES, in a form whose equality is the type's."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -52,6 +52,6 @@ def _float_bits(array: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     known = array.is_valid().to_numpy(zero_copy_only=False)
-    values = array.fill_null(0).to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)  # of -0 it makes 0
+    values = array.fill_null(0).to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)  # -0 becomes 0
     values[np.isnan(values)] = np.nan
     return pa.array(values.view(np.int32 if values.itemsize == 4 else np.int64), mask=~known)

@@ -1,9 +1,9 @@
-"""Messages of one relation as columns, kept in files: what a batch larger than memory is made of.
+"""Messages of one relation as columns, kept in files, so that a batch may be larger than memory.
 
-They come in portions, which go into Arrow files of a bounded number of messages each. A file of this machine is mapped
-into memory when it is asked for: a batch costs memory for what is looked at, however large it is. Beside the messages'
-heads (sequence number, operation, whether there is an old row) a file has the new rows and the old ones, one behind the
-other. Where Spark's executors work on them the files stand beside the data, which all machines reach.
+Messages come in portions, which are written to Arrow files of a bounded number of messages each. A local file is mapped
+into memory when it is read: a batch of any size takes memory only for what is read of it. A file has the messages'
+heads (sequence number, operation, whether there is an old row), the new rows and the old rows. Files that Spark's
+executors read are in the data folder, which all machines reach.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _HEADS, _NEW, _OLD = "heads", "new", "old"
 
 
 def is_typed(typoid: int, typmod: int) -> bool:
-    """Does Arrow make values of this type from their text, exactly or not at all?"""
+    """Can Arrow convert text to this type, so that each value is either exact or refused?"""
     return typoid in _TEXTS or typoid in _CAST or typoid in (oids.BOOL, oids.NUMERIC)
 
 
 def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
-    """pa.ArrowInvalid: a value that Arrow has none like (infinity, a year before Christ)."""
+    """The texts in the column's type. pa.ArrowInvalid: Arrow lacks such a value (infinity, a year before Christ)."""
     import pyarrow.compute as pc
 
     if column.type == oids.BOOL:
@@ -58,8 +58,8 @@ def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
 
 
 class MessageFolder:
-    """Where the files of a batch are: those of this process in the machine's temporary folder, those that Spark is to
-    read where its machines find them."""
+    """The folders of a batch's files: one in this machine's temporary folder for this process, and one that Spark's
+    machines reach for files that Spark reads."""
 
     def __init__(self, data_path: str) -> None:
         self._data_path = data_path
@@ -68,7 +68,7 @@ class MessageFolder:
         self._shared: str | None = None
 
     def path(self, relation: SentRelation, *, shared: bool = False) -> str:
-        """With which the names of the relation's files begin. `shared`: Spark's tasks read them, too."""
+        """The prefix of the names of a relation's files. `shared`: Spark's tasks read them, too."""
         if shared:
             return f"{self._spark_folder()}{relation.relid}"
         if self._own is None:
@@ -86,21 +86,21 @@ class MessageFolder:
         return self._shared
 
     def close(self) -> None:
-        """The files are needed no more."""
+        """Remove the files."""
         self._stack.close()
 
 
 def most_held(session: Session, width: int) -> int:
-    """How many messages with rows of so many bytes are held in memory together."""
+    """The number of messages that are held in memory together, if their rows have `width` bytes."""
     room = int(session.settings.value("logical_decoding_work_mem")) << 10
     return max(1, room // (MESSAGE_BYTES + width))
 
 
 @frozen
 class Decoded:
-    """Some messages of one relation. `new` are the rows of those that are no DELETE; `old` those of the ones that have
-    an old row, by place, of which only the places of the key count; `unchanged`, by place, which of the new rows were
-    sent without the value (see wire.UNCHANGED)."""
+    """Some messages of one relation. `new`: the columns of the new rows, which INSERT and UPDATE have; `old`: the key
+    columns of the old rows, by place; `unchanged`: by place, which of the new rows were sent without the value
+    (messages.UNCHANGED)."""
 
     op: Numbers
     has_old: Numbers
@@ -110,10 +110,10 @@ class Decoded:
 
 
 class MessageWriter:
-    """Takes the messages of one relation in portions."""
+    """Writes the messages of one relation to files, in portions."""
 
     def __init__(self, relation: SentRelation, path: str, most: int) -> None:
-        """`most`: messages from which on another file is begun."""
+        """`most`: the number of messages after which a new file is begun."""
         self.relation = relation
         self._path = path
         self._most = most
@@ -139,13 +139,13 @@ class MessageWriter:
     def abandon(self) -> None:
         file, self._open = self._open, None
         if file is not None:
-            with suppress(PgError):  # a full disk is full for the end of the file, too
+            with suppress(PgError):  # on a full disk the end of the file cannot be written either
                 file.close()
 
 
 class _OpenFile:
     def __init__(self, relation: SentRelation, path: str, first: Decoded) -> None:
-        """`first` comes first: values are kept in the types that they have there."""
+        """`first`: the first portion; its Arrow types are those of the file."""
         import pyarrow as pa
 
         self.count = 0
@@ -165,7 +165,7 @@ class _OpenFile:
         self._counts = {_NEW: 0, _OLD: 0}
         self._size = 0
         self._ops: set[int] = set()
-        self._unchanged: dict[int, list[Numbers]] = {}  # by place the numbers of new rows
+        self._unchanged: dict[int, list[Numbers]] = {}  # by place, the numbers of new rows without the value
 
     def write(self, seq: Numbers, made: Decoded) -> None:
         import pyarrow as pa
@@ -207,7 +207,7 @@ class _OpenFile:
 
 @frozen
 class Heads:
-    """Of all messages of a file; `new` and `old` are the numbers of their rows in it."""
+    """The heads of a file's messages, as columns; `new` and `old` are the numbers of their rows in the file."""
 
     seq: Numbers
     op: Numbers
@@ -225,34 +225,34 @@ class MessageFile:
     news: int
     olds: int
     size: int  # of the new rows, in bytes
-    ops: frozenset[int]  # that its messages have
+    ops: frozenset[int]  # the operations of its messages
     kinds: tuple[Any, ...]  # the Arrow types of the columns
-    unchanged: tuple[int, ...]  # places of which some new rows are without the value
+    unchanged: tuple[int, ...]  # the places where some new rows lack the value
 
     def heads(self, count: int | None = None) -> Heads:
-        """Of so many of the first messages."""
+        """The heads of the first `count` messages."""
         table = self.table(_HEADS).slice(0, self.count if count is None else count)
         seq, op, has_old = (plain_array(column).to_numpy(zero_copy_only=False) for column in table.columns)
         new = np.cumsum(op != DELETE, dtype=np.int64) - 1
         return Heads(seq, op, has_old, new, np.cumsum(has_old, dtype=np.int64) - 1)
 
     def seq(self, count: int) -> Numbers:
-        """The sequence numbers of so many of the first messages."""
+        """The sequence numbers of the first `count` messages."""
         found: Numbers = plain_array(self.table(_HEADS).column("seq").slice(0, count)).to_numpy()
         return found
 
     def rows(self, *, old: bool) -> pa.Table:
-        """By place; only mapped into memory."""
+        """The new or the old rows, with columns named by place; a local file is mapped into memory."""
         return self.table(_OLD if old else _NEW)
 
     def copied(self, path: str) -> MessageFile:
-        """To files whose names begin so."""
+        """A copy in files whose names begin with `path`."""
         for name in (_HEADS, _NEW, _OLD, *(f"unchanged{place}" for place in self.unchanged)):
             _copy(f"{self.path}.{name}", f"{path}.{name}")
         return replace(self, path=path)
 
     def rows_unchanged(self, place: int) -> Numbers:
-        """The numbers of the new rows without the value."""
+        """The numbers of the new rows that lack the value at this place."""
         return read_numbers(_unchanged(self.path, place), np.int64)
 
     def table(self, name: str) -> pa.Table:
@@ -279,7 +279,7 @@ def write_numbers(path: str, numbers: Numbers) -> None:
 
 
 def read_numbers(path: str, kind: npt.DTypeLike, first: int = 0, count: int | None = None) -> Numbers:
-    """Those behind the first ones, so many."""
+    """`count` numbers of a file, or all, from number `first` on."""
     size = np.dtype(kind).itemsize
     with storage.reading(path), storage.open_input(path) as source:
         source.seek(first * size)

@@ -1,8 +1,7 @@
-"""Messages: what a publisher puts on the wire for the changes of a transaction.
+"""The messages that a publisher sends for the changes of a transaction.
 
-A message carries rows as tuples by the columns sent. Of an old row only the replica identity is sent, and of an UPDATE
-that only when it has changed; columns that are not sent of it are None. publisher/decision.py says which message a
-change becomes.
+A message has rows as tuples of the sent columns. Of an old row only the replica identity is sent, with an UPDATE only
+if it has changed; its other columns are None. publisher/decision.py says which message a change becomes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class SentColumn:
     type: int
     typmod: int
     is_key: bool
-    text_of: int = 0  # a server's values come as text: of this type
+    text_of: int = 0  # the publisher's type, if values come as text from a server; `type` is text then
 
     @property
     def sent_as(self) -> int:
@@ -38,7 +37,7 @@ class SentColumn:
 
 @frozen
 class SentRelation:
-    """How the publisher describes a table: what a Relation message holds. `relid` is the publisher's."""
+    """The publisher's description of a table, as in a Relation message. `relid` is the publisher's."""
 
     relid: int
     schema: str
@@ -52,7 +51,7 @@ class SentRelation:
 
 
 class Unchanged:
-    """Stands for a value that is not sent because it did not change (a large value that a server stores apart)."""
+    """Stands for an unchanged TOAST value, which a server does not send."""
 
 
 UNCHANGED = Unchanged()
@@ -79,22 +78,23 @@ class TruncateMessage:
 
 
 class Messages(Protocol):
-    """Those of a large transaction. They are read anew each time, and only as long as nothing else is asked of who has
-    given the transaction."""
+    """The messages of a large transaction. Each iteration reads them anew; they can be read only until the publisher is
+    asked for something else."""
 
     @property
     def size(self) -> int:
-        """About how many."""
+        """About how many messages there are."""
         ...
 
     def __iter__(self) -> Iterator[Message | TruncateMessage]: ...
 
 
-MESSAGE_BYTES = 96  # that a change takes in memory beside its values (ReorderBufferChange)
+MESSAGE_BYTES = 96  # memory of a change without its values (ReorderBufferChange)
 
 
 def message_bytes(messages: tuple[Message | TruncateMessage, ...] | Messages) -> int:
-    """About what messages take in memory (ReorderBufferChangeSize); those of a large transaction are not at hand."""
+    """About the memory that messages take (ReorderBufferChangeSize). Those of a large transaction are not read: their
+    values are not counted."""
     if not isinstance(messages, tuple):
         return MESSAGE_BYTES * messages.size
     size = MESSAGE_BYTES * len(messages)
@@ -107,7 +107,7 @@ def message_bytes(messages: tuple[Message | TruncateMessage, ...] | Messages) ->
 
 @frozen
 class Emitted:
-    """A logical message, and how many messages about rows come before it in its transaction."""
+    """A logical message (pg_logical_emit_message); `after`: the number of changes before it in its transaction."""
 
     lsn: int
     message: LogicalMessage
@@ -116,21 +116,21 @@ class Emitted:
 
 @frozen
 class Phase:
-    """What of a prepared transaction is told: that it was prepared, or how it ended (PREPARE, COMMIT, ROLLBACK)."""
+    """The step of a prepared transaction that a WireTransaction stands for: PREPARE, COMMIT or ROLLBACK."""
 
     kind: str
     gid: str
     prepare_end_lsn: int
     prepared_at: int  # microseconds since 2000-01-01
-    is_late: bool = False  # its end follows at once, and is to be applied with it
+    is_late: bool = False  # COMMIT or ROLLBACK PREPARED follows at once, and is to be applied with it
 
 
 @frozen
 class WireTransaction:
-    """A transaction of the publisher: what a Begin and a Commit message enclose.
+    """A transaction of the publisher: the messages between a Begin and a Commit message.
 
-    `finish_lsn` is where its commit stands; what comes after it begins at `end_lsn`. One with more than about PORTION
-    messages `is_large`: it has them not at hand.
+    `finish_lsn` is the LSN of its commit, `end_lsn` the LSN behind it. A transaction with more than about PORTION
+    messages `is_large`: its messages are not in memory, but read by iteration.
     """
 
     xid: int
@@ -138,10 +138,10 @@ class WireTransaction:
     end_lsn: int
     committed_at: int  # microseconds since 2000-01-01
     messages: tuple[Message | TruncateMessage, ...] | Messages
-    origin: str | None = None  # where the publisher has it from
-    emitted: tuple[Emitted, ...] = ()  # to who asks for logical messages
-    origin_lsn: int = 0  # where it ends there
-    phase: Phase | None = None  # None: all of it is here, and is committed
+    origin: str | None = None  # the replication origin at the publisher, if the publisher has received it itself
+    emitted: tuple[Emitted, ...] = ()  # sent to readers that ask for logical messages
+    origin_lsn: int = 0  # its end at that origin
+    phase: Phase | None = None  # None: an ordinary committed transaction
 
     @property
     def is_large(self) -> bool:
@@ -149,11 +149,12 @@ class WireTransaction:
 
     @property
     def restarts(self) -> bool:
-        """Whether sequences begin anew in it, of which its later rows may take numbers; asked of small ones."""
+        """Whether a TRUNCATE in it restarts sequences, from which defaults of its later rows may take values. A large
+        transaction is not looked into."""
         messages = self.messages if isinstance(self.messages, tuple) else ()
         return any(isinstance(message, TruncateMessage) and message.restart_identity for message in messages)
 
     @property
     def size(self) -> int:
-        """How many messages; of a large one about how many."""
+        """The number of messages, for a large transaction about."""
         return len(self.messages) if isinstance(self.messages, tuple) else self.messages.size

@@ -1,9 +1,9 @@
-"""The bytes of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
+"""The layout of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
 
     B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate · M message
     b begin prepare · P prepare · K commit prepared · r rollback prepared
 
-The reader, the writer and the walker over whole columns take them from here.
+The modules pgoutput_read, pgoutput_write and pgoutput_columns use it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ UINT16, UINT32, UINT64 = Struct(">H"), Struct(">I"), Struct(">Q")
 
 
 class ProtocolError(Exception):
-    """Not what pgoutput sends."""
+    """The bytes are no valid message of pgoutput."""
 
 
 class MessageLayout:
     """A message's letter and the fields of fixed width that follow it."""
 
     def __init__(self, letter: int, **fields: str) -> None:
-        """`fields`: their formats as the module struct has them, in order."""
+        """`fields`: name and struct format of each field, in order."""
         formats = "".join(fields.values())
         self.letter = letter
         self._read, self._write = Struct(f">x{formats}"), Struct(f">B{formats}")
@@ -64,10 +64,10 @@ COMMIT_PREPARED = MessageLayout(COMMIT_PREPARED_TYPE, flags="B", lsn="Q", end_ls
 ROLLBACK_PREPARED = MessageLayout(
     ROLLBACK_PREPARED_TYPE, flags="B", prepare_end_lsn="Q", end_lsn="Q", prepared_at="q", time="q", xid="I"
 )
-ENDS = (COMMIT, PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED)  # they end a transaction, or are all of one
+ENDS = (COMMIT, PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED)  # the last, or only, message of a transaction
 (END_LSN_AT,) = {layout.at["end_lsn"] for layout in ENDS}
 
-# A change: the relation, the tag of its first tuple, the tuple. An old tuple is followed by a new one's tag, and that.
+# A change: the relation, the tag of its first tuple, the tuple. Behind an UPDATE's old tuple: tag and tuple of the new.
 RELID_AT, TAG_AT = RELATION.at["relid"], CHANGES[UPDATE_TYPE].at["tag"]
 TUPLE_AT = TAG_AT + 1
 # A tuple: the number of its columns, and for each a kind; a text's length follows that, and the text
@@ -78,11 +78,11 @@ COLUMN_TYPE = Struct(">Ii")  # type, typmod
 
 
 def text(value: str) -> bytes:
-    """As pq_sendstring."""
+    """A string as pq_sendstring writes it."""
     return value.encode() + b"\0"
 
 
 def read_text(message: bytes, at: int) -> tuple[str, int]:
-    """A text that begins there, and where what follows begins."""
+    """The string that begins at this offset, and the offset behind it."""
     end = message.index(0, at)
     return message[at:end].decode(), end + 1

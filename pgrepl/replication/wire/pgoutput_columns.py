@@ -1,8 +1,8 @@
-"""pgoutput's messages as columns: many at once, in numpy, over the bytes as they came.
+"""pgoutput's messages read as columns: many messages at once, with numpy, from the bytes as received.
 
-The tuples of all messages of one relation are walked column by column: at each position stand a kind byte and, for a
-value, its length, which say where the next column begins. A column of text is made as an Arrow string view, offsets
-into the buffer, and copied out of it once.
+The tuples of all messages of one relation are read column by column: at each position stand a kind byte and, for a
+value, its length, which give the position of the next column. Texts become an Arrow string view (offsets into the
+buffer), which is copied once into an array of strings.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-PADDING = 16  # bytes behind the last message, so that a window of bytes can stand anywhere
-_SHORT = 12  # bytes that an Arrow string view holds itself
+PADDING = 16  # bytes behind the last message, so that a window may begin at any byte
+_SHORT = 12  # bytes at most that an Arrow string view holds inline
 
 
 @frozen
 class ColumnSpans:
-    """Where the values of one column stand."""
+    """The positions of one column's values in the buffer."""
 
-    present: Flags  # neither NULL nor left out
+    present: Flags  # neither NULL nor unchanged
     start: Numbers
     length: Numbers
     kind: Bytes
 
 
 def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
-    """Big-endian numbers of a kind of numpy's at these positions."""
+    """Big-endian numbers at these positions; `kind` is a numpy dtype."""
     width = np.dtype(kind).itemsize
     windows = np.lib.stride_tricks.sliding_window_view(data, width)
     found: Numbers = windows[at].view(kind)[:, 0].astype(np.int64)
@@ -84,7 +84,7 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
 
 
 def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numbers]:
-    """The columns of tuples that begin at these positions, and where what follows begins."""
+    """The columns of the tuples that begin at these positions, and the positions behind the tuples."""
     counts = integers(data, at, ">u2")
     if (counts != width).any():
         raise ProtocolError("a tuple with another number of columns than its relation")

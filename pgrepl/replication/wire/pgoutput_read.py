@@ -1,7 +1,7 @@
-"""pgoutput's messages, read one by one (logicalrep_read_*).
+"""The reader of pgoutput's messages, one by one (logicalrep_read_*).
 
-Values come as the text that the server's output functions wrote; they stay text, and the column here reads them with
-its own input function, as PostgreSQL's apply worker does. So a relation's columns have type text.
+Values come as text from the server's output functions and stay text: the target column reads them with its own input
+function, as PostgreSQL's apply worker does. So a relation's columns have type text.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPA
 
 @dataclass
 class Relations:
-    """What Relation messages have said so far."""
+    """The relations that Relation messages have described so far, by relid."""
 
     known: dict[int, SentRelation] = field(default_factory=dict)
 
@@ -78,13 +78,13 @@ class Relations:
         found = read_relation(message)
         before = self.known.get(found.relid)
         if before == found:
-            return before  # the same object: what was worked out for it stays good
+            return before  # the same object, so that caches by relation stay valid
         self.known[found.relid] = found
         return found
 
 
 def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[WireTransaction]:
-    """The transactions that whole messages make."""
+    """The transactions of a stream of messages."""
     begun: tuple[int, int, int] | None = None
     phase: Phase | None = None
     origin: str | None = None
@@ -124,14 +124,15 @@ def read_origin(message: bytes) -> str:
 
 
 def read_begin_prepare(message: bytes) -> tuple[tuple[int, int, int], Phase]:
-    """LSN, time and XID, and the rest."""
+    """LSN, time and XID of the transaction, and its phase."""
     lsn, end_lsn, when, xid = pgoutput.BEGIN_PREPARE.unpack(message)
     gid, _ = read_text(message, pgoutput.BEGIN_PREPARE.size)
     return (lsn, when, xid), Phase(PREPARE, gid, end_lsn, when)
 
 
 def read_end(message: bytes) -> WireTransaction:
-    """How a prepared transaction ended. A rollback does not say where it stands, but where it ends."""
+    """The end of a prepared transaction. A Rollback Prepared message has no finish LSN: the byte before its end stands
+    for it."""
     if message[0] == COMMIT_PREPARED_TYPE:
         _, lsn, end_lsn, when, xid = pgoutput.COMMIT_PREPARED.unpack(message)
         gid, _ = read_text(message, pgoutput.COMMIT_PREPARED.size)
@@ -143,7 +144,7 @@ def read_end(message: bytes) -> WireTransaction:
 
 
 def changes(messages: Iterable[bytes], relations: Relations) -> Iterator[Message | TruncateMessage]:
-    """What is in one transaction."""
+    """The changes in the messages of one transaction."""
     for message in messages:
         kind = message[0]
         if kind in _CHANGES:
@@ -157,7 +158,7 @@ def changes(messages: Iterable[bytes], relations: Relations) -> Iterator[Message
 
 
 def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda type, typmod: False) -> SentRelation:
-    """`typed`: which columns keep their types, as their values will be no text."""
+    """`typed`: tells from type and typmod whether a column keeps its type, because its values will not be text."""
     (relid,) = pgoutput.RELATION.unpack(message)
     schema, at = read_text(message, pgoutput.RELATION.size)
     name, at = read_text(message, at)
@@ -207,7 +208,8 @@ def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
 
 
 def _tuple(message: bytes, at: int, width: int) -> tuple[Row, int]:
-    """Columns that are not in the tuple, as they had been added since, are NULL (logicalrep_read_tuple)."""
+    """A tuple's values, and the offset behind it. Columns that it lacks, because they were added later, are NULL
+    (logicalrep_read_tuple)."""
     (count,) = UINT16.unpack_from(message, at)
     at += 2
     values: list[Any] = []

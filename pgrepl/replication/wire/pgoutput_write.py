@@ -1,4 +1,4 @@
-"""Messages written as pgoutput's bytes: what a subscription receives (logicalrep_write_*)."""
+"""The writer of pgoutput's messages (logicalrep_write_*)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,9 @@ Line = tuple[int, int, bytes]  # lsn, xid, data
 
 
 class Encoder:
-    """The messages of one stream: a relation is described before it is first used, and when it has changed. A TRUNCATE
-    changes it too (its file is another): it is described before the message and after the transaction."""
+    """Writes the messages of one stream. A Relation message comes before a relation's first change, and again when the
+    relation has changed. A TRUNCATE changes it, too (its relfilenode is new): a Relation message comes before the
+    Truncate message, and before the first change after the transaction."""
 
     def __init__(self, style: TextStyle) -> None:
         self._style = style
@@ -102,7 +103,7 @@ class Encoder:
             yield end, xid, pgoutput.COMMIT.pack(0, commit, end, when)
 
     def _forget(self, relids: Iterable[int]) -> list[int]:
-        """They are described anew when they are used again."""
+        """Have the relations described anew before their next change."""
         forgotten = list(relids)
         for relid in forgotten:
             self._described.pop(relid, None)
@@ -137,7 +138,7 @@ class Encoder:
 
 
 def _ended(transaction: WireTransaction, phase: Phase) -> bytes:
-    """Commit Prepared or Rollback Prepared."""
+    """A Commit Prepared or Rollback Prepared message."""
     xid, end, when = transaction.xid, transaction.end_lsn, transaction.committed_at
     if phase.kind == COMMIT:
         said = pgoutput.COMMIT_PREPARED.pack(0, transaction.finish_lsn, end, when, xid)

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 _GREENWICH = ("GMT", "UTC", "Etc/UTC")
 
-# how values are written on the wire, whatever the session says (set_config_option calls of walsender and apply worker)
+# the style of values on the wire, whatever the session's settings (walsender and apply worker call set_config_option)
 WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
 
 
 def reads_as_written(session: Session) -> bool:
-    """Whether this worker's settings let a text mean what it meant to who wrote it. Its subscription's owner, or its
-    database, may have others: a time zone, an order of day and month."""
+    """Whether this session's settings read a text as the publisher wrote it. The subscription's owner, or its database,
+    may have another time zone, or another order of day and month."""
     ours = session.text_style
     return (ours.datestyle, ours.intervalstyle) == (WIRE_STYLE.datestyle, WIRE_STYLE.intervalstyle) and (
         ours.timezone in _GREENWICH

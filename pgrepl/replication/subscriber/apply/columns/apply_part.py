@@ -1,9 +1,9 @@
-"""The kernels of a large batch: what one part of its messages comes to, whether values of other unique indexes meet,
-and the delete files. They ask no session; what they give back describes files.
+"""The kernels of a large batch, each of which does one part of the work. They ask no session; their answers describe
+files.
 
-    apply_part      messages of some keys: data files, and files of the positions that go
-    check_values    new rows with some values of a unique index
-    merge_deletes   the positions that go from some data files: their delete files
+    apply_part      apply the messages of some keys: writes data files, and files of the positions to delete
+    check_values    check new rows with some values of a unique index for duplicates
+    merge_deletes   merge the positions to delete of some data files into delete files
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Answer = TypeVar("Answer")
 
 @frozen
 class Unfinished:
-    """Why work could not be done: the sequence number of a message that is not clean; what the kernel cannot do; or
-    what is wrong about some row, which the exact way words."""
+    """Why a kernel could not do its part: the sequence number of a message that is not clean; the reason why it
+    declined; or the error of some row, which the exact way words."""
 
     obstacle: int | None = None
     declined: str = ""
@@ -47,7 +47,8 @@ class Unfinished:
 
 
 def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatch) -> Answer | Unfinished:
-    """What another attempt would meet, too, is an answer."""
+    """Run a kernel. An obstacle that another attempt would meet, too, is answered, not raised: Spark repeats a task
+    that raises."""
     try:
         watch.check()
         return work(task, watch)
@@ -63,8 +64,8 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
 
 @frozen
 class PartToApply:
-    """`number` of the part; `rows`: those of the table that may have its keys; `folder`: the job's, in the table's;
-    `spill`: with which the names of other files begin. Messages before `since` do not concern the table."""
+    """`number`: of the part; `rows`: the table's rows that may have its keys; `folder`: of the job, in the table's;
+    `spill`: the prefix of names of temporary files. Messages before `since` do not concern the table."""
 
     described: DescribedTable
     sent: SentRelation
@@ -79,7 +80,7 @@ class PartToApply:
 
 @frozen
 class LeftPositions:
-    """A file with the positions of a data file's rows that go."""
+    """A temporary file with the positions of the rows to delete of a data file."""
 
     data_file_id: int
     path: str
@@ -90,9 +91,9 @@ class LeftPositions:
 class AppliedPart:
     files: tuple[NewFile, ...]
     deletes: tuple[LeftPositions, ...]
-    inlined: tuple[int, ...]  # ids of rows of the catalog that go
-    kept: Mapping[tuple[int, ...], tuple[MessageFile, ...]]  # what other unique indexes are asked about
-    looked_up: Mapping[tuple[int, ...], int]  # how many keys, by their columns
+    inlined: tuple[int, ...]  # row ids of inlined rows to delete
+    kept: Mapping[tuple[int, ...], tuple[MessageFile, ...]]  # new rows' values of other unique indexes, by columns
+    looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
 
 
 def apply_part(task: PartToApply, watch: PartWatch) -> AppliedPart | Unfinished:
@@ -141,7 +142,7 @@ class ValuesToCheck:
 
 
 def check_values(task: ValuesToCheck, watch: PartWatch) -> int | Unfinished:
-    """How many values were looked for."""
+    """The number of values that were looked up."""
     return _told(_check, task, watch)
 
 
@@ -151,7 +152,7 @@ def _check(task: ValuesToCheck, watch: PartWatch) -> int:
 
 @frozen
 class FileDeletes:
-    """Of one data file. `own`: its inlined deletes, position and snapshot."""
+    """The positions to delete of one data file. `own`: its inlined deletes, as (position, snapshot)."""
 
     file: DataFile
     own: tuple[tuple[int, int], ...]
@@ -164,7 +165,7 @@ class FileDeletes:
 
 @frozen
 class DeletesToMerge:
-    """`at`: the snapshot that is read; `likely`: the one at which the rows will be deleted."""
+    """`at`: the snapshot that is read; `likely`: the snapshot at which the rows will probably be deleted."""
 
     table: LakeTable
     files: tuple[FileDeletes, ...]

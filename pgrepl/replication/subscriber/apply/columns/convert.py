@@ -1,8 +1,8 @@
-"""Sent columns as those of the target, in Spark SQL: by name, through their text form where the types differ, with
-defaults for columns that are not sent.
+"""Conversion of sent columns to the target's, in Spark SQL: matched by name, through their text form where the types
+differ, with defaults for columns that are not sent.
 
-Through the text form means the output function of one type and the input function of the other, never a cast. What
-does not convert raises while rows are written; the exact way then says which row it was.
+Through the text form means the output function of one type and the input function of the other, never a cast. A value
+that does not convert raises an error while rows are written; the exact way then says which row it was.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Conversion:
-    """From s{place} of a sent relation to c{attnum} of the target."""
+    """Converts the columns s{place} of a sent relation to the columns c{attnum} of the target."""
 
     def __init__(self, session: Session, target: Relation, sent: SentRelation) -> None:
         from pgrepl.expr.spark import Statement
@@ -59,7 +59,7 @@ class Conversion:
         return sorted(place for place in self.places if place >= 0)
 
     def same_type(self, attnum: int) -> bool:
-        """Whether the column holds what was sent as it is."""
+        """Whether the column has the type and the typmod of the sent column."""
         attribute, place = self.target.attributes[attnum - 1], self.places[attnum - 1]
         column = self.sent.columns[place]
         return (column.type, column.typmod) == (attribute.type, attribute.typmod)
@@ -72,7 +72,7 @@ class Conversion:
         return self._run(rows, texts, keep)
 
     def sent_rows(self, rows: DataFrame, keep: Sequence[str] = ()) -> DataFrame:
-        """Only what was sent."""
+        """The target's columns that were sent, as c{attnum}, besides the columns to `keep`."""
         return self._run(rows, self._texts, keep)
 
     def _run(self, rows: DataFrame, texts: dict[int, str], keep: Sequence[str]) -> DataFrame:
@@ -93,7 +93,7 @@ class Conversion:
         return to_sql(expr, lambda node: names[column.type] if isinstance(node, Var) else None, self._statement)
 
     def _default(self, attribute: Attribute) -> str:
-        """A default must be the same for all rows, and for every session."""
+        """The default of a column that is not sent. It must be the same for all rows, and for every session."""
         from pgrepl.expr.spark import to_sql
         from pgrepl.expr.spark.sql import cast, form_type
 
@@ -125,7 +125,7 @@ def _through_text(column: SentColumn, attribute: Attribute) -> Expr:
 
 
 def _sized(expr: Expr, function: int, attribute: Attribute) -> Expr:
-    """An input function does with a length what an implicit cast does."""
+    """The cast to a length. An input function treats a typmod as an implicit cast does."""
     proc = proc_by_oid(function)
     args: list[Expr] = [expr, Const(oids.INT4, value=attribute.typmod)]
     if proc is not None and proc.nargs == 3:
@@ -135,7 +135,7 @@ def _sized(expr: Expr, function: int, attribute: Attribute) -> Expr:
 
 
 def row_errors(error: PgError) -> bool:
-    """Whether it is an error of some row or table, which the exact way has to word, once it comes to it."""
+    """Whether the error concerns some row or table, so that the exact way has to find and word it."""
     return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42", "55")
 
 

@@ -1,4 +1,5 @@
-"""What messages come to: which of them leave what, and where the old rows stand. No session is asked."""
+"""The net effect of messages on a table: which rows they insert, update and delete, and where the old rows stand. No
+session is asked."""
 
 from __future__ import annotations
 
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Decided:
-    """`changes` have all values of the messages that leave something. `places` None: no rows were looked for."""
+    """`changes`: with all values of the messages that are carried out, unsent ones too. `places` None: no rows were
+    looked for."""
 
     changes: RelationChanges
     folded: Folded
     places: Places | None
-    looked_up: Mapping[tuple[int, ...], int]  # how many keys, by their columns
+    looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
 
 
 def decide(
@@ -43,9 +45,9 @@ def decide(
     kept: KeptKeys | None = None,
     again: bool = True,
 ) -> Decided:
-    """Messages with sequence numbers below `since` do not concern the table; `truncates` are those of its truncations,
-    ascending. `kept` takes what new rows have in other unique indexes, where these are a part of all messages. NotClean
-    with the sequence number of the first message that cannot be carried out."""
+    """Messages with sequence numbers below `since` do not concern the table; `truncates`: the sequence numbers of its
+    truncations, ascending. `kept`: where `changes` are one part of all, it takes the new rows' values of other unique
+    indexes, to be checked later. Raises NotClean with the sequence number of a message that cannot be carried out."""
     import numpy as np
 
     chosen = changes.seq >= since
@@ -157,7 +159,7 @@ class _Deciding:
 
 
 def leaving(decided: Decided) -> tuple[list[tuple[int, Numbers]], list[int]]:
-    """The rows that go or are replaced: positions by data file, ascending; and row ids of those in the catalog."""
+    """The rows that are deleted or replaced: positions by data file, ascending; and the row ids of inlined rows."""
     import numpy as np
 
     files: list[tuple[int, Numbers]] = []

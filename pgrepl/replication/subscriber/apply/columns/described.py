@@ -1,6 +1,4 @@
-"""A table as the messages of one relation are applied to it, as plain data: what is decided by it needs no session, and
-may be decided elsewhere.
-"""
+"""A target table of one sent relation, as plain data: kernels decide by it without a session, in tasks of Spark too."""
 
 from __future__ import annotations
 
@@ -22,13 +20,13 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[Any]
 
 
-MOST_BYTES = 1 << 30  # of columns that are held here; more is for Spark
+MOST_BYTES = 1 << 30  # of columns that are held in memory; larger ones are left to Spark
 
 
 @frozen
 class TableKeys:
-    """`attnums`: the columns of the one key that rows are found by, and the only one that can be taken; none: rows are
-    not looked for. `others`: those of other unique indexes."""
+    """`attnums`: the columns of the key that rows are found by; without columns rows are not looked for. `others`: the
+    columns of each other unique index."""
 
     attnums: tuple[int, ...]
     others: tuple[tuple[int, ...], ...] = ()
@@ -36,23 +34,23 @@ class TableKeys:
 
 @frozen
 class DescribedTable:
-    """`places`: for each column by number the place among those that are sent, -1: not sent. `same`: the numbers of the
-    columns that hold what is sent as it is."""
+    """`places`: for each column by number its place among the sent columns, -1: not sent. `same`: the numbers of the
+    columns whose type and typmod are those of the sent column."""
 
     table: LakeTable
     keys: TableKeys
     places: tuple[int, ...]
     same: frozenset[int]
-    is_plain: bool  # rows are kept as they were sent, and no rule looks at them but NOT NULL
+    is_plain: bool  # rows are stored as they were sent, and NOT NULL is the only constraint to check
     needed: frozenset[int]  # the numbers of the columns that are NOT NULL
 
     @property
     def sent_places(self) -> list[int]:
-        """Of the table's columns, in their order."""
+        """The places of the table's columns among the sent ones, in the table's order."""
         return [self.places[column.attnum - 1] for column in self.table.columns]
 
     def key_values(self, changes: RelationChanges, attnums: Sequence[int], at: Numbers, *, old: bool) -> list[pa.Array]:
-        """Of the new or the old rows of some messages, in the types that the columns have here."""
+        """Columns of the new or the old rows of some messages, in the table's types."""
         return [self._values(changes, attnum, at, old=old) for attnum in attnums]
 
     def _values(self, changes: RelationChanges, attnum: int, at: Numbers, *, old: bool) -> pa.Array:
@@ -67,7 +65,7 @@ class DescribedTable:
 
 
 def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
-    """A part of the key that was not sent with the new row came with the old one."""
+    """A key column with unsent values taken from the old row, which has them."""
     import numpy as np
     import pyarrow as pa
 
@@ -84,7 +82,7 @@ _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 
 
 def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
-    """Keys in the type that they have here, where that is plain to see."""
+    """Key values converted to the table's type. Declined for types whose conversion is not simple."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,14 +1,14 @@
-"""What the messages of one table come to, key by key, and whether playing them in order meets no obstacle.
+"""The net effect of one table's messages, key by key, and whether they could be carried out in order without an error.
 
-Messages are steps on keys, in order. An UPDATE that changes its key takes the old key away and enters the new one; it
-is clean only if nothing else in the batch touches either. For each key it is known whether the table has a row with it.
-From there
+Messages are steps on keys, in order. An UPDATE that changes its key leaves the old key and enters the new one; it is
+clean only if no other message of the batch touches either. For each key it is known whether the table has a row with
+it. From there
 
     insert      wants the key free                 there is a row now
     update      of no row: nothing happens         the row has the new values
     delete      of no row: nothing happens         the row is gone
 
-A TRUNCATE begins a new round in which the table has no rows; what it leaves of the rounds before is nothing.
+A TRUNCATE begins a new round in which the table has no rows; nothing is left of the rounds before.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ INSERT, UPDATE, DELETE, LEAVE, ENTER = 0, 1, 2, 3, 4  # steps; an UPDATE that ch
 
 @frozen
 class Folded:
-    """What happens to the table. Messages are named by their numbers, keys by theirs."""
+    """The net effect on the table, in numbers of messages and numbers of keys."""
 
-    inserted: Numbers  # messages whose new row comes to the table
-    updated: Numbers  # messages whose new row takes the place of a row …
+    inserted: Numbers  # messages whose new row is inserted
+    updated: Numbers  # messages whose new row replaces a row of the table …
     replaced: Numbers  # … with these keys, one each
-    deleted: Numbers  # keys whose rows go, with nothing in their place
-    passing: Numbers  # messages that have been carried out, and of which nothing is left: their rows are checked only
+    deleted: Numbers  # keys whose rows are deleted and not replaced
+    passing: Numbers  # messages that are carried out, but whose new row does not last: it is only checked
 
 
 class NotClean(Exception):
-    """A message cannot be carried out as it stands in the batch; which is the first."""
+    """A message cannot be carried out as it stands in the batch; `message` is the first such one."""
 
     def __init__(self, message: int) -> None:
         super().__init__(message)
@@ -48,9 +48,9 @@ class NotClean(Exception):
 
 
 def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, row: Numbers) -> Folded:
-    """Steps by message, ascending; their order by key, and which of them in that order begin another; `row` is the row
-    that the table has of each key, or -1. In what comes back keys are named by these rows. Most keys have one step
-    only: that is quickly told."""
+    """`message` and `step`: the steps, by ascending message; `order`: their order by key; `first`: which of them, in
+    that order, begin another key; `row`: the table's row of each key, or -1. The answer has these rows in place of
+    keys. Keys with one step, which is most, take a short cut."""
     import numpy as np
 
     if first.all() and not (step > DELETE).any():
@@ -80,12 +80,12 @@ def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, ro
 
 
 def named_by(folded: Folded, row: Numbers) -> Folded:
-    """With the rows of keys in their place."""
+    """The keys replaced by the numbers of their rows."""
     return Folded(folded.inserted, folded.updated, row[folded.replaced], row[folded.deleted], folded.passing)
 
 
 def _alone(message: Numbers, step: Steps, row: Numbers) -> Folded:
-    """Steps on one key each."""
+    """The effect of steps whose keys have no other step."""
     import numpy as np
 
     there = row >= 0
@@ -115,7 +115,8 @@ def _joined(one: Folded, other: Folded) -> Folded:
 def fold(
     message: Numbers, key: Numbers, step: Steps, exists: Truths, round_: Numbers | None = None, rounds: int = 1
 ) -> Folded:
-    """Steps by message, ascending; `round_` of each step if there are several."""
+    """`message`, `key` and `step`: the steps, by ascending message; `round_`: of each step, if there are several
+    rounds."""
     import numpy as np
 
     keys = len(exists)
@@ -132,7 +133,7 @@ def fold(
     ends = np.append(starts[1:], len(slot)) - 1
     there = exists[slot[starts] % keys] & (slot[starts] < keys)  # at the beginning
 
-    # the last step before each that says whether there is a row
+    # the last step before each that decides whether there is a row
     places = np.arange(len(slot))
     says = (step == INSERT) | (step == DELETE)
     last = np.maximum.accumulate(np.where(says, places, -1))
@@ -144,7 +145,7 @@ def fold(
     alone = (ends - starts == 0)[group]
     moves = (step == LEAVE) | (step == ENTER)
     dirty = ((step == INSERT) & state) | (moves & ~alone)
-    # an entering row meets a row that is there only if the row that it was is found
+    # an UPDATE that finds no old row enters nothing, so that it meets no other row
     left = np.zeros(int(message.max()) + 1, np.bool_)
     left[message[(step == LEAVE) & state]] = True
     dirty |= (step == ENTER) & state & left[message]
@@ -157,14 +158,14 @@ def fold(
     final = np.zeros(len(slot), np.bool_)
     final[ends] = True
     lives = final & after & is_last_round & ~moves & done
-    renewed = last >= starts[group]  # an insert or delete has been there
+    renewed = last >= starts[group]  # the key has had an INSERT or a DELETE
     has_row = there[group]
     fresh = lives & (renewed | ~has_row)
     changed = lives & ~renewed & has_row & (step == UPDATE)
     moved = (step == ENTER) & done & is_last_round
     origin = np.full(int(message.max()) + 1, -1, np.int64)
     origin[message[step == LEAVE]] = slot[step == LEAVE] % keys
-    goes = final & has_row & renewed & is_last_round  # deleted, whatever came after
+    goes = final & has_row & renewed & is_last_round  # the table's row is deleted, even if the key has a new row
     rows = (step != DELETE) & (step != LEAVE) & done & ~fresh & ~changed & ~moved
     return Folded(
         np.sort(message[fresh]),
@@ -177,7 +178,7 @@ def fold(
 def _together(
     message: Numbers, key: Numbers, changed: Truths, moved: Truths, origin: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """New versions of rows in the order of their messages, and the keys they had."""
+    """The messages that make new versions, in order, and the keys of the old versions."""
     import numpy as np
 
     messages = np.concatenate([message[changed], message[moved]])

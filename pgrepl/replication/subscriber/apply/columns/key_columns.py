@@ -1,4 +1,4 @@
-"""The key by which a table's rows are found, and what else has to be known of the table."""
+"""The key by which a table's rows are found, and the description of the table for kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def described(
     session: Session, table: Relation, conversion: Conversion, keys: TableKeys, *, routed: bool
 ) -> DescribedTable:
-    """`routed`: rows are known to belong into this partition."""
+    """The table as plain data. `routed`: the rows are known to satisfy the partition constraint."""
     rules = table_rules(session, table)
     same = frozenset(
         [a.num for a in table.columns if conversion.places[a.num - 1] >= 0 and conversion.same_type(a.num)]
@@ -43,7 +43,8 @@ def described(
 def table_keys(
     session: Session, table: Relation, conversion: Conversion, unsent: Collection[int], *, needed: bool
 ) -> TableKeys:
-    """`needed`: there are rows to be found. `unsent`: places whose values are missing in some messages."""
+    """The keys to look up. `needed`: some messages are UPDATE or DELETE, which must find rows. `unsent`: places whose
+    values are missing in some messages. Declined for unique indexes that need another check."""
     infos = [info for info in unique_indexes(session, table) if info.immediate]
     if not infos and not needed:
         return TableKeys(())
@@ -75,7 +76,7 @@ def table_keys(
 
 
 def described_leaves(session: Session, target: Relation, messages: MessageFiles) -> dict[int, DescribedTable]:
-    """The table, or all below a partitioned one that hold rows."""
+    """By oid, the table, or the leaf partitions of a partitioned one."""
     unsent = {place for file in messages.files for place in file.unchanged}
     found = {}
     for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:

@@ -1,7 +1,7 @@
 """Keys as numbers: equal keys have equal numbers, in the messages and in the table's files alike.
 
-The key of a single whole number is the number itself. Of other keys each column's distinct values are numbered, and the
-numbers of a key's columns are put together.
+A key of one integer column is its own number. For other keys each column's distinct values are numbered, and the
+numbers of the columns are combined.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
     Truths = npt.NDArray[np.bool_]
 
-NOT_THERE = -1  # a row's key that no message has
+NOT_THERE = -1  # of a row: no message has its key; of a key: the table has no row
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _THREADS = 2
-_SPARSE = 8  # a list of all numbers between the keys is made, if it is no longer than so many times the keys …
-_FEW_ROWS = 1 << 22  # whose keys are remembered
-_SMALL = 1 << 16  # … or small
-_LOT = 1 << 19  # rows that are read together where many keys are looked for
+_SPARSE = 8  # an array indexed by key is made, if it has at most so many elements for each key …
+_FEW_ROWS = 1 << 22  # keys of at most so many rows of a file are cached
+_SMALL = 1 << 16  # … or at most so many elements
+_LOT = 1 << 19  # rows that are read together where keys are not cached
 
 
 class Keys:
     """The keys of one table's messages."""
 
     def __init__(self, table: LakeTable, attnums: Sequence[int], columns: Sequence[Sequence[pa.Array]]) -> None:
-        """`columns`: of each key column the parts (such as old and new keys), none of which has a NULL."""
+        """`columns`: the values of each key column, in parts (such as new and old keys), without NULLs."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -77,8 +77,7 @@ class Keys:
         self.distinct: Codes = np.empty(0, np.int64)  # ascending
 
     def in_order(self, codes: Codes) -> tuple[Codes, Truths]:
-        """Steps on these keys by key, those on one as they come, and which of them begin another key: `distinct` has
-        them."""
+        """The order of steps by key, stable, and which of them in that order begin another key. Sets `distinct`."""
         import numpy as np
 
         order, codes = _sorted(codes)
@@ -105,8 +104,8 @@ class Keys:
     # --- in the table -------------------------------------------------------------------------------------------------
 
     def find(self, within: RowsWithin, *, again: bool = True) -> Places:
-        """The rows of the table that have these keys. `again`: keys of the same rows are likely to be looked for
-        soon."""
+        """Find the table's rows that have these keys. `again`: cache the keys of files that are read, because another
+        batch is likely to need them soon."""
         places = Places(len(self.distinct))
         if not len(self.distinct):
             return places
@@ -122,7 +121,7 @@ class Keys:
         return places
 
     def _in_file(self, file: DataFile, rows: TableRows, *, again: bool) -> tuple[Codes, Codes, Codes]:
-        """Numbers of keys, positions and row ids of the rows that have one."""
+        """The rows of a file that have one of the keys: numbers of keys, positions and row ids."""
         import numpy as np
 
         if file.partial_max is not None and file.partial_max > rows.snapshot:
@@ -160,7 +159,7 @@ class Keys:
         there = locate(file, footer)
         rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
-        # the next batch is likely to ask for the same few row groups
+        # the next batch is likely to need these row groups again
         known = reader.remembered if again else reader.read
         read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
         arrays = []
@@ -198,7 +197,7 @@ class Keys:
         return found
 
     def _nullable(self, arrays: Sequence[pa.Array]) -> Codes:
-        """Keys of rows that may hold NULL; a table's rows with NULL have no key."""
+        """The numbers of keys of rows that may hold NULL; a key with a NULL gets a number that no message has."""
         import numpy as np
 
         if not self.whole:
@@ -213,8 +212,8 @@ class Keys:
         return _numbers(array)
 
     def _hits(self, codes: Codes) -> tuple[Codes, Codes]:
-        """Which of the keys stand where in a file: if it is sorted, by looking the keys up in it, else the other way
-        round, in a list of all keys if they are near to one another."""
+        """Which of the keys stand at which places of a file's codes. Ascending codes are searched for the keys;
+        otherwise each code is looked up among the keys, in an array indexed by key if the keys are dense."""
         import numpy as np
 
         if not len(codes):
@@ -263,8 +262,8 @@ def _numbers(array: Any) -> Codes:
 
 
 def _sorted(codes: Codes) -> tuple[Codes, Codes]:
-    """The order of numbers, equal ones as they come, and the numbers in this order. Where a number and its place fit
-    into one, these are sorted: that takes a fraction of the time."""
+    """A stable sort: the order of the numbers, and the numbers in this order. Where a number and its place fit into 63
+    bits, both are sorted as one integer: that takes a fraction of the time."""
     import numpy as np
 
     if not len(codes) or bool((codes[1:] >= codes[:-1]).all()):
@@ -284,7 +283,7 @@ def _sorted(codes: Codes) -> tuple[Codes, Codes]:
 
 
 def _lots(footer: Footer, groups: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups that are read together."""
+    """Lots of row groups that are read together."""
     lot: list[int] = []
     count = 0
     for group in groups:
@@ -298,7 +297,7 @@ def _lots(footer: Footer, groups: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
-    """Where rows stand in a file, of which only some groups have been read."""
+    """Positions in a file, from places among the rows of the row groups that were read."""
     import numpy as np
 
     if len(groups) == len(footer.row_groups):
@@ -311,12 +310,12 @@ def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
 
 
 class Places:
-    """Where the rows stand that have a key."""
+    """Where the table's rows with the looked up keys stand."""
 
     def __init__(self, keys: int) -> None:
         import numpy as np
 
-        self.number: Codes = np.full(keys, NOT_THERE, np.int64)  # of each key its row here
+        self.number: Codes = np.full(keys, NOT_THERE, np.int64)  # by key: its row's number here
         self.files: list[tuple[int, int, int]] = []  # file (NOT_THERE: inlined), its first row here, behind its last
         self._positions: list[Codes] = []
         self._row_ids: list[Codes] = []
@@ -329,7 +328,7 @@ class Places:
 
     @cached_property
     def position(self) -> Codes:
-        """In its file."""
+        """Of each row, its position in its file."""
         return _joined(self._positions)
 
     @cached_property

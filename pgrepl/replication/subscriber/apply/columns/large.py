@@ -1,8 +1,8 @@
-"""The messages of a relation that are more than memory is to hold, for one table: divided, played in parts by threads
-of this process or as tasks of Spark's, and the files taken.
+"""Apply of more messages for one table than memory is to hold: they are divided into parts, which threads of this
+process or tasks of Spark apply.
 
-The driver of it all holds descriptions of files alone, no rows, keys or positions. Of the obstacles in all parts the
-first one in the order of messages counts.
+The driver holds only descriptions of files, no rows, keys or positions. Of the obstacles in all parts the first one in
+the order of messages counts.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-_POSITIONS = 1 << 20  # that one task merges, about
+_POSITIONS = 1 << 20  # about so many positions are merged by one task
 
 
 class LargeApply:
-    """`most`: messages that are held in memory together. `moves`: so many keys may change."""
+    """`most`: messages that are held in memory together. `moves`: the most keys that may change (None: any number)."""
 
     def __init__(
         self, session: Session, write: Write, described: DescribedTable, play: Play, most: int, moves: int | None
@@ -68,7 +68,7 @@ class LargeApply:
         self._moves = moves
 
     def stage(self, messages: MessageFiles, since: int, truncates: Sequence[int], spill: str) -> None:
-        """The write knows the files. `spill`: with which the names of files begin that are needed for a while."""
+        """Apply the messages, and enter the files into the write. `spill`: the prefix of names of temporary files."""
         table, write, described = self._table, self._write, self._described
         with job.job_folder(table) as folder:
             tasks = [
@@ -116,7 +116,7 @@ class LargeApply:
             yield part, _rows(self._session, self._table, self._snapshot, attnums, part)
 
     def _merged(self, applied: Sequence[AppliedPart], folder: str) -> list[StagedDeletes]:
-        """The delete files of all data files that rows go from."""
+        """The delete files of all data files that lose rows."""
         left: dict[int, list[LeftPositions]] = {}
         for answer in applied:
             for each in answer.deletes:
@@ -136,7 +136,8 @@ class LargeApply:
 
 
 class OtherValues:
-    """What new rows have in other unique indexes than the one that parts are made by, kept until all are known."""
+    """New rows' values of unique indexes besides the one that parts are divided by. They are kept until all parts are
+    applied, and then checked for duplicates."""
 
     def __init__(self, session: Session, table: LakeTable, snapshot: int, most: int, play: Play) -> None:
         self._session = session
@@ -151,7 +152,7 @@ class OtherValues:
             self._kept.setdefault(attnums, []).extend(files)
 
     def check(self) -> list[int]:
-        """The obstacles: messages that meet other rows."""
+        """The sequence numbers of messages whose values another row has."""
         tasks: list[ValuesToCheck] = []
         for attnums, files in self._kept.items():
             sent = index_relation(self._table, attnums)
@@ -166,7 +167,7 @@ class OtherValues:
 
 
 def _rows(session: Session, table: LakeTable, snapshot: int, attnums: Sequence[int], part: DealtPart) -> TableRows:
-    """Those that may have keys of the part."""
+    """The table's rows that may have keys of the part."""
     bounds = []
     if len(attnums) == 1 and table.column(attnums[0]).typoid in _WHOLE:
         bounds.append(Bound(attnums[0], part.low, part.high))
@@ -174,7 +175,7 @@ def _rows(session: Session, table: LakeTable, snapshot: int, attnums: Sequence[i
 
 
 def done(answers: Sequence[Answer | Unfinished]) -> tuple[list[Answer], list[int]]:
-    """What was done, and the messages that are not clean."""
+    """The answers of parts that were done, and the sequence numbers of messages that are not clean."""
     found, obstacles = [], []
     for answer in answers:
         if not isinstance(answer, Unfinished):
@@ -202,7 +203,7 @@ def _lots(found: Sequence[FileDeletes]) -> Iterator[list[FileDeletes]]:
 
 
 def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], None]) -> Play:
-    """`what` the work is for, as Spark's UI shows it."""
+    """A function that runs kernels on pieces of work. `what` describes the work in Spark's UI."""
     from pgrepl.lake import spark
 
     def play(step: str, pieces: Sequence[Any], kernel: Kernel) -> list[Any]:

@@ -1,11 +1,11 @@
-"""Unique indexes besides the one that rows are found by: whether new rows take values that others have.
+"""Unique indexes besides the one that rows are found by: whether a new row duplicates another row's values.
 
-A new row's values are free if no row of the table has them but the one it takes the place of, and if no other row of
-the batch has them, be it only for a while. Less than that may do, when a row gives its values away before another takes
-them: that is left to the exact way.
+A new row is clean if no row of the table has its values but the one it replaces, and if no row with another key has
+them at any time in the batch. This is stricter than need be: a row may lose its values before another gets them. Such a
+batch is left to the exact way.
 
-Of changes that are applied in parts the new rows are kept in files until all parts are known, and then dealt by the
-values of each index.
+Where changes are applied in parts, the values of new rows are kept in files until all parts are applied, and then dealt
+by the values of each index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-_KEYS = 32  # bits that tell the keys of one part apart
+_KEYS = 32  # bits for the number of a key within its part
 
 
 def check_other_keys(
@@ -45,9 +45,9 @@ def check_other_keys(
     *,
     again: bool = True,
 ) -> int:
-    """`columns` of the new rows of `messages`; of each the number of the `key` that it finds its row by, and that
-    row's id (NOT_THERE: the table has none). NotClean: a message that meets another row. How many values were looked
-    for."""
+    """Check the values `columns` of the new rows of `messages`. `key`: the number of the key that finds each one's row;
+    `row_id`: that row's id (NOT_THERE: the table has none). Raises NotClean for the first message whose values another
+    row has; otherwise the answer is the number of values looked up."""
     import numpy as np
     import pyarrow as pa
 
@@ -77,7 +77,7 @@ def check_other_keys(
 
 @frozen
 class IndexValues:
-    """Of the messages that are kept for an index."""
+    """The values of an index in the messages that are kept for it (`Keys` of parts.py)."""
 
     columns: tuple[LakeColumn, ...]
 
@@ -87,7 +87,7 @@ class IndexValues:
 
 
 def index_relation(table: LakeTable, attnums: Sequence[int]) -> SentRelation:
-    """As what rows with the values of an index are kept: with the key that they are found by, and their ids."""
+    """The relation of messages that keep an index's values: its columns, the number of the row's key, the row id."""
     columns = [table.column(attnum) for attnum in attnums]
     sent = [SentColumn(column.name, column.typoid, column.typmod, is_key=False) for column in columns]
     numbers = [SentColumn(name, oids.INT8, -1, is_key=False) for name in ("key", "row id")]
@@ -95,10 +95,11 @@ def index_relation(table: LakeTable, attnums: Sequence[int]) -> SentRelation:
 
 
 class KeptKeys:
-    """What the new rows of one part have in other unique indexes than the one that parts are made by."""
+    """Files with the values that the new rows of one part have in unique indexes besides the one that parts are divided
+    by."""
 
     def __init__(self, table: LakeTable, path: str, part: int) -> None:
-        """`path`: with which the names of the files begin."""
+        """`path`: the prefix of the files' names."""
         self._table = table
         self._path = path
         self._part = part
@@ -107,7 +108,7 @@ class KeptKeys:
     def keep(
         self, attnums: tuple[int, ...], columns: Sequence[pa.Array], seq: Numbers, key: Numbers, row_id: Numbers
     ) -> None:
-        """As check_other_keys; of the messages the sequence numbers."""
+        """Write the values of one index. Parameters as in check_other_keys; `seq`: the messages' sequence numbers."""
         import numpy as np
         import pyarrow as pa
 
@@ -120,12 +121,13 @@ class KeptKeys:
 
     @property
     def files(self) -> Mapping[tuple[int, ...], tuple[MessageFile, ...]]:
-        """By the columns of an index."""
+        """The files, by the columns of an index."""
         return self._files
 
 
 def check_kept(table: LakeTable, attnums: Sequence[int], part: RelationChanges, within: RowsWithin) -> int:
-    """Of messages that were kept, all with some values. NotClean with a sequence number."""
+    """Check one part of the kept messages, which has all messages with some values of the index. The number of values
+    looked up; raises NotClean with a sequence number."""
     import numpy as np
 
     every = np.arange(part.count)

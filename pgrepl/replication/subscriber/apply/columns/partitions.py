@@ -1,7 +1,7 @@
 """Messages for a partitioned table, divided among its leaves: each leaf is then a table like others.
 
-A row is looked for in the leaf that its old key, or else its new row, belongs into. An UPDATE that takes a row to
-another leaf is left to the exact way, and so is a row that no partition is for.
+A row is looked for in the leaf that its old key, or else its new row, is routed to. An UPDATE that moves a row to
+another leaf is left to the exact way, and so is a row without a partition.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOWHERE = -1
 
 
 class SomeChanges:
-    """Some messages of a relation, in order: RelationChanges."""
+    """Some messages of a relation, in order, as RelationChanges."""
 
     def __init__(self, whole: RelationChanges, messages: Numbers) -> None:
         self.relation = whole.relation
@@ -75,8 +75,8 @@ class SomeChanges:
 def by_leaf(
     session: Session, root: Relation, changes: RelationChanges, since: int
 ) -> list[tuple[Relation, RelationChanges]]:
-    """The leaves that have changes with sequence numbers from `since` on. NotClean: a message that is not told by its
-    leaf alone."""
+    """The leaves with their changes, from sequence number `since` on. Raises NotClean for a message that moves a row to
+    another leaf, or whose row has no leaf."""
     import numpy as np
 
     conversion = Conversion(session, root, changes.relation)
@@ -110,7 +110,8 @@ def by_leaf(
 
 
 def _key_columns(session: Session, table: Relation) -> list[int]:
-    """Of the table itself and of the partitioned tables below: their numbers in the table."""
+    """The columns of the partition keys of the table and of the partitioned tables below, by their numbers in the
+    table."""
     from pgrepl.catalog.relation import relation
 
     desc = partition_desc(session, table.oid)
@@ -128,7 +129,8 @@ def _key_columns(session: Session, table: Relation) -> list[int]:
 def _check_identity(
     session: Session, root: Relation, leaf: Relation, key: Sequence[int], changes: RelationChanges
 ) -> None:
-    """A row has to be told by what says which leaf it is in."""
+    """Declined unless the replica identity has all columns of the partition key: only then a row can be in one leaf
+    alone."""
     identity = identity_of(session, leaf, Conversion(session, leaf, changes.relation).places, changes.relation)
     names = {leaf.attributes[n - 1].name for n in identity.attnums}
     if not identity.by_index or not {root.attributes[n - 1].name for n in key} <= names:
@@ -136,7 +138,7 @@ def _check_identity(
 
 
 class _Leaves:
-    """Rows are routed once for each value of the partition key."""
+    """Routes messages to leaves, once for each distinct value of the partition key."""
 
     def __init__(self, session: Session, root: Relation, key: Sequence[int]) -> None:
         self.found: list[Relation] = []
@@ -146,7 +148,7 @@ class _Leaves:
         self._numbers: dict[int, int] = {}  # by oid
 
     def of(self, changes: RelationChanges, places: Sequence[int], messages: Numbers, *, old: bool) -> Numbers:
-        """The number of each message's leaf."""
+        """The number of each message's leaf in `found`, or _NOWHERE."""
         import numpy as np
         import pyarrow as pa
 

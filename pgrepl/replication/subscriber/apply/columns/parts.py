@@ -1,15 +1,15 @@
 """The messages of a large relation, dealt by key into parts that are complete in themselves.
 
 All messages of a key are in one part, in order: a part is folded, looked up and written like a batch of its own, and
-memory is bounded by it (logical_decoding_work_mem). Parts are ranges of a key that is one whole number, as the table's
-files are likely to have them, too, and of a hash of other keys. An UPDATE that changes its key has two; if nothing else
-touches either it is by itself, else all messages of such keys are together in the last part.
+its size bounds memory (logical_decoding_work_mem). Parts are ranges of the key if it is one integer column, because the
+table's files are likely to be sorted by it, else ranges of a hash. An UPDATE that changes its key has two keys; if no
+other message touches either it may be in any part, else all messages of such keys are together in the last part.
 
-The messages stay where they are: for each of their files it is noted which are of which part. Each file is looked at by
-itself, here or as a task of Spark's:
+The messages stay in their files: for each file it is noted which messages belong to which part. Each file is dealt with
+by itself, in a thread or as a task of Spark:
 
     code      a number for the key of each message; a sample of them says where parts begin
-    touch     which of the keys that some UPDATE changes something else touches, too
+    touch     the keys that some UPDATE changes and another message touches, too
     deal      the numbers of a file's messages in the order of their parts
 """
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
-    Keys = Callable[[RelationChanges, Numbers, bool], list[pa.Array]]  # of some messages' new rows, or of the old ones
+    Keys = Callable[[RelationChanges, Numbers, bool], list[pa.Array]]  # keys of some messages' new rows, or of old ones
 
-_SAMPLE = 100_000  # keys that tell where parts begin, about
+_SAMPLE = 100_000  # about so many keys are sampled to choose where parts begin
 _MOVE = [("message", "i4"), ("old", "i8")]
 _SLICE = 1 << 16  # texts that are hashed at a time
 
 
 class ManyMoves(Exception):
-    """More keys change than may."""
+    """More keys change than the caller allows."""
 
 
 class Play(Protocol):
-    """Does pieces of work, here or as tasks of Spark's."""
+    """Runs a kernel on pieces of work, in threads of this process or as tasks of Spark."""
 
     def __call__(self, step: str, pieces: Sequence[Any], kernel: Callable[[Any, PartWatch], Any]) -> list[Any]: ...
 
 
 @frozen
 class DealtPart:
-    """`low` and `high`: between which all its keys are, where a key is one whole number."""
+    """`low` and `high`: the least and the greatest of its keys, where the key is one integer column."""
 
     slices: tuple[MessageSlice, ...]
     low: int
@@ -67,7 +67,7 @@ class DealtPart:
 
 @frozen
 class TableKeyValues:
-    """Of the messages for a table."""
+    """The key's values in messages for a table (`Keys`)."""
 
     described: DescribedTable
 
@@ -86,14 +86,14 @@ def values_of(described: DescribedTable) -> TableKeyValues:
 
 
 def as_they_are(messages: MessageFiles) -> Iterator[DealtPart]:
-    """Parts of messages of which none has to do with another."""
+    """One part for each file, for messages that need no key: none depends on another."""
     for file, count in messages.taken:
         if count:
             yield DealtPart((MessageSlice(file, count, None, 0, count),), 0, 0)
 
 
 def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play, moves: int | None = None) -> Iterator[DealtPart]:
-    """Parts of about so many messages; `keys` with equal values are equal. `moves`: if more keys change, ManyMoves."""
+    """Parts of about `most` messages. Raises ManyMoves if more than `moves` keys change."""
     import numpy as np
 
     step = max(1, messages.count // _SAMPLE)
@@ -134,8 +134,8 @@ class _ToCode:
 
 @frozen
 class _Coded:
-    """`path`: with which the names of the files begin: the codes, and the messages that change their keys with the
-    codes of the old ones."""
+    """`path`: the prefix of two files: the code of each message's key, and the messages that change their keys, with
+    the codes of the old keys. `moves`: the number of the latter."""
 
     path: str
     moves: int
@@ -162,7 +162,7 @@ def _code(task: _ToCode, watch: PartWatch) -> _Coded:
     watch.check()
     changes = of_numbers(task.relation, task.file, np.arange(task.count))
     codes, moving = _codes(changes, task.keys)
-    path = f"{task.file.path}.{uuid7()}"  # another time this is done others may be reading already
+    path = f"{task.file.path}.{uuid7()}"  # a repeated task must not overwrite files that others may be reading
     write_numbers(f"{path}.codes", codes)
     write_numbers(f"{path}.moves", moving)
     return _Coded(path, len(moving), codes[:: task.step].copy())
@@ -170,7 +170,7 @@ def _code(task: _ToCode, watch: PartWatch) -> _Coded:
 
 def _codes(changes: RelationChanges, keys: Keys) -> tuple[Numbers, Numbers]:
     """A number for the key of each message; and the messages that change their keys, with the numbers of the old
-    ones."""
+    keys."""
     import numpy as np
 
     codes = np.zeros(changes.count, np.int64)
@@ -196,7 +196,7 @@ class _ToTouch:
 
 
 def _shared(coded: Sequence[_Coded], play: Play) -> str:
-    """A file with the codes of keys that are changed, and that something else touches, too."""
+    """A file with the codes of keys that are changed and that another message touches, too; "" if there are none."""
     import numpy as np
 
     found = []
@@ -229,13 +229,13 @@ def _touch(task: _ToTouch, watch: PartWatch) -> Numbers:
 class _ToDeal:
     coded: _Coded
     bounds: Numbers
-    shared: str  # a file, or "": nothing is
+    shared: str  # the file of _shared, or "": no key is shared
 
 
 @frozen
 class _Dealt:
-    """`order`: a file with the numbers of the messages in the order of parts, of which each begins at one of `starts`;
-    between `lows` and `highs` its codes are."""
+    """`order`: a file with the numbers of the messages in the order of parts. By part: `starts`, its begin in that
+    order; `lows` and `highs`, its least and greatest code."""
 
     order: str
     starts: Numbers
@@ -271,7 +271,7 @@ def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
 
 
 def _among(codes: Numbers, wanted: Numbers) -> Numbers:
-    """Which of the codes are some of those, which ascend."""
+    """Which of the codes are among `wanted`, which ascend."""
     import numpy as np
 
     near = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)
@@ -280,7 +280,7 @@ def _among(codes: Numbers, wanted: Numbers) -> Numbers:
 
 
 def _numbers(columns: list[pa.Array]) -> Numbers:
-    """A whole number is its own; other keys have hashes."""
+    """The codes of keys: one integer column is its own code, other keys are hashed."""
     import numpy as np
     import pyarrow as pa
 
@@ -326,7 +326,7 @@ def _hashed_texts(array: pa.Array) -> Numbers:
 
 
 def _mixed(found: Numbers) -> Numbers:
-    """Each bit of a number depends on all of its bits (splitmix64)."""
+    """The finalizer of splitmix64: each bit of the result depends on all bits of the number."""
     import numpy as np
 
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -1,4 +1,4 @@
-"""New rows that are kept just as they were sent: whole columns, in the order of their messages, straight into files."""
+"""New rows that are stored as they were sent: whole columns, in the order of their messages, straight into files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-_PART = 1_000_000  # rows of a file
-_SAMPLE = 5_000  # rows that tell whether values repeat
+_PART = 1_000_000  # rows of a file at most
+_SAMPLE = 5_000  # so many rows are looked at to judge whether values repeat
 
 
 @frozen
@@ -33,7 +33,7 @@ class SentColumns:
     row_ids: Any
 
     def write(self, folder: str | None = None) -> list[NewFile]:
-        """`folder`: one in the table's, that is there."""
+        """`folder`: an existing one inside the table's."""
         import pyarrow as pa
 
         from pgrepl.lake.file_writer import DataFileWriter
@@ -49,7 +49,7 @@ class SentColumns:
 
 
 def sent_columns(described: DescribedTable, decided: Decided) -> list[SentColumns]:
-    """All new rows; those of which nothing is left are checked. `described` is plain."""
+    """All new rows. Rows that do not last are only checked for NOT NULL. `described` is plain."""
     changes, folded = decided.changes, decided.folded
     if described.needed and len(folded.passing):
         _check_needed(described, changes.pick(described.sent_places, folded.passing))
@@ -63,19 +63,19 @@ def sent_columns(described: DescribedTable, decided: Decided) -> list[SentColumn
 
 
 def _parts_of(messages: Numbers) -> list[Numbers]:
-    """In order, each for a file."""
+    """The messages divided, in order, by file."""
     return [messages[start : start + _PART] for start in range(0, len(messages), _PART)]
 
 
 def _check_needed(described: DescribedTable, arrays: Sequence[Any]) -> None:
-    """An error that the exact way words, once it has found the row."""
+    """NOT NULL. The exact way finds the row and words the error."""
     for column, array in zip(described.table.columns, arrays, strict=True):
         if column.attnum in described.needed and array.null_count:
             raise PgError("23502", f'null value in column "{column.name}" violates not-null constraint')
 
 
 def _repeating(columns: Sequence[LakeColumn], arrays: Sequence[Any]) -> list[str]:
-    """The columns of which a dictionary is made: the values that are looked at are often the same."""
+    """The columns to write with a dictionary: in a sample of rows their values repeat."""
     found = []
     for column, array in zip(columns, arrays, strict=True):
         if column.form.element is not None:

@@ -1,11 +1,10 @@
-"""A batch by whole columns: what its messages come to is staged as files without a lock, and committed at once with the
-origin.
+"""Apply of a batch by whole columns: files are staged without a lock, and committed together with the origin.
 
-    receive         what the publisher has, if it is much
-    stage_batch     fold, find places, write files; what is not clean ends the batch before its transaction
-    commit_batch    all tables and the origin
+    receive         receive a batch from the publisher, if there are many changes
+    stage_batch     fold, find places, write files; the batch ends before the first transaction that is not clean
+    commit_batch    commit all tables and the origin
 
-What cannot be done this way, or has an error in some row, is left to the exact way from the first such transaction on.
+Transactions that cannot be applied this way, or that have an error in some row, are left to the exact way.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ if TYPE_CHECKING:
 
     _Job = tuple[Write, Callable[[], list[NewFile]]]
 
-_AT_A_TIME = 2  # tables written together
+_AT_A_TIME = 2  # files written at a time
 _ATTEMPTS = 3
-_MOVES = 1_000_000  # keys that may change in parts that are Spark's tasks: each of them is told of all
-_WORK = "apply"  # as pgrepl_stat_engine calls it
+_MOVES = 1_000_000  # changed keys at most where parts are tasks of Spark: each task reads all of them
+_WORK = "apply"  # the name in pgrepl_stat_engine
 
 
 class StagedBatch:
-    """Files for all tables of a batch; nothing refers to them before `write`."""
+    """Files for all tables of a batch; the catalog does not refer to them before `write`."""
 
     def __init__(
         self, session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
@@ -69,8 +68,8 @@ class StagedBatch:
         """`check` raises what ends the work."""
         self.batch = batch
         self._check = check
-        self._writes: dict[int, Write] = {}  # by table that holds rows
-        self._sources: dict[int, SentRelation] = {}  # the relation that changes a table
+        self._writes: dict[int, Write] = {}  # by oid of the table or leaf
+        self._sources: dict[int, SentRelation] = {}  # by oid, the sent relation that changes the table
         self._session = session
         self._subscription = subscription
         self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
@@ -78,11 +77,11 @@ class StagedBatch:
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
-        self.by_spark = False  # for some table
-        self.passed = 0  # changes that concern no table here: its copy has them already, or is still to come
+        self.by_spark = False  # Spark has done the work for some table
+        self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
 
     def stage(self) -> None:
-        """What is small is all decided before any of it is written; what is large goes part by part."""
+        """Small relations are all decided before any file of them is written; large ones are applied part by part."""
         for seq, message in self.batch.truncates:
             self._truncate(seq, message.relations, restart=message.restart_identity)
         with FileJobs() as files:
@@ -105,8 +104,8 @@ class StagedBatch:
             write.stage()
 
     def _stage_large(self, target: Relation, messages: MessageFiles, since: int, files: FileJobs) -> bool:
-        """What is more than memory is to hold goes in parts. False: it is little, or partitions have keys of their
-        own."""
+        """Apply the messages in parts, if they are more than memory is to hold. False: they are few, or partitions have
+        different keys."""
         session = self._session
         most = most_held(session, messages.size // max(messages.count, 1))
         if messages.count <= most:
@@ -140,7 +139,7 @@ class StagedBatch:
         *,
         on_spark: bool,
     ) -> None:
-        """By kernels, here or as tasks of Spark's."""
+        """Apply the messages by kernels, in threads of this process or as tasks of Spark."""
         session = self._session
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
         play = player(session, what, on_spark=on_spark, check=self._check)
@@ -165,7 +164,8 @@ class StagedBatch:
         most: int,
         files: FileJobs,
     ) -> None:
-        """The files of one part are written while the next one is decided. Of all obstacles the first one counts."""
+        """Apply part after part in this process: the files of one are written while the next one is decided. Of all
+        obstacles the first one counts."""
         session = self._session
         obstacles: list[int] = []
         play = player(session, target.qualified_name, on_spark=False, check=self._check)
@@ -201,7 +201,8 @@ class StagedBatch:
         described: Mapping[int, DescribedTable] | None = None,
         kept: Mapping[int, KeptKeys] | None = None,
     ) -> list[TableApply]:
-        """`described` and `kept` by table, where the changes are a part of all."""
+        """Decide what the changes do to their table, or to each leaf. `described` and `kept`, by table: given where the
+        changes are one part of all."""
         session = self._session
         routed = target.kind == "p"
         found = []
@@ -235,7 +236,7 @@ class StagedBatch:
         return found
 
     def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
-        """What is left to do of these tables: old rows go, and files are to be written."""
+        """Enter the deleted rows of these tables into their writes; the answer is the files to write."""
         from pgrepl.lake import spark
         from pgrepl.lake.stage import write_frame
 
@@ -258,7 +259,7 @@ class StagedBatch:
         return jobs
 
     def _target(self, sent: SentRelation) -> Relation:
-        """The table of that name; it must have the columns, whether or not anything is done to it
+        """The table of the relation's name. It must have the relation's columns, even if no change is applied to it
         (logicalrep_rel_open)."""
         found = find_target(self._session, sent)
         match_columns(found, sent)
@@ -318,7 +319,8 @@ class StagedBatch:
 
 
 class FileJobs:
-    """Files that are written by threads. Who is interrupted waits for what has begun, and knows its files."""
+    """Files that threads write. After an interrupt the jobs that have begun are waited for, so that their files are
+    known to the writes, which discard them."""
 
     def __init__(self) -> None:
         from pgrepl.lake import spark
@@ -330,7 +332,7 @@ class FileJobs:
         self._running += [(write, self._threads.submit(job)) for write, job in jobs]
 
     def settle(self) -> None:
-        """Wait for what has begun: the writes know their files."""
+        """Wait for the jobs that have begun, and enter their files into the writes."""
         wait([done for _, done in self._running])
         failures = self._arrived()
         if failures:
@@ -358,7 +360,8 @@ class FileJobs:
 def stage_batch(
     session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
 ) -> StagedBatch:
-    """The batch, or as many of its first transactions as are clean, as files. Declined: it is for the exact way."""
+    """Stage the batch, or as many of its first transactions as are clean. Raises Declined if the exact way must apply
+    it."""
     while batch.transactions:
         staged = StagedBatch(session, subscription, batch, check)
         try:
@@ -389,8 +392,8 @@ def commit_batch(
     lock: Callable[[], None],
     check: Callable[[], None],
 ) -> StagedBatch | None:
-    """Stage and commit; the batch as far as it was applied. None: nothing was, and no lock is held. `check` raises what
-    ends the work."""
+    """Stage and commit: the batch as far as it was applied. None: nothing was applied, and the write lock is not held.
+    `check` raises what ends the work."""
     for _ in range(_ATTEMPTS):
         try:
             staged = stage_batch(session, subscription, batch, check)
@@ -399,7 +402,7 @@ def commit_batch(
             return None
         crash_point("columns.staged")
         lock()
-        if is_decoded(session):  # from now on
+        if is_decoded(session):  # a logical slot has been created meanwhile
             staged.discard()
             session.transaction.release_write()
             break
@@ -421,8 +424,8 @@ def commit_batch(
 def receive(
     session: Session, subscription: tables.pg_subscription, publisher: ChangeStream, start: int, end: int, log: LogOf
 ) -> tuple[WireBatch, int] | None:
-    """A large batch, and how far it goes. What asks for single transactions is none: who skips one, who reads
-    here what was received, and a log that hears of each row that is not found."""
+    """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
+    SKIP is pending, a logical slot decodes what is applied, or the log reports each row that is not found."""
     least = engine.least_changes(session)
     if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
@@ -436,4 +439,4 @@ def receive(
             least=least,
         )
     except PublisherError:
-        return None  # met again, message by message
+        return None  # reading message by message meets the error again

@@ -1,6 +1,5 @@
-"""The messages of a batch for one table here: which of them leave what, where the old rows stand, and the new rows as
-files.
-"""
+"""The messages of a batch for one target table: their net effect, the places of the old rows, and the new rows to
+write."""
 
 from __future__ import annotations
 
@@ -37,11 +36,11 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[Any]
 
 ROW = "__row"  # the row id that a new version keeps
-_CHUNK = 16  # bits of a message's number that tell rows of one chunk apart
+_CHUNK = 16  # bits of a message's number within its chunk
 
 
 class TableApply:
-    """One table that holds rows, and what a batch does to it. `truncates` are sequence numbers."""
+    """The changes of a batch to one table or leaf partition. `truncates` are sequence numbers."""
 
     def __init__(
         self,
@@ -56,9 +55,9 @@ class TableApply:
         keys: TableKeys | None = None,
         kept: KeptKeys | None = None,
     ) -> None:
-        """Changes with sequence numbers below `since` do not concern the table. `write` takes what comes of them.
-        `routed`: its rows belong into this partition. `keys` are given where the changes are a part of all; `kept` then
-        takes what new rows have in other unique indexes."""
+        """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
+        files. `routed`: the rows are known to satisfy the partition constraint. `keys` are given where the changes are
+        one part of all; `kept` then takes the new rows' values of other unique indexes."""
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -73,7 +72,7 @@ class TableApply:
         self._conversion = Conversion(session, table, changes.relation)
 
     def decide(self) -> None:
-        """NotClean with the sequence number of the first message that cannot be carried out."""
+        """Raises NotClean with the sequence number of a message that cannot be carried out."""
         changes, keys = self._changes, self._keys
         chosen = changes.seq >= self._since
         inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
@@ -106,7 +105,7 @@ class TableApply:
         return self._decided.places
 
     def leave(self) -> None:
-        """Old rows go."""
+        """Enter the deleted and the replaced rows into the write."""
         if self._truncates:
             self.write.truncate()
             return
@@ -116,7 +115,7 @@ class TableApply:
         self.write.delete_inlined(inlined)
 
     def columns(self) -> list[SentColumns] | None:
-        """The same without Spark, if rows are kept as they were sent and no rule looks at them. None: they are not."""
+        """The new rows to write without Spark. None: they are not stored as they were sent, or are too large."""
         if not self.described.is_plain:
             return None
         changes, places = self._changes, self.described.sent_places
@@ -127,7 +126,7 @@ class TableApply:
         return sent_columns(self.described, self._decided)
 
     def frames(self) -> list[tuple[DataFrame, str | None]]:
-        """What is to be written: new rows, and new versions with their row ids."""
+        """The rows that Spark has to write: new rows, and new versions with the name of their row id column."""
         import numpy as np
 
         folded = self.folded
@@ -147,7 +146,7 @@ class TableApply:
         return found
 
     def passing(self) -> DataFrame | None:
-        """Rows of which nothing is left, if they could break a rule: they are computed and checked."""
+        """New rows that do not last, to be computed and checked; None if they cannot break a constraint."""
         rules = table_rules(self._session, self.relation)
         known = {n for info in unique_indexes(self._session, self.relation) for n in info.columns}
         plain = (
@@ -175,7 +174,7 @@ class TableApply:
         return checks.checked(checks.complete(rows), bound=self.relation.is_partition)
 
     def _with_kept(self, rows: DataFrame) -> DataFrame:
-        """With the values of columns that are not sent, as they stand in the table."""
+        """Add the columns that are not sent, with their values in the table."""
         from pyspark.sql import functions as F
 
         from pgrepl.lake import scan
@@ -187,7 +186,8 @@ class TableApply:
 
 
 def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
-    """Rows with a number each, by `at`: a list of numbers for each chunk of rows is sent to all."""
+    """Add a column ROW with each row's number, found by the column AT. The numbers are broadcast as one list for each
+    chunk."""
     import numpy as np
     import pyarrow as pa
     from pyspark.sql import functions as F
@@ -206,7 +206,7 @@ def _with_numbers(rows: DataFrame, numbers: Numbers) -> DataFrame:
 
 
 def check_rights(session: Session, table: Relation, inserts: bool, updates: bool, deletes: bool) -> None:
-    """Of who applies changes of these kinds."""
+    """Check the privileges of the role that applies changes of these kinds, and the table's replica identity."""
     for privilege, wanted in (("INSERT", inserts), ("UPDATE", updates), ("DELETE", deletes)):
         if wanted:
             check_target_privilege(session, table, privilege)

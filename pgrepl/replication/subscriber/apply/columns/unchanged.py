@@ -1,8 +1,8 @@
-"""Values that an UPDATE did not send because they have not changed: those of the same row as the batch has left it
-until then, or of the table's row.
+"""Unchanged TOAST values, which an UPDATE does not send: they are taken from an earlier message of the batch for the
+row, or from the table's row.
 
-Of each key the steps before an UPDATE are looked through for the last one that has a value; an INSERT always has. If
-there is none, the value is the one that the row has had in the table.
+For each key the steps before an UPDATE are searched for the last one with a value; an INSERT always has it. If there is
+none, the value is taken from the table's row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[Any]
 
 _MOST = MOST_BYTES >> 1
-_PORTION = 4096  # rows of which values are read at a time
+_PORTION = 4096  # rows whose values are read at a time
 
 
 @frozen
@@ -41,14 +41,14 @@ class Steps:
 
     message: Numbers
     step: Numbers
-    begins: Numbers  # whether nothing before it concerns its row
-    row: Numbers  # that the table has of the key, or NOT_THERE
+    begins: Numbers  # whether it is the first step of its key and round
+    row: Numbers  # the table's row of the key, or NOT_THERE
 
 
 def steps_of(
     message: Numbers, step: Numbers, order: Numbers, first: Numbers, row: Numbers, rounds: Numbers | None
 ) -> Steps:
-    """As fold_sorted takes them; `rounds` of each step if the table is emptied in between."""
+    """Parameters as in fold_sorted; `rounds`: of each step, if the batch has truncations of the table."""
     import numpy as np
 
     own = row[np.cumsum(first) - 1] if len(order) else row[:0]
@@ -73,7 +73,7 @@ def with_kept(
     places: Places,
     folded: Folded,
 ) -> RelationChanges:
-    """The changes with all values of the messages that are carried out."""
+    """The changes, with the unsent values filled in for all messages that are carried out."""
     import numpy as np
 
     done = np.zeros(changes.count, np.bool_)
@@ -100,8 +100,8 @@ def with_kept(
 
 
 def _sources(count: int, steps: Steps, unsent: Numbers, done: Numbers) -> tuple[Numbers, Numbers]:
-    """For each message the message that has its value, or FIRST_STORED less the row of the table; and these rows. Only
-    messages that are carried out are asked for: they have a row."""
+    """For each message the number of the message that has its value, or FIRST_STORED minus the table's row; and these
+    rows. Only messages that are carried out are looked at: they have a row."""
     import numpy as np
 
     source = np.arange(count)
@@ -124,7 +124,8 @@ def _sources(count: int, steps: Steps, unsent: Numbers, done: Numbers) -> tuple[
 def _kept(
     changes: RelationChanges, place: int, source: Numbers, rows: Numbers, stored: pa.Array | None, *, flags: Numbers
 ) -> Kept:
-    """The rows' numbers become those of their values."""
+    """`source` with the rows' numbers replaced by the numbers of their values in `stored`. Declined if the values are
+    large in sum."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -152,7 +153,7 @@ def _kept(
 
 
 def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
-    """Columns of rows of the table, by their ascending numbers."""
+    """Read columns of some rows of the table; `rows` are their numbers in `places`, ascending."""
     import numpy as np
     import pyarrow as pa
 
@@ -184,7 +185,7 @@ def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Plac
 
 
 def _of_file(file: DataFile, columns: Sequence[LakeColumn], positions: Numbers) -> Iterator[list[pa.Array]]:
-    """Values at ascending positions, in portions: a file may have much more of them than are wanted."""
+    """Values at ascending positions of a file, read in portions: few of the file's values may be wanted."""
     import numpy as np
     import pyarrow as pa
 
@@ -218,7 +219,7 @@ def _made(
     read: list[Any],
     count: int,
 ) -> list[pa.Array]:
-    """One array for each column: what was read, or the value that all rows of the file have."""
+    """One array for each column: as read, or, of a column that the file lacks, its constant value."""
     given = iter(read)
     found = []
     for column, kind in zip(columns, kinds, strict=True):
