@@ -51,7 +51,7 @@ def _emit_at_once(session: Session, prefix: str, content: bytes) -> int:
         if session.origin is not None:
             there.transaction.numbering.note("origin", session.origin.name)
         lsn = there.snapshot() + 1
-    if there is session:  # a rollback takes it along: then it is written once more
+    if there is session:  # a rollback of the transaction undoes the message: then it is written again
         session.transaction.undo.append(partial(_emit_again, session, prefix, content))
     return lsn
 

@@ -177,7 +177,7 @@ def session_origin_progress(call: Call, flush: bool) -> int | None:
 
 @implements("pg_replication_origin_xact_setup", context=True)
 def set_up_transaction_origin(call: Call, lsn: int, moment: int) -> str:
-    """The end of the transaction at its source; it stays for later transactions, until it is set again."""
+    """Set the LSN of the transaction's end at its source; it stays for later transactions until it is set again."""
     _require_primary(call.session)
     _session_origin(call.session).remote_lsn = lsn
     return VOID

@@ -48,7 +48,7 @@ class ServerLog:
         self.report(error.report)
 
     def report(self, report: Report, statement: str | None = None) -> None:
-        """Write one report, in one piece: several processes may write the same file. `statement`: the statement for
+        """Write one report in one piece, because several processes may write the same file. `statement`: for the line
         STATEMENT."""
         text = "".join(line + "\n" for line in _lines(report, statement))
         if self.path is None:

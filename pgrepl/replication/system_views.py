@@ -1,4 +1,4 @@
-"""Views of replication: slots and who reads them, subscriptions, their workers and statistics, replication origins."""
+"""The system views of replication: slots and their walsenders, subscriptions with workers and statistics, origins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary sisters (logicalfuncs.c).
+"""pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary variants (logicalfuncs.c).
 
 Only committed changes are returned, as in PostgreSQL: they are read apart from the caller's transaction. What
 get_changes returns is confirmed at once.
@@ -68,7 +68,7 @@ def _get(
     for _ in range(_TRIES):
         found, start, reached = _decoded(call, name, lsn, count, given, function)
         with slots.at_once(call.session) as there:
-            if slots.acquire(there, name).confirmed_flush_lsn == start:  # nobody else has got them meanwhile
+            if slots.acquire(there, name).confirmed_flush_lsn == start:  # no other call has got them
                 slots.confirm(there, name, reached)
                 return found
     raise PgError("55006", f'replication slot "{name}" is being used by others')
@@ -98,7 +98,7 @@ def _pairs(options: Any) -> Given:
 def _decoded(
     call: Call, name: str, upto: int | None, count: int | None, given: Given, function: str | None
 ) -> tuple[_Found, int, int]:
-    """The lines, the LSN from which, and the LSN before which they are complete."""
+    """The lines, and the LSNs between which they are complete."""
     found: _Found = []
     session = call.session
     apart = session.elsewhere(session.database.oid, session.role, apart=True)
@@ -193,7 +193,7 @@ def _binary_output(row: tables.pg_replication_slot, function: str) -> PgError:
 
 @contextmanager
 def _callback(row: tables.pg_replication_slot, what: str, lsn: int = 0) -> Iterator[None]:
-    """As output_plugin_error_callback."""
+    """Add the CONTEXT of an output plugin to errors, as output_plugin_error_callback does."""
     try:
         yield
     except PgError as error:

@@ -25,8 +25,8 @@ class TextOptions:
     skip_empty_xacts: bool = False
     only_local: bool = False
     force_binary: bool = False
-    include_rewrites: bool = False  # of tables: there are none here that could be shown
-    stream_changes: bool = False  # of transactions in progress: here a transaction is seen when it has committed
+    include_rewrites: bool = False  # no effect: rewrites of tables are not decoded
+    stream_changes: bool = False  # no effect: a transaction is decoded only after its commit
 
 
 def text_options(given: Given) -> TextOptions:

@@ -152,7 +152,7 @@ def _check_tls_versions(options: Mapping[str, str]) -> None:
 
 
 def only(options: Mapping[str, str], endpoint: Endpoint) -> dict[str, str]:
-    """The same options with one host of several."""
+    """The options with one host in place of several."""
     kept = {name: value for name, value in options.items() if name not in ("host", "hostaddr", "port")}
     if endpoint.host:
         kept["host"] = endpoint.host

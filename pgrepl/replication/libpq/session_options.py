@@ -1,6 +1,6 @@
 """The `options` of a connection string: settings of the publisher's session, `-c row_security=off`.
 
-A subscription's connection always adds the settings that make values readable for everybody (libpqrcv_connect).
+A subscription's connection always adds the settings that make values independent of the publisher's (libpqrcv_connect).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ALWAYS = ["-c", "datestyle=ISO", "-c", "intervalstyle=postgres", "-c", "extra_f
 
 
 def apply_options(session: Session, options: str) -> None:
-    """Set what the options say (process_postgres_switches); a FATAL error where they say nothing sensible."""
+    """Set the parameters that the options name (process_postgres_switches); a FATAL error for any other switch."""
     for switch, setting in _switches([*_words(options), *_ALWAYS]):
         name, equals, value = setting.partition("=")
         if not equals:
@@ -43,7 +43,7 @@ def _words(options: str) -> list[str]:
 
 
 def _switches(words: list[str]) -> Iterator[tuple[str, str]]:
-    """(how it is named in messages, name=value); other switches of `postgres` have no meaning here."""
+    """The switches as (name in messages, name=value); other switches of `postgres` are errors."""
     left = iter(words)
     for word in left:
         if word == "--":

@@ -1,10 +1,10 @@
-"""The publisher: what a subscription may ask of it, and what it sends.
+"""The publisher: the operations that a subscription needs, and the changes that it sends.
 
     protocol.py           the operations of every publisher, in a few small protocols, with defaults
     slots.py              replication slots; senders.py: their walsenders; standby_slots.py: positions of standbys
-    plan.py               for one table of one snapshot: which operations, filters and columns are published, as what
-    decision.py           what of a change is sent under such a plan, for rows and for columns; identity.py: replica
-                          identity; filters.py: row filters
+    plan.py               for one table of one snapshot: the published operations, filters, columns and name
+    decision.py           the message that a change becomes under such a plan, for rows and for columns; identity.py:
+                          replica identity; filters.py: row filters
     lake/                 a database of an instance as a publisher
     postgres/             a PostgreSQL server as a publisher
 

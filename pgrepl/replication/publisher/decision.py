@@ -1,4 +1,4 @@
-"""What of a change is sent: pgoutput_change and pgoutput_truncate.
+"""The message that a change becomes: pgoutput_change and pgoutput_truncate.
 
 A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter any
 change out; SENT says which, for single rows and for whole columns alike. identity.py has the old rows.
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-# What is sent of a change whose operation is published (pgoutput_row_filter). A row without a filter passes; None: that
-# does not matter. What is not listed is not sent.
+# The operation that is sent for a change whose operation is published (pgoutput_row_filter). A row without a filter
+# passes; None: either. A case that is not listed is not sent.
 _RULES: tuple[tuple[str, bool | None, bool | None, bool | None, str], ...] = (
-    # operation, is the old row known, does it pass, does the new row pass: what is sent
+    # operation, is the old row known, does it pass, does the new row pass: the operation sent
     (INSERT, None, None, True, INSERT),
     (DELETE, True, True, None, DELETE),
     (UPDATE, False, None, True, UPDATE),
@@ -43,7 +43,7 @@ _RULES: tuple[tuple[str, bool | None, bool | None, bool | None, str], ...] = (
     (UPDATE, True, False, True, INSERT),
     (UPDATE, True, True, False, DELETE),
 )
-# An UPDATE is sent with the old row if that is known; an INSERT has none, a DELETE nothing else.
+# An UPDATE is sent with the old row if that is known; an INSERT without, a DELETE with the old row alone.
 
 
 def _all_cases() -> Iterator[tuple[tuple[str, bool, bool, bool], str]]:

@@ -1,6 +1,6 @@
-"""The plan for one table as of one snapshot: what of its changes is sent, under which name and filter.
+"""The plan for one table as of one snapshot: which of its changes are sent, under which name and filter.
 
-As get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init have it:
+The rules are those of get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init:
 
 * the operations of all publications that publish the table are united;
 * filters and column lists come from the publications that publish it at the topmost ancestor only; the filters of one
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @frozen
 class SendPlan:
-    """What is sent of the changes of one table."""
+    """The operations, rows and columns that are sent of one table's changes."""
 
     table: Relation  # whose rows changed
     sent_as: Relation  # itself, or the ancestor it is published as

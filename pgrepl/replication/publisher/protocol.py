@@ -46,12 +46,12 @@ def not_received(error: PublisherError) -> PgError:
 
 
 def not_started(error: PublisherError) -> PgError:
-    """As libpqrcv_startstreaming."""
+    """The subscriber's error when a stream cannot be started (libpqrcv_startstreaming)."""
     return PgError(_of_stream(error), f"could not start WAL streaming: {error}")
 
 
 def not_created(slot: str, error: PublisherError) -> PgError:
-    """As libpqrcv_create_slot."""
+    """The subscriber's error when a slot cannot be created (libpqrcv_create_slot)."""
     return PgError(_of_stream(error), f'could not create replication slot "{slot}": {error}')
 
 
@@ -74,7 +74,8 @@ def server_text(error: PgError) -> str:
 
 
 def slot_is_ahead(slot: str, confirmed: int, origin: int) -> PgError:
-    """A slot keeps nothing before its position. PostgreSQL would go on from there silently."""
+    """The error for a slot ahead of the subscriber's origin: changes in between are lost. PostgreSQL would go on from
+    the slot's position silently."""
     return PgError(
         "55000",
         f'replication slot "{slot}" stands at {lsn_text(confirmed)}, but changes are applied here only up to '
@@ -128,16 +129,16 @@ class TableCopy:
     relation: SentRelation
     lsn: int
     rows: Iterator[Row]
-    spark: SparkCopyRows | None = None  # the same rows for Spark, if they can be had so
-    direct: DirectRows | None = None  # the same without Spark
-    lake: LakeSources | None = None  # the same for kernels over Arrow
-    count: int | None = None  # of the rows, if that is known before
+    spark: SparkCopyRows | None = None  # the rows as a DataFrame, if that is possible
+    direct: DirectRows | None = None  # the rows for files of the lake, without Spark
+    lake: LakeSources | None = None  # the rows for kernels over Arrow
+    count: int | None = None  # the number of rows, if it is known beforehand
     may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What of a table's changes is sent, by the publisher's present catalog."""
+    """The columns, operations and filters with which a table's changes are sent, by the publisher's present catalog."""
 
     columns: tuple[str, ...]
     operations: tuple[str, ...]  # insert, update, delete, truncate
@@ -148,12 +149,12 @@ class Published:
 class SlotLag:
     """How far a slot is behind its publisher."""
 
-    confirmed: int  # everything before it is safe with the subscriber
+    confirmed: int  # the subscriber has flushed all changes before it
     restart: int  # the publisher keeps its log from here
     current: int  # the end of the publisher's log
     active_pid: int | None = None
     wal_status: str = "reserved"
-    held_back: int | None = None  # before which it may send, if that is not all there is
+    held_back: int | None = None  # the LSN before which it may send, if standbys hold it back
 
     @property
     def sendable(self) -> int:
@@ -166,7 +167,7 @@ class Backlog:
 
     transactions: int
     changes: int
-    since: int | None  # when the first of it was committed, in microseconds since 2000-01-01 UTC
+    since: int | None  # the commit time of the first transaction, in microseconds since 2000-01-01 UTC
     exact: bool = True
 
 
@@ -185,11 +186,11 @@ class PublisherConnection(Protocol):
 
     @property
     def system_identifier(self) -> str:
-        """The identifier of the server, or of the instance: it tells one from another in its place."""
+        """The identifier of the server, or of the instance; another one in its place has another identifier."""
         ...
 
     def interrupt(self) -> None:
-        """From another thread: end what the connection is busy with, or waits for, with an error."""
+        """End the connection's running or waiting command with an error; called from another thread."""
         return
 
     def close(self) -> None: ...
@@ -273,8 +274,8 @@ class ChangeStream(Protocol):
         local_only: bool,
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
-        """The transactions that finish at `start` or later and before `end`, each with what is sent of it. `limit`:
-        about how many changes the caller will take."""
+        """The transactions that finish at `start` or later and before `end`, with their messages. `limit`: about how
+        many changes the caller will take."""
         ...
 
     def batch(
@@ -293,9 +294,9 @@ class TableCopies(Protocol):
     """The rows of published tables, for initial copies."""
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The published rows of a table as of now. They are read as they are taken; meanwhile nothing else is asked of
-        the publisher. A missing table, or unequal column lists, is a PgError: not the publisher refuses that, its
-        subscriber does."""
+        """The published rows of a table as of now. They are read as they are taken; until then the publisher must not
+        be asked for anything else. A missing table, or unequal column lists, is a PgError, not a PublisherError: it is
+        the subscriber that refuses them."""
         ...
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:

@@ -24,12 +24,12 @@ class WalSender:
 
     token: str
     application_name: str
-    statement: str  # what it says to begin, as a server's log would show it
+    statement: str  # its START_REPLICATION command, for the log
     role: int = 0
 
 
 def active_pid(session: Session, slot: tables.pg_replication_slot, ours: str = "") -> int | None:
-    """The process that uses a slot, unless that is the one with our token."""
+    """The process that uses a slot, unless it has the token `ours`."""
     row = one(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
     if row is None:  # a temporary slot belongs to its session
         pid: int | None = slot.active_pid
@@ -97,7 +97,7 @@ def leave(session: Session, name: str, token: str) -> None:
 
 
 def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
-    """The subscriber has everything before an LSN."""
+    """Enter that the subscriber has all changes before an LSN."""
     update(
         session,
         tables.pgrepl_walsender,

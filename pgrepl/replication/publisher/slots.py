@@ -1,7 +1,7 @@
-"""Replication slots: what a publisher keeps for a subscription.
+"""Replication slots: the position of a subscription at its publisher.
 
-A slot keeps the position up to which its subscriber has everything (`confirmed_flush_lsn`), and with it all that was
-written since. Slots belong to the instance; a logical one reads one database.
+A slot has the position up to which its subscriber has all changes (`confirmed_flush_lsn`), and keeps the snapshots
+since then from expiry. Slots belong to the instance; a logical one reads one database.
 
 A slot is no part of the transaction that makes it: it stays when that is rolled back (slot.c, slotfuncs.c).
 """
@@ -60,8 +60,8 @@ def check_decoding_requirements(session: Session) -> None:
 def at_once(session: Session) -> Iterator[Session]:
     """A session whose changes of slots are committed at once, also if the caller's transaction is rolled back.
 
-    A transaction that has written holds the catalog's write lock, which nobody else can have: then the changes become
-    part of it.
+    A transaction that has written holds the catalog's write lock, so that no other can: then the changes become part of
+    it.
     """
     if session.transaction.is_writing:
         session.transaction.waits_for_disk = True
@@ -86,14 +86,14 @@ def all_slots(session: Session) -> list[tables.pg_replication_slot]:
 
 
 def is_decoded(session: Session) -> bool:
-    """Whether a slot decodes, or is going to decode, this database: then no transaction may become part of another. A
-    slot made later decodes what comes later."""
+    """Whether a slot decodes this database: then transactions must not be merged into one, because a subscriber would
+    see it."""
     database = session.database.oid
     return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
 
 
 def acquire(session: Session, name: str, token: str = "") -> tables.pg_replication_slot:
-    """The slot, if nobody else is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
+    """The slot, if no other process is using it (ReplicationSlotAcquire). `token`: of a worker that may be using it."""
     row = slot_or_none(session, name)
     if row is None:
         raise PgError("42704", f'replication slot "{name}" does not exist')
@@ -104,7 +104,7 @@ def acquire(session: Session, name: str, token: str = "") -> tables.pg_replicati
 
 
 def occupy(session: Session, name: str, sender: WalSender) -> None:
-    """A worker begins to read from the slot."""
+    """Enter a worker that begins to read from the slot."""
     row = acquire(session, name, sender.token)
     _check_not_synchronized(session, row)
     senders.occupy(session, row, sender)
@@ -224,7 +224,7 @@ def copy_slot(
     row = slot_or_none(session, source)
     if row is None:
         raise PgError("42704", f'replication slot "{source}" does not exist')
-    if row.slot_type != "logical":  # it is the other way round, but this is what PostgreSQL says
+    if row.slot_type != "logical":  # the message has the kinds the wrong way round, as PostgreSQL's
         raise PgError("0A000", f'cannot copy logical replication slot "{source}" as a physical replication slot')
     if row.invalidation_reason:
         raise PgError("55000", f'cannot copy invalidated replication slot "{source}"')
@@ -334,7 +334,7 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
 
 
 def check_usable(row: tables.pg_replication_slot) -> None:
-    """Raise if what a slot needs has been removed (CreateDecodingContext)."""
+    """Raise if changes that a slot needs have been removed (CreateDecodingContext)."""
     if row.invalidation_reason:
         raise PgError(
             "55000",
@@ -368,12 +368,13 @@ def confirm(session: Session, name: str, lsn: int) -> None:
     if row is not None and (row.confirmed_flush_lsn or 0) < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
     if row is not None:
-        own = session.transaction.numbering.first_snapshot  # what the subscriber has just written is no news to it
+        own = session.transaction.numbering.first_snapshot  # the subscriber's own commit is not to be sent to it
         senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own)
 
 
 def confirm_and_leave(session: Session, name: str, lsn: int) -> None:
-    """The same for a subscriber that has read and applied everything in one transaction, without a walsender."""
+    """Confirm the position of a subscriber that has received and applied all changes in one transaction, without a
+    walsender, and mark the slot as inactive."""
     now = datetime.now(timezone.utc).isoformat()
     moved = {"restart_lsn": lsn, "confirmed_flush_lsn": lsn, "active_pid": None, "inactive_since": now}
     update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)

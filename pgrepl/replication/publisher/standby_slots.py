@@ -39,7 +39,7 @@ def create_physical_slot(session: Session, name: str, *, reserve: bool) -> table
 
 
 def move_physical_slot(session: Session, name: str, lsn: int) -> None:
-    """A standby has everything before `lsn`."""
+    """Move the slot of a standby that has all changes before `lsn`."""
     row = slot_or_none(session, name)
     if row is None or row.slot_type != "physical":
         raise PgError(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Settings = Sequence[tuple[str, str]]
 _LOCK_TIMEOUT = 30.0
-_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker", "pgrepl_copy")  # what the primary's workers are doing
+_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker", "pgrepl_copy")  # rows of the primary's running workers
 
 
 def draft_prefix(catalog: Path) -> str:
@@ -117,8 +117,8 @@ def publish(draft: Session, catalog: Path) -> None:
 def _back_up(link: CatalogConnection, path: Path) -> None:
     try:
         with closing(sqlite3.connect(path)) as copy:
-            copy.execute("PRAGMA synchronous = OFF")  # a draft is nobody's
+            copy.execute("PRAGMA synchronous = OFF")  # a draft may be lost in a crash
             link.driver.backup(copy)
-        link.flush()  # what the standby has, the primary must not lose
+        link.flush()  # the primary must not lose commits that the standby has
     except sqlite3.Error as problem:
         raise PgError("58030", f'catalog "{link.catalog.name}" could not be copied: {problem}') from problem

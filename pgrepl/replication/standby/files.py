@@ -1,4 +1,4 @@
-"""The data files of a standby: which it needs, fetching them from the primary, removing those without a reference.
+"""The data files of a standby: which it needs, how they are fetched from the primary, and the removal of others.
 
 Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the primary
 has outside its own folder (those that other writers registered in the lake) get a name in `elsewhere/`.
@@ -115,7 +115,7 @@ def _get(source: str, target: str, link: bool) -> None:
 
 
 def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
-    """Remove the files that are not needed, unless somebody is reading; returns their number."""
+    """Remove the files that are not needed, unless a reader has pinned a snapshot; returns their number."""
     if not os.path.isdir(data_path) or oldest_pin(standby) is not None:
         return 0
     removed = 0

@@ -28,7 +28,7 @@ def sync_replication_slots(call: Call) -> str:
 
 @implements("pg_promote", context=True)
 def pg_promote(call: Call, wait: bool, wait_seconds: int) -> bool:
-    """It waits for nothing: the promotion is done at once."""
+    """The promotion is done at once, so that `wait` has no effect."""
     if wait_seconds <= 0:
         raise PgError("22003", '"wait_seconds" must not be negative or zero')
     promote(call.session)

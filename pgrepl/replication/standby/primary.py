@@ -1,6 +1,6 @@
 """The primary of a standby: `primary_conninfo`, as PostgreSQL's standbys have it.
 
-It names the primary's folder (`host=/folder`), or its catalog file where that is not called catalog.db.
+The string names the primary's folder (`host=/folder`), or its catalog file if that is not called catalog.db.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def catalog_file(session: Session) -> Path:
 
 @contextmanager
 def on_primary(standby: Session) -> Iterator[Session]:
-    """A session in the primary, without a role: whoever may read its files may follow it."""
+    """A session in the primary, as the bootstrap superuser: a user who may read its files may follow it."""
     conninfo = str(standby.settings.get("primary_conninfo"))
     if not conninfo:
         raise PgError("22023", 'replication slot synchronization requires "primary_conninfo" to be set')
@@ -61,6 +61,6 @@ def on_primary(standby: Session) -> Iterator[Session]:
 
 
 def check_primary(session: Session) -> None:
-    """As validate_remote_info."""
+    """Raise unless the session's catalog is a primary's (validate_remote_info)."""
     if is_standby(session.link):
         raise PgError("0A000", "cannot synchronize replication slots from a standby server")

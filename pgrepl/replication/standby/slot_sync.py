@@ -35,7 +35,7 @@ _FOLLOWED = (
 
 
 def synchronize_slots(standby: Session) -> None:
-    """As SyncReplicationSlots."""
+    """Synchronize all failover slots (SyncReplicationSlots)."""
     if not in_recovery(standby):
         raise PgError("55000", "replication slots can only be synchronized to a standby server")
     with on_primary(standby) as primary, reading(primary):
@@ -52,7 +52,7 @@ def synchronize_slots(standby: Session) -> None:
 
 
 def _synchronize(standby: Session, remote: tables.pg_replication_slot) -> None:
-    """As synchronize_one_slot."""
+    """Create or update one slot (synchronize_one_slot)."""
     name, reached = remote.slot_name, current_lsn(standby)
     confirmed = remote.confirmed_flush_lsn or 0
     if confirmed > reached:

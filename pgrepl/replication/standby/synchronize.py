@@ -38,9 +38,9 @@ _TRIES = 3  # the primary may VACUUM a file away between its catalog's copy and 
 class Synchronized:
     """What a synchronization has fetched."""
 
-    lsn: int  # up to which it has everything
-    slots: tuple[str, ...]  # that are ready to fail over
-    files: int  # new ones
+    lsn: int  # the standby has all changes before it
+    slots: tuple[str, ...]  # ready to fail over
+    files: int  # fetched
     bytes: int
     removed: int  # files
 

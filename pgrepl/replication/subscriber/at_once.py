@@ -1,7 +1,7 @@
 """A few changes of another database of the same instance: read, applied and confirmed in one transaction.
 
 That is the common case between two statements of a session. The transaction holds the catalog's write lock from its
-start, so that nobody else can do anything for the subscription meanwhile, and it needs neither a lease nor a walsender.
+start, so that no other worker can serve the subscription meanwhile, and it needs neither a lease nor a walsender.
 Anything unusual undoes it: many changes, tables to copy, another worker, locked rows, an error, something to be logged.
 The worker then begins again in its usual way.
 """
@@ -40,7 +40,7 @@ _CANCELLED = "57014"
 
 
 class _OutOfTheOrdinary(Exception):
-    """Something unusual: the worker has to go its usual way."""
+    """The worker has to apply the changes in its usual way."""
 
 
 class _Seen(NamedTuple):
@@ -55,8 +55,8 @@ class _Seen(NamedTuple):
 
 
 def has_news(receiver: Receiver, session: Session) -> bool:
-    """Whether the worker has anything to do, as a session of its instance sees it. True, too, if that takes a closer
-    look."""
+    """Whether the worker has anything to do, as a session of its instance sees it. Also true if only the usual way can
+    tell."""
     try:
         seen = _look(receiver, session)
     except _OutOfTheOrdinary:
@@ -96,7 +96,7 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     crash_point("apply.committed")
     seen.publisher.has_sent(seen.slot.slot_name, sent)
     if applied.transactions:
-        session.link.flush()  # before anybody is told of it
+        session.link.flush()  # before the observer reports it
     streamed = Streamed(seen.start, seen.end, seen.end, applied)
     receiver.observer.applying(seen.subscription.subname)
     receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
@@ -119,7 +119,7 @@ def _look(receiver: Receiver, session: Session) -> _Seen:
         raise _OutOfTheOrdinary
     remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
     position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
-    if end < position or 0 < position < confirmed:  # which is an error
+    if end < position or 0 < position < confirmed:  # the usual way raises an error
         raise _OutOfTheOrdinary
     return _Seen(subscription, publisher, slot, position, max(position, confirmed), end)
 
@@ -131,7 +131,7 @@ _OTHERS = f"""SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?),
 
 
 def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
-    """What is to be applied, if a worker could begin now (see Receiver.hold) and there is little."""
+    """The transactions to apply, if a worker could begin now (see Receiver.hold) and they are few."""
     session = receiver.session
     link = session.link
     subid = receiver.subid
@@ -184,7 +184,7 @@ class _Unheard(ServerLog):
 
 @contextmanager
 def _unheard(receiver: Receiver) -> Iterator[ServerLog]:
-    """A log of which nothing is written yet: the usual way would write it once more."""
+    """Use a log that accepts no message: the usual way will log it."""
     session = receiver.session
     said, log = session.on_report, _Unheard(receiver)
     session.on_report = log.report

@@ -20,7 +20,7 @@ from pgrepl.replication.subscriber.worker import Worker
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_PATIENCE = 3.0  # seconds: who only wants to read does not wait long for somebody's open transaction
+_PATIENCE = 3.0  # seconds that a statement waits for another session's write lock
 
 
 class CatchUp:
@@ -38,7 +38,7 @@ class CatchUp:
         if session.transaction.block is not Block.NONE or session.catalog.obstacle is not None:
             return
         first = next(iter(self._workers.values()), None)
-        session = session if first is None else first.session  # what is read now the worker need not read again
+        session = session if first is None else first.session  # the worker's session caches what is read
         with reading(session):
             standby = in_recovery(session)  # subscriptions sleep until it is promoted
             waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
@@ -67,14 +67,14 @@ class CatchUp:
         return version != self._version(subid) or time.monotonic() - when >= pause
 
     def _version(self, subid: int) -> int:
-        """Differs when anybody but the worker has changed the catalog, this session included."""
+        """The catalog's version; it changes when another session than the worker's, this one included, writes."""
         session = self._workers[subid].session
         with reading(session):
             return session.link.version()
 
     def _round(self, subid: int) -> None:
         worker = self._workers.get(subid)
-        if worker is None:  # kept, with its connection: most of the time there is nothing to do
+        if worker is None:  # the worker is kept, with its connection, for the next statements
             worker = self._workers[subid] = Worker(self._session, subid, self._log, patience=_PATIENCE)
         done = worker.round(wait=True)
         self._quiet.pop(subid, None)

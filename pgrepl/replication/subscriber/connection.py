@@ -1,10 +1,11 @@
-"""From a connection string to a publisher: find the instance or the server, and admit the role, as libpq and the server
-would.
+"""Connects to the publisher that a connection string names: finds the instance or the server, and admits the role, as
+libpq and the server would.
 
 `localhost` or no host, no port, and a database that exists here: this instance (with the usual port, too, if no server
-answers there). A folder with a `catalog.db`: another instance. Everything else is a server, which libpq finds
+answers there). A folder with a `catalog.db`: another instance. Anything else is a server, to which libpq connects
 (to_server). In an instance the role must be one that PostgreSQL would let start a walsender. A password in the string
-is checked against the role's, if that has one; else the role is trusted, as is everybody who can read the files.
+is checked against the role's, if it has one; else the role is trusted, because a user who can read the files needs no
+password.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _NO_SOCKET = "No such file or directory\n\tIs the server running locally and acc
 
 
 class _NotHere(ConnectionFailure):
-    """This host did not answer; the next may."""
+    """This host did not answer; the next one is tried."""
 
 
 class _ClientRefuses(Exception):
@@ -59,8 +60,8 @@ class _Wish:
 
 
 def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: bool = False) -> Publisher:
-    """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. In the same instance it belongs
-    to the session's transaction, unless it is to be `apart` from it."""
+    """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. To the same instance it is part
+    of the session's transaction, unless it is `apart`."""
     options = check_conninfo(conninfo, must_use_password)
     user = options.get("user") or DEFAULT_USER
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
@@ -128,7 +129,8 @@ def _open(session: Session, endpoint: Endpoint, wish: _Wish, options: Mapping[st
 
 
 def _is_server(endpoint: Endpoint) -> bool:
-    """Whether libpq has to find it. A folder with neither a catalog nor a server's socket is nobody's."""
+    """Whether libpq has to connect to the host. A folder with neither a catalog nor a server's socket counts as an
+    instance's, which is missing."""
     if endpoint.is_folder:
         socket = os.path.join(endpoint.host, f".s.PGSQL.{endpoint.port}")
         return not os.path.exists(_file_in(endpoint)) and os.path.exists(socket)
@@ -146,7 +148,7 @@ def _server_at_home(
     try:
         return _to_server(session, only(options, endpoint))
     except (Unreachable, PgError):
-        return None  # nobody answers there, and the instance says what is missing
+        return None  # no server answers; the instance raises the error about the missing database
 
 
 def _file_in(endpoint: Endpoint) -> str:

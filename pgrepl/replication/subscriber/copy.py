@@ -108,7 +108,7 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
 
 def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
     """Copy the rows and set the state in one transaction, which holds the write lock only to write, unless it is
-    `locked`. None: somebody else has written to the table meanwhile."""
+    `locked`. None: another session has written to the table meanwhile."""
     session = receiver.session
     with receiver.transaction() as subscription:
         position = state.position(session, subscription.oid)
@@ -141,7 +141,8 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:
-    """A partitioned table with its partitions: where rows belong, and who may write them. It has no rows itself."""
+    """A partitioned table with its partitions: a change of any of them makes the copy stale. For other tables, whose
+    own changes are noticed by their table id, nothing."""
     table = relation(session, relid)
     return [relation(session, oid) for oid in inheritors(session, relid)] if table.kind == "p" else []
 
@@ -169,8 +170,8 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 def _received(
     receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
 ) -> tuple[Player | StagedCopy, int, int]:
-    """The rows to be written, the LSN of the copy, and the number of rows. Spark copies a large table, unless a row is
-    wrong: the copy row by row finds out which."""
+    """The rows to be written, the LSN of the copy, and the number of rows. A large table is copied by columns or by
+    Spark, unless a row is wrong: the copy row by row finds out which."""
     session = receiver.session
     table = relation(session, relid)
     source = _source(table, subscription, publisher)
@@ -189,7 +190,7 @@ def _received(
                     staged = stage_copy(session, table, source, sent, count_rows, begins, receiver.check_stopped)
             if staged is not None:
                 return staged, source.lsn, staged.count
-            count_rows = receiver.copy_begins(subscription.subname, table, source.count)  # from the first row on
+            count_rows = receiver.copy_begins(subscription.subname, table, source.count)  # counts from zero again
             lines = _Lines(table.name, source.relation, binary=binary)
             return player, source.lsn, _load(session, player, table, source, lines, count_rows, receiver.check_stopped)
         except PublisherError as error:
@@ -213,7 +214,7 @@ def _load(
     count_rows: CountRows,
     check: Callable[[], None],
 ) -> int:
-    """The rows, in the order of the source, into the table or the leaves of a partitioned one."""
+    """Insert the rows one by one, in the order of the source; returns their number."""
     progress = Progress("")
     sent = replace(source.relation, schema=table.schema, name=table.name)
     target = TargetTable(session, sent, progress, binary=lines.binary)
@@ -241,7 +242,7 @@ def _load(
 
 
 def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
-    """The length of a row as text, which is what PostgreSQL's worker would receive."""
+    """A function for the length of a row in COPY's text format, which PostgreSQL's worker would receive."""
     writers = [writer(column.type) for column in columns]
 
     def measure(row: Row) -> int:
@@ -261,7 +262,7 @@ def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
         try:
             overlay.insert(row)
         except PgError as error:
-            if error.sqlstate == "23505":  # rows go to the indexes in portions, when the line is gone
+            if error.sqlstate == "23505":  # indexes get rows in portions, when the line's text is not known any more
                 raise lines.of_number(error, line) from None
             raise lines.of_row(error, line, sent) from None
 

@@ -1,9 +1,8 @@
 """An initial copy from a lake by kernels over Arrow: columns go into files as they are, in this process or as tasks of
-Spark's (lake/kernels). What they cannot do is `Declined`: then Spark's SQL copies, or the exact way.
+Spark (lake/kernels). A copy that kernels cannot do is `Declined`: then Spark SQL copies, or the copy row by row.
 
-Converted is what an input function reads from the other type's text without a question: a whole number as one of
-another size, a text as one of another length. Columns that are not sent get NULL, or a default that is the same for all
-rows.
+The only conversions are integers of another size and texts of another length. Columns that are not sent get NULL, or a
+default that is the same for all rows.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def stage_columns(
     on_spark: bool,
     check: Callable[[], None],
 ) -> StagedRows:
-    """The rows as files. Declined: something about the table; WrongRow: something about a row."""
+    """The rows as files. Raises Declined if kernels cannot copy the table, WrongRow if a row has an error."""
     from pgrepl.lake.kernels.copy import WrongRow, copy
     from pgrepl.lake.kernels.part import Unfit
 
@@ -88,7 +87,7 @@ def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> 
             SparkIndex(session, staged, info).check()
 
 
-# --- what becomes of a column -----------------------------------------------------------------------------------------
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 
 def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: list[KernelSource]) -> KernelTarget:
@@ -148,7 +147,7 @@ def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColum
 
 
 def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
-    """Decline unless both types have the same lake form, or are whole numbers of two sizes."""
+    """Declined unless both types have the same lake form, or are integers of two sizes."""
     if source.row is not None or target.row is not None:
         raise Declined("a column of a row type")
     kinds = {source.form.lake, target.form.lake}

@@ -1,8 +1,8 @@
-"""An initial copy by Spark: the publisher's rows are converted, checked and written as files in one pass, and nothing
-refers to the files before the copy commits.
+"""An initial copy by Spark: the publisher's rows are converted, checked and written as files in one pass. The catalog
+does not refer to the files before the copy commits.
 
-Unique keys are looked at in the files' key columns afterwards. Whatever is wrong with a row ends the attempt: the exact
-way copies the table once more and finds the line.
+Unique keys are checked afterwards, in the files' key columns. An error in any row ends the attempt: the copy row by row
+then finds the line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
 
-_WORK = "initial copy"  # as pgrepl_stat_engine calls it
+_WORK = "initial copy"  # the name in pgrepl_stat_engine
 
 
 class StagedCopy:
@@ -49,7 +49,7 @@ class StagedCopy:
         return [staged.relation.oid for staged in self.staged]
 
     def write(self, origin: str) -> None:
-        """Commit what was staged at the running statement's snapshot; holding the write lock."""
+        """Commit the staged files at the running statement's snapshot; holding the write lock."""
         from pgrepl.lake import commit
 
         writes = [staged.write for staged in self.staged if staged.files]
@@ -94,7 +94,7 @@ class StagedCopy:
             rows.unpersist()
 
     def _check_keys(self, staged: StagedRows) -> None:
-        """Those of deferrable constraints are checked by triggers, which do not fire here."""
+        """Check unique indexes; those of deferrable constraints are checked by triggers, which a copy does not fire."""
         for info in unique_indexes(self._session, staged.relation):
             if info.immediate and staged.files:
                 SparkIndex(self._session, staged, info).check()
@@ -166,7 +166,7 @@ def _by_kernels(
             staged = stage_columns(session, table, source, sent, on_spark=choice.on_spark, check=check)
     except (PgError, WrongRow) as error:
         if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):
-            raise  # no row is to blame
+            raise  # not an error of a row
         engine.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
         return None
     engine.done(session, _WORK, choice.engine)

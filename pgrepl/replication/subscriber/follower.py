@@ -1,11 +1,11 @@
-"""The worker of one subscription that goes on until it is stopped, in a thread of its own: no other waits for its
-copies, or for its publisher to answer.
+"""The worker of one subscription that repeats its rounds until it is stopped, in a thread of its own, so that other
+subscriptions do not wait for its copies or its publisher.
 
     round → wait for the interval → round …         after an error: until wal_retrieve_retry_interval has passed
-    the subscription was altered → it goes on in a new thread, with a new PID
+    the subscription was altered → it continues in a new thread, with a new PID
 
-It has a session, a connection and a name for its Spark jobs of its own. `end` lets it finish its round; `stop`
-interrupts the round, which is undone.
+It has its own session, connection and tag for Spark jobs. `end` lets it finish its round; `stop` interrupts the round,
+which is rolled back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Follower:
         told: Callable[[Round], None],
     ) -> None:
         """`told` is called in the thread, with the result of each round."""
-        self.problem: BaseException | None = None  # no error of the subscription, but of the program
+        self.problem: BaseException | None = None  # an error of the program, not of the subscription
         self.ending_since: float | None = None
         self._name = name
         self._worker = worker
@@ -57,8 +57,8 @@ class Follower:
         self._over.set()
 
     def stop(self) -> None:
-        """Interrupt the round; to be called again until the thread has ended, which may have been about to begin
-        something."""
+        """Interrupt the round. To be called again until the thread has ended: it may have been about to begin work that
+        this call did not reach."""
         self.end()
         self._worker.stop()
 
@@ -91,10 +91,10 @@ class Follower:
                 self._over.wait(self._interval if begun else self._until_next_attempt(since))
         except ReceiverStopped:
             pass
-        except BaseException as problem:  # for who waits for us
+        except BaseException as problem:  # the launcher raises it
             self.problem = problem
         finally:
-            if restarts:  # a worker that begins anew is another for who looks
+            if restarts:  # a restarted worker shows another PID
                 fresh = self._new_thread()
                 fresh.start()
                 self._thread = fresh
@@ -105,7 +105,7 @@ class Follower:
 
     @property
     def _subscription(self) -> str:
-        """It may have been renamed."""
+        """The subscription's present name; it may have been renamed."""
         with suppress(PgError):
             return self._worker.subscription or self._name
         return self._name
@@ -119,6 +119,6 @@ class Follower:
             return Round(error=error)
 
     def _until_next_attempt(self, since: float) -> float:
-        """PostgreSQL's launcher counts from the start of one to the start of the next."""
+        """The seconds to wait. PostgreSQL's launcher counts from the start of one attempt to the start of the next."""
         seconds = int(self._worker.session.settings.value("wal_retrieve_retry_interval")) / 1000
         return max(self._interval, seconds - (time.monotonic() - since))

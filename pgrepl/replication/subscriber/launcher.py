@@ -29,10 +29,10 @@ from pgrepl.replication.subscriber.worker import Round, Worker
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_PATIENCE = 2.0  # seconds for all to end
-_GRACE = 1.0  # and for one whose subscription is gone
+_PATIENCE = 2.0  # seconds for all workers to end
+_GRACE = 1.0  # seconds for a worker whose subscription was dropped
 _PASSING = ("55P03", "58030", "XX001")  # a catalog that is locked, away or being replaced
-_PAUSE = 0.2  # until it is tried again to stop what does not end
+_PAUSE = 0.2  # seconds between two attempts to stop a worker
 
 
 @frozen
@@ -68,16 +68,16 @@ class Launcher:
         spill_folders.clean()
 
     def close(self) -> None:
-        """Release everything; unfinished work is undone."""
+        """Stop all workers and release their leases; unfinished work is rolled back."""
         _stop(self._followers.values(), _PATIENCE)
         self._followers.clear()
         while self._workers:
             self._workers.popitem()[1].close()
 
-    # --- which --------------------------------------------------------------------------------------------------------
+    # --- subscriptions ------------------------------------------------------------------------------------------------
 
     def subscriptions(self) -> list[SubscriptionToServe]:
-        """The enabled subscriptions; an error for a name that has nothing to work for."""
+        """The enabled subscriptions; an error for a name without a subscription that can be served."""
         session = self._session
         with reading(session):
             if in_recovery(session):
@@ -189,7 +189,7 @@ class Launcher:
         return oid not in present or follower.ending_since is not None
 
     def _end(self, oid: int) -> None:
-        """The subscription was dropped: its worker has a moment to find that out by itself."""
+        """End the worker of a dropped subscription. It has a moment to notice that by itself, and is then stopped."""
         follower = self._followers[oid]
         follower.end()
         if not follower.is_alive:
@@ -198,8 +198,8 @@ class Launcher:
             _stop([follower], _PAUSE)
 
     def _present(self) -> dict[int, SubscriptionToServe] | None:
-        """The subscriptions to follow. One that does not exist yet, or not at the moment, is waited for; None: that is
-        not known now."""
+        """The subscriptions to follow; a name without a subscription is waited for. None: the catalog cannot be read at
+        the moment."""
         try:
             with reading(self._session):
                 if in_recovery(self._session):
@@ -212,11 +212,11 @@ class Launcher:
 
 
 def _stop(followers: Collection[Follower], seconds: float) -> None:
-    """Break off what they do. One that does not end in time, because nothing reaches it, is left behind: what it holds
-    is taken over when this process has ended."""
+    """Interrupt the followers, and wait for them. One that does not end in time is left behind: its lease is free once
+    this process has ended."""
     until = time.monotonic() + seconds
     while (alive := [follower for follower in followers if follower.is_alive]) and time.monotonic() < until:
-        for follower in alive:  # each may have to tell a server
+        for follower in alive:  # each in a thread: a stop may have to send a cancel request
             threading.Thread(target=follower.stop, name="pgrepl-stop", daemon=True).start()
         for follower in alive:
             follower.wait(min(_PAUSE, until - time.monotonic()))

@@ -56,7 +56,7 @@ def take(session: Session, subid: int, token: str) -> None:
 
 
 def begin(session: Session, subid: int, relid: int, token: str) -> None:
-    """The worker of a table begins, or that of the main stream."""
+    """Enter the worker of a table, or of the main stream (relid APPLY)."""
     delete(session, tables.pgrepl_worker, subid=subid, relid=relid)
     insert(
         session,
@@ -77,7 +77,7 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
 
 
 def end(session: Session, subid: int, relid: int, token: str) -> None:
-    """The worker of a table is done; that of the main stream ends all others with it."""
+    """Remove the row of a table's worker; that of the main stream is removed with those of all tables."""
     if relid == APPLY:
         delete(session, tables.pgrepl_worker, subid=subid, token=token)
         copies.ended(session, token)
@@ -92,7 +92,7 @@ def is_held(session: Session, subid: int, token: str) -> bool:
 
 
 def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | None = None) -> None:
-    """The worker has received everything before an LSN."""
+    """Enter that the worker has received all changes before an LSN."""
     moment = _now()
     update(
         session,
@@ -108,7 +108,7 @@ def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | 
 
 
 def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
-    """A heartbeat, with the progress of copies."""
+    """Enter a heartbeat, with the progress of copies."""
     update(session, tables.pgrepl_worker, {"token": token}, beat=processes.now())
     for each in copying:
         if one(session, tables.pgrepl_worker, token=token, relid=each.relid) is not None:  # it has not ended meanwhile
@@ -116,7 +116,7 @@ def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
 
 
 def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
-    """All workers of a subscription, that of the main stream first."""
+    """The living workers of a subscription, that of the main stream first."""
     listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
     return sorted(listed, key=lambda row: row.relid)
 

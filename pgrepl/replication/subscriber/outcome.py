@@ -16,7 +16,7 @@ class Applied:
     changes: int
     end_lsn: int
     error: PgError | None = None  # of the transaction that comes next
-    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
+    passed: int = 0  # changes among these that were skipped, or that the copies of their tables have
 
     def failed(self, error: PgError) -> Applied:
         return replace(self, error=error)

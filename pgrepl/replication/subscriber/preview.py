@@ -1,4 +1,4 @@
-"""A preview of a worker's work: for each table what is published of it, and how much there is to copy and receive."""
+"""A preview of a worker's work: for each table what is published of it, and how many rows and changes would come."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class TablePreview:
-    """One table of a subscription. `to_copy` None: it is not to be copied."""
+    """One table of a subscription. `to_copy`: the rows to copy; None: the table is not to be copied."""
 
     schema: str
     name: str
     state: str
-    published: Published | None  # None: nothing of it, now
+    published: Published | None  # None: it is not published at present
     to_copy: int | None = None
     changes: Counter[str] = field(default_factory=Counter)  # by operation
     choice: Choice | None = None  # None: nothing is to be done
@@ -49,7 +49,8 @@ class Preview:
 
 
 def preview(session: Session, subid: int, *, upto: int | None = None, copy: bool = True) -> Preview:
-    """Ask the publisher; WorkerFailed as a worker that cannot begin, SubscriptionChanged if it is not enabled."""
+    """Ask the publisher. Raises WorkerFailed like a worker that cannot begin, SubscriptionChanged if the subscription
+    is not enabled."""
     receiver = Receiver(session, subid, ServerLog(None))
     try:
         with receiver.transaction() as subscription:

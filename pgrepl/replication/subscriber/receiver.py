@@ -45,7 +45,7 @@ T = TypeVar("T")
 _SETTINGS = (
     ("search_path", ""),
     ("session_replication_role", "replica"),
-    ("client_min_messages", "debug5"),  # its client is the log, which has a level of its own
+    ("client_min_messages", "debug5"),  # messages go to the log, which filters by log_min_messages
 )
 
 
@@ -63,7 +63,7 @@ class WorkerFailed(Exception):
 
 
 class ReceiverStopped(BaseException):
-    """The worker that has started this table's worker stops it."""
+    """The worker has been stopped (Receiver.stop)."""
 
 
 class Receiver:
@@ -94,7 +94,7 @@ class Receiver:
         self._server_log = log
         self._patience = patience
         self._closed = False
-        self._leads = True  # the lease is its own
+        self._leads = True  # it holds the lease itself
         self.stopped = False
         self._beside: list[Receiver] = []
         self._leader: Receiver | None = None
@@ -439,7 +439,7 @@ class Receiver:
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
             can_begin = state.two_phase_can_begin(self.session, subscription)
-        if lag is None or lag.current < position or 0 < position < lag.confirmed:  # which is an error
+        if lag is None or lag.current < position or 0 < position < lag.confirmed:  # a round raises the error
             return lsn or position or 1
         end = lag.sendable if lsn is None else lsn
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)

@@ -1,13 +1,13 @@
 """Whether a subscription's publisher is still the server that it was.
 
-A slot of the same name at another server, whose log happens to be as far on, would go on as if nothing had happened,
-and what lies between the two were lost without a word. Therefore the system identifier of the server, or of the
-instance that publishes, is remembered with the subscription, and compared when a worker connects. A standby has that of
-its primary, promoted or not. What carries a slot on under another identifier, as pg_upgrade does, is accepted by naming
-the slot anew.
+Another server may have a slot of the same name, and a log that reaches as far. The subscription would then go on with
+it, and silently lose the changes in between. Therefore the system identifier of the server, or of the publishing
+instance, is stored with the subscription, and compared when a worker connects. A standby has the identifier of its
+primary, promoted or not. After pg_upgrade, which keeps the slot under another identifier, setting slot_name anew
+accepts the new server.
 
-Subscriptions to instances that were made before format 5 remember nothing yet (UNKNOWN), and those of one instance had
-slots that moved further than their origins.
+Subscriptions to instances that were made before format 5 have no identifier yet (UNKNOWN); the slots of those within
+one instance moved further than their origins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNKNOWN = ""  # in place of an identifier; catalog/migration.py writes it
 
 
 def remember(session: Session, subid: int, publisher: PublisherConnection) -> None:
-    """From here on the subscription belongs to this server; in a write transaction."""
+    """Store the publisher's identifier with the subscription, if it has none; in a write transaction."""
     known = one(session, tables.pgrepl_publisher, subid=subid)
     if known is None:
         insert(session, tables.pgrepl_publisher, subid=subid, system_identifier=publisher.system_identifier)
@@ -35,7 +35,7 @@ def remember(session: Session, subid: int, publisher: PublisherConnection) -> No
 
 
 def is_known(session: Session, subid: int) -> bool:
-    """Has a worker connected to the server, and remembered it?"""
+    """Has a worker stored the publisher's identifier?"""
     known = one(session, tables.pgrepl_publisher, subid=subid)
     return known is not None and known.system_identifier != UNKNOWN
 
@@ -46,12 +46,12 @@ def is_unknown(session: Session, subid: int) -> bool:
 
 
 def forget(session: Session, subid: int) -> None:
-    """Whatever server the next worker finds is the right one."""
+    """Remove the identifier: the next worker accepts any server."""
     delete(session, tables.pgrepl_publisher, subid=subid)
 
 
 def check(session: Session, subscription: tables.pg_subscription, publisher: PublisherConnection) -> None:
-    """An error if this is another server than the one remembered."""
+    """Raise if the publisher's identifier differs from the stored one."""
     before = one(session, tables.pgrepl_publisher, subid=subscription.oid)
     if before is None:
         return

@@ -1,4 +1,4 @@
-"""A subscription as its workers see it, and the few things they change about it."""
+"""The state of a subscription in the catalog, as its workers read and change it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
-    """Those of the session's database that have something to do, in the order in which they were made."""
+    """The enabled subscriptions of the session's database that have a slot, in the order of their creation."""
     found = rows(session, tables.pg_subscription, subdbid=session.database.oid)
     return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 
 def local_only(subscription: tables.pg_subscription) -> bool:
-    """Whether it wants only what the publisher has from nobody else."""
+    """Whether the subscription receives only changes without an origin (origin = none)."""
     return bool(subscription.suborigin.lower() == "none")
 
 
 def position(session: Session, subid: int) -> int:
-    """Where the main stream goes on; 0: it has not begun."""
+    """The LSN from which the main stream goes on; 0: it has not begun."""
     return origin_progress(session, catalog.origin_name(subid)) or 0
 
 
@@ -37,20 +37,20 @@ def move(session: Session, subid: int, lsn: int) -> None:
 
 
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
-    """Of each table its state and the LSN that belongs to it."""
+    """By table, its state (srsubstate) and LSN (srsublsn, or 0)."""
     listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
 
 
 def table_state(session: Session, subid: int, relid: int) -> str:
-    """Of one table; empty: it is not subscribed."""
+    """The state of one table; empty: the table is not subscribed."""
     row = one(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
     return "" if row is None else row.srsubstate
 
 
 def applies_from(states: Mapping[int, tuple[str, int]], relid: int) -> int | None:
-    """From which finish LSN on transactions concern a table: its copy has those before (should_apply_changes_for_rel).
-    None: none does yet."""
+    """The finish LSN from which on transactions are applied to a table: its copy has those before
+    (should_apply_changes_for_rel). None: none is applied yet."""
     current, since = states.get(relid, ("", 0))
     if current == catalog.READY:
         return 0
@@ -68,14 +68,14 @@ def unsettled(session: Session, subid: int, lsn: int) -> bool:
 
 
 def settle_tables(session: Session, subid: int, lsn: int) -> None:
-    """Copied tables that the main stream has caught up with are ready."""
+    """Set copied tables that the main stream has caught up with to ready."""
     for relid, (state, since) in table_states(session, subid).items():
         if state in (catalog.FINISHED_COPY, catalog.SYNC_DONE) and since <= lsn:
             set_table_state(session, subid, relid, catalog.READY, since)
 
 
 def two_phase_can_begin(session: Session, subscription: tables.pg_subscription) -> bool:
-    """It was asked for, and all tables are ready (AllTablesyncsReady)."""
+    """Whether two_phase is requested but not yet enabled, and all tables are ready (AllTablesyncsReady)."""
     if subscription.subtwophasestate != catalog.TWO_PHASE_PENDING:
         return False
     states = table_states(session, subscription.oid)
@@ -103,7 +103,7 @@ def count_error(session: Session, subid: int, *, apply: bool) -> None:
 
 
 def remember_error(session: Session, subid: int, relid: int, error: PgError) -> None:
-    """What stopped the worker of the main stream (`relid` 0) or of a table."""
+    """Store the error that ended the worker of the main stream (`relid` 0) or of a table."""
     delete(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)
     insert(
         session,
@@ -119,7 +119,7 @@ def remember_error(session: Session, subid: int, relid: int, error: PgError) -> 
 
 
 def errors(session: Session, subid: int) -> list[tables.pgrepl_subscription_error]:
-    """What stopped its workers, unless they have got on since."""
+    """The errors that ended its workers, without those of workers that have succeeded since."""
     return rows(session, tables.pgrepl_subscription_error, subid=subid)
 
 

@@ -1,4 +1,4 @@
-"""How subscriptions stand: their tables, how far they are, how far behind that is, who works, what went wrong last."""
+"""The status of subscriptions: their tables, positions, lag, workers and last errors."""
 
 from __future__ import annotations
 
@@ -43,29 +43,29 @@ class Status:
     database: str
     name: str
     publications: tuple[str, ...]
-    publisher: str  # where that is, without any password
+    publisher: str  # its place, without a password
     enabled: bool
     slot: str | None
-    pid: int | None  # of the worker, while there is one
+    pid: int | None  # of the running worker
     tables: tuple[TableStatus, ...]
-    applied: int  # the position up to which everything is here
+    applied: int  # the LSN up to which all changes are applied
     lag: SlotLag | None  # None: the publisher does not answer
     backlog: Backlog | None
     apply_errors: int
     sync_errors: int
-    error: tuple[str, str, str] | None  # when, SQLSTATE, message
+    error: tuple[str, str, str] | None  # time, SQLSTATE, message
     unreachable: str | None  # why the publisher does not answer
-    complete: datetime | None = None  # when the worker had everything, last
+    complete: datetime | None = None  # when the worker last had all changes
 
     @property
     def behind(self) -> int | None:
-        """Bytes of the publisher's log."""
+        """The bytes of the publisher's log that are not applied yet."""
         return None if self.lag is None else max(0, self.lag.current - (self.applied or self.lag.confirmed))
 
     @property
     def seconds(self) -> float | None:
-        """How long the first transaction that is not here has been waiting; at most so long, if the publisher cannot
-        tell what there is (no backlog)."""
+        """The seconds since the commit of the first transaction that is not applied; without a backlog an upper bound:
+        the seconds since the worker last had all changes."""
         if self.behind == 0 or (self.backlog is not None and self.backlog.since is None):
             return 0.0
         if self.backlog is not None and self.backlog.since is not None:
@@ -106,7 +106,7 @@ class Status:
 
 
 def subscription_status(session: Session, names: Sequence[str] = (), *, everywhere: bool) -> list[Status]:
-    """Of the subscriptions of a session's database or of all; an error for a name that there is not."""
+    """The status of subscriptions of the session's database, or of all databases; an error for an unknown name."""
     with reading(session):
         where = {} if everywhere else {"subdbid": session.database.oid}
         listed = sorted(rows(session, tables.pg_subscription, **where), key=lambda row: row.oid)
@@ -162,7 +162,7 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
 def _publisher(
     session: Session, row: tables.pg_subscription, applied: int
 ) -> tuple[SlotLag | None, Backlog | None, str | None]:
-    """What the publisher says of the slot, or why it says nothing."""
+    """The lag and the backlog that the publisher reports, or the reason why it reports none."""
     if not row.subslotname:
         return None, None, None
     required = row.subpasswordrequired and not is_superuser(session, row.subowner)
@@ -186,7 +186,7 @@ def _publisher(
 
 
 def _place(conninfo: str) -> str:
-    """Where a publisher is, in a few words and without its password."""
+    """Database and host of a publisher, without its password."""
     options = parse_conninfo(conninfo)
     host = options.get("host") or options.get("hostaddr") or ""
     port = options.get("port")

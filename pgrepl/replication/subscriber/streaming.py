@@ -1,8 +1,8 @@
 """The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
 
-A small batch is played on what the subscriber has before the write lock is taken; if somebody has written in between,
-it is played once more with the lock, from the messages that are here already. A transaction too large for memory is
-read while it is played.
+A small batch is applied to rows in memory before the write lock is taken; if another session has written in between,
+the received messages are applied once more with the lock. A transaction too large for memory is read while it is
+applied.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.wire.messages import WireTransaction
 
-BATCH = 20_000  # changes that are played together
+BATCH = 20_000  # changes that are applied together
 
 
 def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
-    """Receive and apply about `limit` changes at most of what finishes before `upto` (None: all there is now)."""
+    """Receive and apply transactions that finish before `upto` (None: the publisher's present end), with about `limit`
+    changes at most."""
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
-        end = asked(publisher.current_lsn)  # what is not there cannot have been received
+        end = asked(publisher.current_lsn)  # before transactions are asked for
         end = end if upto is None else min(end, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
@@ -68,14 +69,14 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             crash_point("apply.settled")
     crash_point("apply.committed")
     if not confirmed:
-        receiver.session.link.flush()  # the publisher keeps no longer what it is told is here (get_flush_position)
+        receiver.session.link.flush()  # the publisher removes what is confirmed (get_flush_position)
         crash_point("apply.flushed")
         asked(lambda: publisher.confirm(catalog.slot_of(subscription), reached))
     return Streamed(start, end, reached, applied)
 
 
 def enable_two_phase(receiver: Receiver) -> bool:
-    """Once all tables are ready prepared transactions are asked for, if the subscription wants them."""
+    """Enable two_phase once all tables are ready, if the subscription asks for it; whether it was enabled."""
     with receiver.transaction() as subscription:
         if not state.two_phase_can_begin(receiver.session, subscription):
             return False
@@ -104,13 +105,13 @@ def _start(publisher: Slots, subscription: tables.pg_subscription, position: int
 @frozen
 class _Received:
     transactions: list[WireTransaction]
-    more: bool  # than were to be taken together
-    refused: PgError | None  # why the stream broke off
+    more: bool  # more transactions follow
+    refused: PgError | None  # the error that ended the stream
 
     @classmethod
     def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
         """Transactions of about `most` changes, one at least if there is one. One that is stepped through comes by
-        itself; the stream of a large one stays open: the others have all that they need."""
+        itself. The stream stays open only for a large one, whose messages are read while it is applied."""
         found: list[WireTransaction] = []
         count = 0
         try:
@@ -129,13 +130,13 @@ class _Received:
         return cls(found, False, None)
 
     def reached(self, applied: Applied, start: int, end: int) -> int:
-        """Before which LSN nothing is left to do."""
+        """The LSN before which nothing is left to apply."""
         if applied.error is None and not self.more and self.refused is None:
             return max(start, end)
         return applied.end_lsn if applied.transactions else start
 
     def judged(self, applied: Applied) -> Applied:
-        """With the stream's own error, if it got that far."""
+        """The outcome, with the stream's error if all received transactions were applied."""
         return applied if applied.error is not None or self.refused is None else applied.failed(self.refused)
 
 
@@ -150,11 +151,11 @@ def _by_columns(
     start: int,
     end: int,
 ) -> tuple[Applied, int] | None:
-    """Spark applies what is large, and how far that came; the transaction holds the lock afterwards if anything was
-    written. None: it is played."""
+    """Apply a large batch by whole columns: the outcome, and the LSN that was reached. The transaction holds the write
+    lock afterwards if anything was written. None: transactions are to be applied row by row."""
     session = receiver.session
     if prepared_of(session, subscription):
-        return None  # whole columns do not ask which keys these hold
+        return None  # the check of locks on their keys is only made row by row
     found = receive(session, subscription, publisher, start, end, receiver.log)
     if found is None:
         return None
@@ -185,7 +186,7 @@ def _by_columns(
 def _apply(
     receiver: Receiver, subscription: tables.pg_subscription, position: int, found: list[WireTransaction]
 ) -> Applied:
-    """Play and write; the transaction holds the lock afterwards, unless nothing could be applied."""
+    """Apply row by row, and write; the transaction holds the write lock afterwards, unless nothing could be applied."""
     if not found:
         return Applied(0, 0, position)
     session = receiver.session
@@ -210,5 +211,5 @@ def _is_late(transaction: WireTransaction) -> bool:
 
 
 def _is_stepped_through(transaction: WireTransaction) -> bool:
-    """Whether it is played with the write lock: because it is large, or does what cannot be played twice."""
+    """Whether it must be applied with the write lock: because it is large, or has effects that cannot be repeated."""
     return transaction.is_large or transaction.restarts or transaction.phase is not None

@@ -1,8 +1,8 @@
-"""Several tables of a subscription are copied at once, as table synchronization workers do it.
+"""Table synchronization workers: several tables of a subscription are copied at once.
 
 Each worker is a thread with a receiver of its own: a session, and a connection to the publisher. The apply worker hands
-out the tables in their order, hears of each as it ends, and waits for all of them. They hold the write lock for their
-commits only, one after the other. If it is stopped it stops them first: what they are busy with is broken off.
+out the tables in their order and waits for all of them. Workers hold the write lock for their commits only, one after
+the other. When the apply worker is stopped, it interrupts them first.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
 
-_PATIENCE = 2.0  # seconds for all to end that are stopped
-_PAUSE = 0.2  # until it is tried again
+_PATIENCE = 2.0  # seconds for all stopped workers to end
+_PAUSE = 0.2  # seconds between two attempts to stop them
 _numbers = itertools.count(1)
 
 
 def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
-    """How many workers copy these tables: one where they are few, or so small that another only gets in the way. A
-    server works while we wait for it; what is here is worth it when it is for Spark."""
+    """The number of workers to copy these tables. Several are worth it if the publisher is a server, which works while
+    we wait for it, or if the tables are large enough for Spark."""
     if len(waiting) < 2:
         return 1
     settings = receiver.session.settings
@@ -52,7 +52,7 @@ def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
             return max(count, 1)
         try:
             size = publisher.rows_in([(table.schema, table.name) for table in waiting])
-        except PublisherError:  # whoever copies will say it
+        except PublisherError:  # the copy will raise it
             return 1
         return count if choose_job(receiver.session, size).on_spark else 1
 
@@ -64,8 +64,8 @@ def copy_together(
     begins: Callable[[int], None],
     ends: Callable[[int, int | None, WorkerFailed | None], None],
 ) -> None:
-    """Copy tables by `count` workers. `begins` and `ends` are called here, with the rows copied (None: the table waited
-    no longer) or the failure. Anything else that goes wrong is raised when all have ended."""
+    """Copy tables by `count` workers. `begins` and `ends` are called in this thread; `ends` gets the number of rows
+    (None: the table needed no copy any more) or the failure. Other errors are raised when all workers have ended."""
     ended: SimpleQueue[_TableWorker] = SimpleQueue()
     workers: list[_TableWorker] = []
     tag = spark.tag() or f"pgrepl-copies-{next(_numbers)}"
@@ -104,7 +104,7 @@ def _hand_out(
         if worker.failure is None or isinstance(worker.failure, WorkerFailed):
             ends(worker.relid, worker.copied, worker.failure)
         elif isinstance(worker.failure, SubscriptionChanged):
-            raise worker.failure  # as it will for the others
+            raise worker.failure  # the other workers will meet it, too
         else:
             problem = problem or worker.failure
     if problem is not None:
@@ -134,7 +134,7 @@ class _TableWorker:
                 self.relid, self.copied, self.failure = relid, None, None
                 try:
                     self.copied = copy_table(self.receiver, relid)
-                except BaseException as problem:  # for who waits
+                except BaseException as problem:  # _hand_out raises it
                     self.failure = problem
                     self.receiver.copy_ended(relid)
                     if not self.receiver.stopped:
@@ -154,9 +154,9 @@ class _TableWorker:
 
 
 def _stop(workers: Sequence[_TableWorker], tag: str) -> None:
-    """Break off what they do, until all have ended; who is stopping is not stopped once more. One that nothing reaches
-    is left behind: it ends by itself, or with this process. Only their own jobs are cancelled: what else Spark does
-    goes on, and so does what begins when they have ended."""
+    """Interrupt the workers until all have ended; an interrupt of this thread meanwhile is ignored. A worker that does
+    not end in time is left behind: it ends by itself, or with this process. Only Spark jobs with the tag are
+    cancelled."""
     until = time.monotonic() + _PATIENCE
     for worker in workers:
         worker.begin(0)

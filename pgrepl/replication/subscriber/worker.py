@@ -1,10 +1,10 @@
-"""The worker of one subscription: what PostgreSQL's apply worker and its table synchronization workers do.
+"""The worker of one subscription, which does the work of PostgreSQL's apply worker and table synchronization workers.
 
     round: receive messages up to the publisher's LSN at the start → apply them (a commit each batch)
-           copy the tables that wait for it → apply what came meanwhile, so that they are ready
+           copy the tables that wait for it → apply the changes since then, so that the tables are ready
 
-A worker has a session of its own. What goes wrong belongs to the subscription: it is logged, counted, and with
-disable_on_error ends it; the caller learns of it from the result only.
+A worker has a session of its own. An error belongs to the subscription: it is logged, counted, and with
+disable_on_error disables the subscription; the caller gets it in the result.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _CANCELLED = "57014"
-_POLL = 0.05  # seconds between two looks whether another worker has finished
+_POLL = 0.05  # seconds between two checks whether another worker has finished
 
 
 @dataclass
 class Round:
-    """What a round did."""
+    """The result of a round."""
 
     transactions: int = 0
     changes: int = 0
-    passed: int = 0  # of the changes those that were skipped, or that the copies of their tables have
+    passed: int = 0  # changes among these that were skipped, or that the copies of their tables have
     rows_copied: int = 0
     tables_copied: list[str] = field(default_factory=list)
     error: PgError | None = None
-    lsn: int = 0  # up to where there is nothing more to do
-    restarts: bool = False  # the subscription is another now: its worker begins anew
+    lsn: int = 0  # all changes before it are applied
+    restarts: bool = False  # the subscription was altered: its worker must restart
 
 
 class Worker:
-    """Works for one subscription of one database."""
+    """The worker of one subscription."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Worker:
         keeps_lease: bool = False,
         patience: float | None = None,
     ) -> None:
-        """One that keeps its lease remains the subscription's worker between rounds. `patience`: see Receiver."""
+        """`keeps_lease`: remain the subscription's worker between rounds. `patience`: see Receiver."""
         self.keeps_lease = keeps_lease
         self._receiver = Receiver(session, subid, log, observer, patience=patience)
         self._session = self._receiver.session
@@ -76,23 +76,24 @@ class Worker:
 
     @property
     def session(self) -> Session:
-        """Its own, apart from its maker's."""
+        """The worker's own session."""
         return self._session
 
     @property
     def tag(self) -> str:
-        """By which its Spark jobs are known where several workers run at once."""
+        """The tag of its Spark jobs, so that they can be cancelled alone."""
         return f"pgrepl-subscription-{self._subid}"
 
     @property
     def subscription(self) -> str:
-        """Its name; empty if it is gone."""
+        """The subscription's name; empty if it was dropped."""
         with reading(self._session):
             row = self._receiver.subscription()
         return "" if row is None else str(row.subname)
 
     def stop(self) -> None:
-        """From another thread: end soon; what is under way is undone. Who has stopped it waits, and says it again."""
+        """Ask the worker to end soon. Called from another thread. Work in progress is rolled back; the caller waits for
+        the worker, and calls again if it still runs."""
         self._receiver.stop()
         spark.cancel_tagged(self.tag)
 
@@ -114,8 +115,8 @@ class Worker:
     def round(
         self, *, upto: int | None = None, max_changes: int | None = None, copy: bool = True, wait: bool = False
     ) -> Round:
-        """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little.
-        Another worker is waited for until it has given up or done it all, or it is an error."""
+        """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little. If
+        another worker holds the lease: `wait` until it has ended or has done the work, else an error."""
 
         def work(done: Round) -> None:
             self._apply(done, upto, max_changes)
@@ -125,11 +126,12 @@ class Worker:
         return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
 
     def has_news(self, session: Session) -> bool:
-        """Whether a round has anything to do, as a session of the same database sees it, or has to find out."""
+        """Whether a round has anything to do, as a session of the same database sees it. Also true if only a round can
+        tell."""
         return has_news(self._receiver, session)
 
     def synchronize(self, relids: Collection[int] | None = None, *, wait: bool = False) -> Round:
-        """Copy the tables that wait for it, or some of them, and let the main stream come up to them."""
+        """Copy the tables that wait for it, or some of them, and apply changes until they are ready."""
 
         def work(done: Round) -> None:
             if self._copy(done, relids) and done.error is None:
@@ -141,7 +143,7 @@ class Worker:
         return self._run(work, wait=wait)
 
     def _run(self, work: Callable[[Round], None], *, wait: bool, whole: bool = False) -> Round:
-        """`whole`: all that there is to do is wanted, which may be so little that it is done at once."""
+        """`whole`: the round is not limited, so that few changes may be applied at once (at_once.py)."""
         done = Round()
         ended = False
         try:
@@ -167,14 +169,14 @@ class Worker:
         done.lsn = streamed.reached
 
     def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
-        """Whether the subscription is no longer what it was."""
+        """Do the work under the lease; whether the subscription has been altered or dropped meanwhile."""
         try:
             try:
                 if self._begins(wait=wait):
                     self._forget_slots()
                     work(done)
                     if done.transactions or done.tables_copied:
-                        self._session.link.flush()  # before anybody is told of it
+                        self._session.link.flush()  # before the result is reported
             except WorkerFailed as failure:
                 self._fails(done, failure)
         except SubscriptionChanged as changed:  # the next round sees what became of it
@@ -189,7 +191,7 @@ class Worker:
         return False
 
     def _begins(self, *, wait: bool) -> bool:
-        """Take the lease, unless there is nothing to do, or no longer."""
+        """Take the lease; false: there is nothing to do."""
         if not wait:
             self._receiver.check_free()
         missing: int | None = None
@@ -244,7 +246,8 @@ class Worker:
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
-        """Copy what waits for it, several tables at once if that is worth it; one table's failure is no other's."""
+        """Copy the waiting tables, several at once if that is worth it. A table that fails does not end the others'
+        copies."""
         with reading(self._session):
             waiting = [
                 relation(self._session, relid)
@@ -264,7 +267,7 @@ class Worker:
         return bool(done.tables_copied)
 
     def _copy_together(self, done: Round, waiting: list[Relation], workers: int) -> None:
-        """What it comes to, and what is told of it, is in the order of the tables."""
+        """Copy tables by several workers. Results are reported in the order of the tables."""
         named = {table.oid: table for table in waiting}
         outcomes: dict[int, int | None] = {}
         failed: dict[int, PgError] = {}
@@ -276,10 +279,10 @@ class Worker:
             if failure is not None:
                 failed[relid] = failure.error
                 self._fails(done, failure, relid)
-                if failure.error.sqlstate == _CANCELLED:  # no other begins
+                if failure.error.sqlstate == _CANCELLED:  # no further copy begins
                     raise failure
                 with self._receiver.transaction():
-                    pass  # is it still enabled? Then the others go on
+                    pass  # raises SubscriptionChanged if the failure has disabled the subscription
             else:
                 self._succeeds(relid)
                 self._log.log(f"{self._sync_worker(named[relid])} has finished")
@@ -304,7 +307,7 @@ class Worker:
 
     def _copy_begins(self, table: Relation) -> None:
         with self._receiver.transaction():
-            pass  # it is still there, and enabled
+            pass  # raises SubscriptionChanged if the subscription was dropped or disabled
         self._log.log(f"{self._sync_worker(table)} has started")
         self._observer.copying(self._receiver.name, table.qualified_name)
 
@@ -320,16 +323,16 @@ class Worker:
             self._observer.copied(self._receiver.name, table.qualified_name, count)
 
     def _forget_slots(self) -> None:
-        """What a worker that was killed has left at the publisher."""
+        """Drop the slots of copies that a killed worker has left at the publisher."""
         with self._receiver.transaction():
             copied = list(tables_copied(self._session, self._subid))
         for relid in copied:
             forget_slot(self._receiver, relid)
 
-    # --- how it ends --------------------------------------------------------------------------------------------------
+    # --- success and failure ------------------------------------------------------------------------------------------
 
     def _succeeds(self, relid: int) -> None:
-        """Whatever stopped this worker before does so no longer."""
+        """Remove the stored error of the worker of the main stream or of a table."""
         with reading(self._session):
             stopped = any(row.relid == relid for row in state.errors(self._session, self._subid))
         if stopped:
@@ -338,11 +341,11 @@ class Worker:
                 state.forget_errors(self._session, self._subid, relid)
 
     def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
-        """As the end of a worker by an error: log it, count it, perhaps disable the subscription. An apply worker that
-        could not even connect counts no error."""
-        self._receiver.check_stopped()  # then it is no error, but what was broken off
+        """Log and count an error that ends a worker, and perhaps disable the subscription. An apply worker that could
+        not even connect counts no error."""
+        self._receiver.check_stopped()  # an error that the stop has caused is not reported
         done.error = done.error or failure.error
-        if failure.error.sqlstate == _CANCELLED:  # by whoever runs the worker: no error of the subscription
+        if failure.error.sqlstate == _CANCELLED:  # cancelled by the user: no error of the subscription
             return
         self._log.error(failure.error)
         counts = relid != lease.APPLY or failure.began

@@ -1,5 +1,5 @@
-"""A database of an instance as a publisher. Its tables' changes are read from the lake, and judged by the catalog as of
-each change.
+"""A database of an instance as a publisher. Its tables' changes are read from the lake; the catalog as of each change
+decides what is published of it.
 
 publisher.py          the protocols of publisher/protocol.py
 transactions.py       transactions: their snapshots and changed tables; two_phase.py: prepared ones

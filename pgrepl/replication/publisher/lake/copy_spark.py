@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class LakeRows:
-    """SparkRows of a table, or of the leaves of a partitioned one, at the snapshot of its making."""
+    """The rows to copy of a table, or of the leaves of a partitioned one, at the snapshot at which this is made
+    (protocol.LakeSources, wire.batch.SparkCopyRows)."""
 
     def __init__(self, session: Session, plan: CopyPlan) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""The number of rows that an initial copy of a table would take.
+"""The number of rows that an initial copy of a table would have.
 
 Without filters the files' row counts give it, less deleted rows. With filters Spark counts a large table.
 """

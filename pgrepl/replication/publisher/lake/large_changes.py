@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-_ROWS = 20_000  # that are values of Python at a time
+_ROWS = 20_000  # rows that are held as Python values at a time
 
 
 def changes_in_order(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
@@ -51,7 +51,7 @@ def changes_in_order(session: Session, oid: int, snapshot: int) -> Iterator[RowC
 
 
 def _whole_rows(table: LakeTable) -> SentRelation:
-    """As if the table were published with REPLICA IDENTITY FULL; the row id comes first."""
+    """The relation of messages with whole old and new rows, as with REPLICA IDENTITY FULL; the row id comes first."""
     columns = [SentColumn(column.name, column.typoid, column.typmod, is_key=True) for column in table.columns]
     return SentRelation(table.oid, "", "", "f", (SentColumn("row id", oids.INT8, -1, is_key=True), *columns))
 

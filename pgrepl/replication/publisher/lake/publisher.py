@@ -55,14 +55,14 @@ class LakePublisher(Publisher):
     """A publisher whose `session` is in the publishing database, as the role of the connection."""
 
     def __init__(self, session: Session, *, used_password: bool, own_instance: bool, apart: bool) -> None:
-        """`apart`: the session is for this publisher alone."""
+        """`apart`: this publisher owns the session."""
         self._session = session
         self._apart = apart
         self._used_password = used_password
         self._own_instance = own_instance
         self._file = None if own_instance else _identity(session)
-        self._token = self._slot = ""  # of the worker that has occupied its slot
-        self._held_back: Report | None = None  # the last message about a standby that is waited for
+        self._token = self._slot = ""  # of the worker that reads through this publisher
+        self._held_back: Report | None = None  # the last report about a standby that the slot waits for
         self._statement = ""  # START_REPLICATION
         self._log = LogOf(log_beside(session), session)
         self._within: tuple[Session, Session] | None = None  # a worker's session, and one of the publishing database
@@ -152,7 +152,7 @@ class LakePublisher(Publisher):
         return lsn
 
     def _sendable(self, session: Session, row: tables.pg_replication_slot) -> int:
-        """The LSN up to which the slot may send; a standby that is waited for is reported once."""
+        """The LSN up to which the slot may send; a standby that it waits for is reported once."""
         end, held_back = sendable_lsn(session, row)
         if held_back is not None and held_back != self._held_back:
             session.report(held_back)
@@ -160,8 +160,8 @@ class LakePublisher(Publisher):
         return end
 
     def _flush(self) -> None:
-        """Sync what another instance is about to receive, even if it was committed with `synchronous_commit = off`: the
-        other would keep changes that a crash takes away here. In one instance a crash takes away both."""
+        """Sync commits with `synchronous_commit = off` before another instance receives them: after a crash here it
+        would keep changes that are lost here. Within one instance a crash loses both."""
         if not self._own_instance:
             try:
                 self._session.link.flush()

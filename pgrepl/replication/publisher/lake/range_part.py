@@ -1,4 +1,4 @@
-"""The kernel that reads what changed of the rows with some row ids, and keeps it as messages in a file."""
+"""The kernel that reads the changes of a table's rows with some row ids, and writes them as messages to a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @frozen
 class RangeToRead:
-    """`path`: with which the names of files begin. `last_seqs` are the last sequence numbers of transactions."""
+    """`path`: the prefix of the files' names. `last_seqs`: the last sequence number of each transaction."""
 
     source: TableChanges
     ids: RowIds
@@ -33,8 +33,8 @@ class RangeToRead:
 
 @frozen
 class ReadRange:
-    """`sends`: the places of transactions of which something is sent. `made`: operations on rows that were there, sent
-    or not. `is_sure`: see TableChanges."""
+    """`sends`: the places of the transactions that have messages. `made`: UPDATE and DELETE, if there are such changes,
+    sent or not. `is_sure`: see TableChanges."""
 
     files: tuple[MessageFile, ...]
     sends: Numbers
@@ -55,7 +55,7 @@ def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
     except PgError as error:
         if error.sqlstate[:2] != "22":
             raise
-        return ReadRange((), nothing, frozenset(), is_sure=False)  # of a filter: what comes before has to get through
+        return ReadRange((), nothing, frozenset(), is_sure=False)  # messages before the failed filter must be sent
     if decoded is None:
         return ReadRange((), nothing, frozenset(source.made), source.is_sure)
     writer = MessageWriter(source.relation, f"{task.path}.{uuid7()}", 1)

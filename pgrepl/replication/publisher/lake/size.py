@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 
 
 def changed_rows(session: Session, start: int, end: int) -> int:
-    """About how many rows were inserted or deleted from LSN `start` on and before `end`. Inlined rows are few: one a
-    snapshot."""
+    """About how many rows were inserted or deleted from LSN `start` on and before `end`. Inlined rows are few: each
+    snapshot counts as one."""
     link = session.link
     rows = link.execute(sql.ROWS_CHANGED_BETWEEN, (start, end, start, end))
     return max(end - start, 0) + sum(int(count) for (count,) in rows)
 
 
 def rows_begun(session: Session, start: int, end: int) -> dict[int, int]:
-    """How many rows were inserted in files, by snapshot."""
+    """The number of rows that were inserted in files, by snapshot."""
     link = session.link
     rows = link.execute(sql.ROWS_BY_SNAPSHOT, (start, end))
     return {snapshot: int(count) for snapshot, count in rows}
 
 
 def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -> int:
-    """The rows of these tables."""
+    """The number of rows of these tables that were inserted in files, or deleted by delete files, from LSN `start` on
+    and before `end`."""
     link = session.link
     count = 0
     for oid in oids:

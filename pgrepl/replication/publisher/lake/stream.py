@@ -61,10 +61,9 @@ class MessageStream:
         two_phase_at: int | None = None,
         is_small: bool = False,
     ) -> None:
-        """`local_only`: origin = none, what the publisher itself has from elsewhere is left out. `with_emitted`:
-        logical messages are wanted, too. `skipped` hears of transactions of which nothing is sent, by their XIDs.
-        `two_phase_at`: see slots.two_phase_at. `is_small`: there are few changes, none of them in a large
-        transaction."""
+        """`local_only`: origin = none, changes that the publisher has received itself are left out. `with_emitted`:
+        logical messages are sent, too. `skipped` is called with the XID of each empty transaction. `two_phase_at`: see
+        slots.two_phase_at. `is_small`: there are few changes, none of them in a large transaction."""
         self._is_small = is_small
         self._two_phase_at = two_phase_at
         self._skipped = skipped
@@ -133,7 +132,7 @@ class MessageStream:
                     said.xid, last.id, last.id + 1, last.time, (), last.origin, origin_lsn=last.origin_lsn, phase=phase
                 )
                 continue
-            # at its commit: who goes on from there has got all but its end
+            # sent at its commit: a subscriber that goes on from this LSN has all but COMMIT PREPARED
             end_lsn = said.xid + 1 if said.kind == PREPARE else last.id
             yield WireTransaction(
                 said.xid, said.xid, end_lsn, said.prepared_at, self._prepared(transaction), last.origin,

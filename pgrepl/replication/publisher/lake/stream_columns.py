@@ -156,7 +156,8 @@ class _Found:
         return self._in_files(source, ranges)
 
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
-        """By threads of this process or by tasks of Spark's; where row filters use the session, by this thread."""
+        """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters use the
+        session."""
         from pgrepl.lake import spark
         from pgrepl.lake.kernels.job import play_apart
 

@@ -1,8 +1,8 @@
-"""The messages of one table's changes as whole columns: publisher/decision.py's table over many changes at once.
+"""The messages of one table's changes as whole columns: the rules of publisher/decision.py for many changes at once.
 
 Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow, or else by
-Spark SQL, which gives back a boolean for each row. Rows are read when the subscriber picks them. Without Spark SQL no
-session is used, and the changes may be read elsewhere (range_part.py).
+Spark SQL, which answers a boolean for each row. Rows are read when the subscriber picks them. Without Spark SQL no
+session is used, and a kernel may read the changes (range_part.py).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class LakeChanges:
         return passing
 
     def _tested(self, operation: str, at: Numbers, *, new: bool) -> Numbers:
-        """What Arrow says of the new, or old, rows of some changes."""
+        """Which of the new, or old, rows of some changes pass the row filter of the operation, by Arrow."""
         test, covers = self._source.tests[operation], self.plan.identity.covers
         forms = forms_of(self._found.table, test.attnums)
         arrays = {
@@ -239,7 +239,7 @@ class LakeChanges:
         return f"({' OR '.join(tests)})"
 
     def _filter_rows(self, chosen: Numbers, names: Sequence[str], *, new: bool) -> DataFrame:
-        """The columns of row filters, as those of the table that the changes are sent as."""
+        """The columns that row filters read, with the attribute numbers of the table that the changes are sent as."""
         import numpy as np
         import pyarrow as pa
 

@@ -1,6 +1,6 @@
 """The transactions of a lake: the snapshots of each, the tables it changed, and where definitions change.
 
-For senders and decoders, which decide what of the changes they show.
+Both publisher and logical decoding read them, and decide what they show of the changes.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class LakeTransaction:
 
 
 def read(session: Session, start: int, end: int, limit: int | None = None) -> tuple[list[LakeTransaction], int]:
-    """The transactions that finish at `start` or later and before `end`, and before which LSN these are all of them.
-    `limit`: of about so many snapshots."""
+    """The transactions that finish at `start` or later and before `end`, and the LSN before which none is missing.
+    `limit`: read about so many snapshots."""
     last = end - 1 if limit is None else min(end - 1, start + limit - 1)
     while True:
         found = snapshots(session, start - 1, last)
@@ -82,7 +82,7 @@ def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
 
 
 def wanted(found: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
-    """`local_only`: those without an origin (origin = none)."""
+    """The snapshots to send. `local_only`: only those without an origin (origin = none)."""
     return [snapshot for snapshot in found if not (local_only and snapshot.origin)]
 
 
@@ -94,8 +94,8 @@ def changed_tables(snapshot: Snapshot) -> tuple[int, ...]:
 def read_changes(
     session: Session, found: Sequence[Snapshot], is_read: IsRead, known: Sequence[Snapshot] | None = None
 ) -> Changed:
-    """The changes of these snapshots. Every table is read once for each stretch without new definitions. `known`: these
-    and all between them."""
+    """The changes of these snapshots. Every table is read once for each stretch without new definitions. `known`: the
+    snapshots and all between them."""
     changed: Changed = {}
     for stretch in _stretches(found):
         for table in sorted({table for snapshot in stretch for table in changed_tables(snapshot)}):

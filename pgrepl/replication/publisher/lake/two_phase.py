@@ -20,7 +20,7 @@ from pgrepl.replication.publisher.lake.transactions import LakeTransaction
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_NEVER_TOLD = "_nodecode"  # test_decoding tells of such transactions when they are committed (pg_decode_filter)
+_NEVER_TOLD = "_nodecode"  # test_decoding sends transactions with such a GID at their commit (pg_decode_filter)
 
 
 def is_plain(transaction: LakeTransaction, two_phase_at: int | None, *, filters: bool = False) -> bool:
@@ -33,8 +33,8 @@ def is_plain(transaction: LakeTransaction, two_phase_at: int | None, *, filters:
 def phases(
     session: Session, transaction: LakeTransaction, two_phase_at: int | None, start: int = 0, *, filters: bool = False
 ) -> list[str]:
-    """The phases of any other transaction: PREPARE with its changes, unless that was sent before `start`, and how it
-    ended."""
+    """The phases of any other transaction: PREPARE with its changes, unless that was sent before `start`, and COMMIT or
+    ROLLBACK."""
     said = transaction.two_phase
     assert said is not None
     if not _is_told(said, two_phase_at, filters=filters) or not said.statements:

@@ -112,7 +112,7 @@ def _distinct(numbers: Numbers) -> list[int]:
 
 
 def decoded(data_path: str, spool: Spool, first: int, until: int) -> Decoder:
-    """The messages of these numbers; Declined or Redefined."""
+    """Decode the messages with these numbers; raises Declined or Redefined."""
     decoder = Decoder(data_path, spool, first)
     try:
         for portion in spool.portions(first, until):
@@ -124,7 +124,7 @@ def decoded(data_path: str, spool: Spool, first: int, until: int) -> Decoder:
 
 
 def batch_of(decoder: Decoder, spool: Spool, first: int, until: int) -> WireBatch:
-    """What was decoded, as transactions number `first` to `until` of the spool."""
+    """The decoded messages as a batch of the spool's transactions from `first` on and before `until`."""
     files, truncates = decoder.close()
     return WireBatch(spool.transactions[first:until], tuple(files), truncates, decoder.forget)
 

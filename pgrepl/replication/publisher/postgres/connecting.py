@@ -1,6 +1,6 @@
 """Connecting to a server by libpq's rules: libpq itself reads the string, the environment, service files and `.pgpass`.
 
-Nothing of psycopg, numpy or a publisher is imported before somebody connects.
+psycopg, numpy and the publisher are imported only when a connection is opened.
 """
 
 from __future__ import annotations

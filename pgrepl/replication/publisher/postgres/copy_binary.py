@@ -1,7 +1,7 @@
 """What COPY … (FORMAT binary) sends, as columns of a lake table: less work than text for the server and for us.
 
-Numbers, texts, dates and times are taken as they lie in the bytes; of every other type the server sends its text. A
-type whose cast to text says something else than its output function makes the table come as CSV.
+Numbers, texts, dates and times are read from their binary form; values of other types are cast to text by the server.
+A table with a type whose cast to text differs from its output function comes as CSV.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class BinaryReader:
     """Reads rows of COPY's binary format."""
 
     def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
-        """As CsvReader."""
+        """Parameters as for CsvReader."""
         by_name = {column.sent.name: column for column in columns if column.sent is not None}
         self._sent = [by_name[name] for name in names]
         self._columns = columns
 
     def arrays(self, data: bytes, at: Any) -> tuple[list[pa.Array], int]:
-        """The table's columns of the rows that begin at these places, and how many they are."""
+        """The rows that begin at these places, as the table's columns, and their number."""
         import pyarrow as pa
 
         raw: Bytes = np.frombuffer(data, np.uint8)

@@ -1,9 +1,9 @@
-"""A large table on its way here: COPY … (FORMAT binary or csv) by several readers, each a range of the table's pages,
-all in the snapshot of the slot.
+"""The initial copy of a large table: COPY … (FORMAT binary or csv) by several readers, each for a range of the table's
+pages, all in the snapshot of the slot.
 
-Where the table here asks nothing of its rows that the publisher has not made sure of, they go straight into files of
-the lake: no second pass, no JVM. Unique keys are sure where the same columns are unique at the publisher and nothing
-was here before. Otherwise Spark gets the rows as text, converts and checks them.
+If every constraint of the target table holds at the publisher already, the rows go straight into files of the lake: no
+second pass, no JVM. A unique key holds if its columns are unique at the publisher, too, and the target is empty.
+Otherwise Spark gets the rows as text, converts and checks them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ServerRows:
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
     def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
-        """The rows as files of the lake. None: somebody has to look at them."""
+        """The rows as files of the lake. None: the rows have to be converted or checked."""
         from pgrepl.rows.staged import StagedRows
 
         columns = self._columns(session, table)
@@ -117,7 +117,7 @@ class ServerRows:
         return staged
 
     def _columns(self, session: Session, table: Relation) -> list[CopiedColumn] | None:
-        """How the table's columns are filled, if nothing has to be asked of the rows but what Arrow can tell."""
+        """How the table's columns are filled. None: the rows need checks that Arrow cannot do."""
         lake = lake_table(session, table.oid) if table.kind == "r" else None
         if lake is None or table.is_partition or not self.names:
             return None
@@ -136,7 +136,7 @@ class ServerRows:
     def _keys_are_sure(
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]
     ) -> bool:
-        """Is every key unique there by the same columns, read by Arrow, and is there nothing here yet?"""
+        """Are the columns of every unique key unique at the publisher, and read by Arrow, and is the table empty?"""
         wanted = [info for info in unique_indexes(session, table) if info.immediate]
         if not wanted:
             return True
@@ -153,7 +153,7 @@ class ServerRows:
     def _by_tasks(
         self, session: Session, table: LakeTable, columns: Sequence[CopiedColumn], count_rows: CountRows
     ) -> list[NewFile]:
-        """The same by Spark's executors, each with a connection of its own in the snapshot."""
+        """The files, written by Spark's executors, each of which has a connection of its own in the snapshot."""
         from pgrepl.lake.kernels import job
         from pgrepl.lake.stage_progress import counting_writes
 
@@ -174,13 +174,13 @@ class ServerRows:
             return job.take(table, folder, [file for answer in answers for file in answer.files])
 
     def _connections_left(self) -> int:
-        """Half of those that the server has for anybody: others want some, too."""
+        """Half of the connections that the server has free."""
         return max(1, int(self._link.value(_CONNECTIONS_LEFT)) // 2)
 
     # --- for Spark ----------------------------------------------------------------------------------------------------
 
     def frame(self) -> DataFrame:
-        """s0 … sn, as text."""
+        """The rows as columns s0 … sn of text."""
         from pyspark.sql.types import StringType, StructField, StructType
 
         from pgrepl.lake import spark
@@ -196,7 +196,7 @@ class ServerRows:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def _by_ranges(self, take: Callable[[Iterator[Chunk]], T], binary: bool) -> list[T]:
-        """What `take` makes of the chunks of each range; the first range is read here, the others beside."""
+        """The answers of `take` for the chunks of each range. This thread reads the first range, others the rest."""
         stop = Event()
         with ExitStack() as opened:
             links = [self._link, *self._more_links(opened)]
@@ -219,7 +219,7 @@ class ServerRows:
                     raise
 
     def _more_links(self, opened: ExitStack) -> list[Link]:
-        """Readers beside the first, in its snapshot: as many as the table is worth and the server lets in."""
+        """More connections in the snapshot of the first: as many as the table's size is worth and the server allows."""
         wanted = min(os.cpu_count() or 1, 8, self.size // _RANGE) - 1 if self._rows.kind == "r" else 0
         links: list[Link] = []
         snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()") if wanted > 0 else ""

@@ -1,8 +1,8 @@
-"""What COPY … (FORMAT csv) sends, as columns of a lake table.
+"""The rows of COPY … (FORMAT csv) as columns of a lake table.
 
-Arrow reads what it reads exactly as PostgreSQL writes it: whole numbers, floats, bounded decimals, dates, times, texts.
-A value that it refuses (infinity, years before Christ, 24:00:00) and every other type goes value by value through the
-column's own input function, which may refuse it, too.
+Arrow reads the types that it reads exactly as PostgreSQL writes them: whole numbers, floats, bounded decimals, dates,
+times, texts. Values that it refuses (infinity, years before Christ, 24:00:00), and all other types, are read value by
+value by the column's input function, which may raise an error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CopiedColumn:
         self.csv_type = form.arrow() if self.by_arrow else pa.string()
 
     def read(self, texts: pa.Array) -> pa.Array:
-        """Reads value by value."""
+        """The texts, read one by one by the column's input function."""
         read, typmod = reader(self.local.type), self.local.typmod
         values = [None if text is None else read(text, typmod, WIRE_STYLE) for text in texts.to_pylist()]
         return self.form.to_array(values)
@@ -58,7 +58,7 @@ class CsvReader:
         self._columns = columns
 
     def arrays(self, chunk: bytes, at: Any = None) -> tuple[list[Any], int]:
-        """The table's columns, and how many rows."""
+        """The rows of a chunk as the table's columns, and their number."""
         import pyarrow as pa
 
         sent = [column for column in self._columns if column.sent is not None]
@@ -79,7 +79,7 @@ class CsvReader:
         return made, read.num_rows
 
     def texts(self, chunk: bytes) -> pa.Table:
-        """The same as text, s0 … sn."""
+        """The rows of a chunk as columns s0 … sn of text."""
         return self._read(chunk, {})
 
     def _name(self, column: CopiedColumn) -> str:

@@ -1,5 +1,5 @@
-"""A range of a table's pages: read by COPY, decoded by columns, and written as a data file, by a thread of this process
-or by a task of Spark's.
+"""The copy of a range of a table's pages: read by COPY, decoded by columns, and written as a data file, in a thread of
+this process or in a task of Spark.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeTable
     from pgrepl.replication.publisher.postgres.published import PublishedColumn
 
-Chunk = tuple[bytes, Any]  # with the places where rows begin, or None
+Chunk = tuple[bytes, Any]  # whole rows, and the places where they begin (None: CSV)
 Reader = CsvReader | BinaryReader
 HEADER = 19  # bytes of the binary format before the first row
-_END = 2  # bytes of the mark that ends it
+_END = 2  # bytes of the trailer behind the last row
 _BINARY_CHUNK = 6 << 20  # bytes that are decoded together
 _CHUNK = 16 << 20  # bytes of CSV that are read together
 
 
 @frozen
 class PagesPart:
-    """What a task copies: `query` in the snapshot that the driver has exported. `names` are the columns as they are
-    sent; `columns`, those of the table here, with what fills them."""
+    """A task: copy the rows of `query` in the snapshot that the driver has exported. `names`: the columns in the order
+    in which they are sent; `columns`: for each column of the target, the published column that fills it."""
 
     options: tuple[tuple[str, str], ...]  # of the connection
     snapshot: str
@@ -50,7 +50,7 @@ class PagesPart:
 
 @frozen
 class CopiedPages:
-    """What came of a part; `declined`: why somebody has to look at its rows."""
+    """The answer for a part; `declined`: why its rows have to be converted or checked otherwise."""
 
     files: tuple[NewFile, ...] = ()
     declined: str = ""
@@ -83,14 +83,14 @@ def reader_of(names: Sequence[str], columns: Sequence[CopiedColumn], *, binary: 
 
 
 def chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
-    """Whole rows; in the binary format with the places where they begin."""
+    """Chunks of whole rows; in the binary format with the places where rows begin."""
     held: list[bytes] = []
     lengths: list[int] = []
     size, head = 0, HEADER
     for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
         if stop.is_set():
             raise Declined("another part has failed")
-        held.append(b"".join(portion))  # at once: so many small objects cost the collector more than the bytes
+        held.append(b"".join(portion))  # joined at once: many small objects would slow down the garbage collector
         size += len(held[-1])
         if binary:
             lengths += map(len, portion)
@@ -120,7 +120,7 @@ def write(
     count_rows: CountRows,
     folder: str | None = None,
 ) -> NewFile | None:
-    """A data file, which `made` remembers; None: there are no rows. `folder`: see DataFileWriter."""
+    """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
     from pgrepl.lake.file_writer import DataFileWriter, repeating
 
     needed = [number for number, column in enumerate(columns) if column.local.notnull]

@@ -42,7 +42,7 @@ _NO_PSYCOPG = "a PostgreSQL server as publisher needs psycopg, which is not inst
 _LOST = "08006"
 _TIMED_OUT = "terminating logical replication worker due to timeout"
 _CANCELLING = 5.0  # seconds for telling a server to stop
-_LOOK = 0.5  # seconds between two looks whether somebody wants to stop
+_LOOK = 0.5  # seconds between two checks for interrupts
 _CANCELLED = "57014"
 _NOT_ANSWERED = "canceling statement due to user request"
 _PORTION = 1 << 17  # bytes that are handed on together
@@ -89,7 +89,7 @@ class Link:
             self._options["replication"] = "database"
         self._conn: PGconn = self._connected()
         self._interrupted = False
-        self._waiting = False  # for an answer, which a new command would have to get out of the way
+        self._waiting = False  # an answer has not been read to its end; a new command must discard the rest first
         self._set_up()
 
     @property
@@ -193,7 +193,7 @@ class Link:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     def rows(self, command: str) -> list[tuple[str | None, ...]]:
-        """The rows of the (last) answer as text."""
+        """Run a command (or several): the rows of the last answer, as text."""
         found: list[tuple[str | None, ...]] = []
         refused: PublisherError | None = None
         for result in self._results(command):
@@ -213,7 +213,7 @@ class Link:
         return value
 
     def copy_out(self, command: str) -> Iterator[list[memoryview]]:
-        """What COPY … TO STDOUT sends: CopyData messages, as many at a time as make a portion or have come."""
+        """The CopyData messages of COPY … TO STDOUT, in portions."""
         refused: PublisherError | None = None
         for result in self._results(command):
             if result.status == self._pq.ExecStatus.COPY_OUT:

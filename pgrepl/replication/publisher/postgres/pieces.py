@@ -1,4 +1,4 @@
-"""Pieces of a slot's stream: whole transactions that came together, as messages and, if possible, as columns."""
+"""Pieces of a slot's stream: whole transactions that follow each other, as messages and, if possible, as columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.replication.wire.pgoutput_columns import Numbers
 
-_PLAYED = 20_000  # changes that are played after columns could not be applied
+_PLAYED = 20_000  # changes that are applied one by one, after columns could not be applied
 
 
 class Piece:
@@ -25,7 +25,7 @@ class Piece:
     """
 
     def __init__(self, begin: int, reached: int, spool: Spool, decoder: Decoder | None, bound: int | None) -> None:
-        """`decoder`: all of it is decoded. `bound`: the message that describes a relation anew."""
+        """`decoder`: has the whole piece as columns. `bound`: the number of the message that redefines a relation."""
         self.begin = begin
         self.reached = reached
         self.spool = spool
@@ -85,7 +85,8 @@ class Piece:
         return batch, self.reached if until == len(transactions) else transactions[until - 1].end_lsn
 
     def _decoded(self, first: int, until: int, data_path: str) -> tuple[Decoder, int] | None:
-        """The transactions from one number on, and how many could be had as columns. None: not one."""
+        """Decode transactions from number `first` on: the decoder, and the number behind the last that it could decode.
+        None: not one could be decoded."""
         transactions = self.spool.transactions
         while first < until:
             seq = transactions[first].first_seq
@@ -99,7 +100,7 @@ class Piece:
 
 
 class Taking:
-    """A piece that is on its way. With a `data_path` it is decoded by a thread, one portion behind what comes."""
+    """A piece that is being received. With a `data_path` a thread decodes it, one portion behind."""
 
     def __init__(
         self, begin: int, data_path: str | None, decoding: ThreadPoolExecutor | None, known: list[bytes]
@@ -129,7 +130,7 @@ class Taking:
             self._decoder = None
 
     def done(self, end: int | None) -> Piece:
-        """The piece; `end`: there is nothing more before that."""
+        """The complete piece. `end`: the LSN before which no more transactions come, if that is known."""
         self._settle()
         self.spool.finish(self._begin)
         last = self.spool.transactions[-1].end_lsn if len(self.spool.transactions) else self._begin
@@ -155,8 +156,8 @@ def pieces(
     cut: int | None = None,
     comes: Callable[[], None] = lambda: None,
 ) -> Generator[Piece, None, None]:
-    """What one COPY sends, of `limit` messages or few more, cut behind transactions that make a number of messages
-    full. `comes` is called when the server has decoded all of it, and begins to send."""
+    """The pieces of one COPY of about `limit` messages. `cut`: a piece ends behind the transaction with which it has so
+    many messages. `comes` is called when the server has decoded all messages, and begins to send."""
     count = 0
     taking = Taking(begin, data_path, decoding, [])
     try:

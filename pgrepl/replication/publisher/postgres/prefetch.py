@@ -29,17 +29,17 @@ from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
 from pgrepl.replication.publisher.protocol import PublisherError
 
-MESSAGES = 1_000_000  # of a piece; a larger transaction is one piece
-FIRST_MESSAGES = 250_000  # that are asked for at first, as everybody has to wait for them; then twice as many …
-MOST_MESSAGES = 2_000_000  # … and so on up to these, as the server reads its log again each time, and keeps the answer
-AHEAD = 16 << 20  # bytes of log from which on it is worth other connections
-_LOOK = 0.2  # seconds between two looks whether it is still wanted
-_COPY = "pgrepl_read_{}"  # by the process of the server that reads from it
+MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
+FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …
+MOST_MESSAGES = 2_000_000  # … up to these: for each request the server reads its log again, and holds the answer
+AHEAD = 16 << 20  # bytes of log from which on reading ahead is worth more connections
+_LOOK = 0.2  # seconds between two checks whether reading goes on
+_COPY = "pgrepl_read_{}"  # name of a slot's copy, by the PID of the walsender that reads from it
 
 
 @frozen
 class ReadRequest:
-    """What is read: a round of a worker asks for the same until it is through."""
+    """The changes to read. A worker repeats the request until it has applied them all."""
 
     slot: str
     publications: tuple[str, ...]
@@ -56,7 +56,7 @@ class ReadRequest:
 
 
 def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str | None) -> Prefetch | None:
-    """None: it is not worth it, or the server has no room."""
+    """Begin to read ahead. None: there is too little to read, or the server has no free connection or slot."""
     if wanted.end - start < AHEAD:
         return None
     try:
@@ -78,14 +78,14 @@ def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str |
 
 @frozen
 class _Turn:
-    """Whoever has it asks for what comes behind this slot."""
+    """The right to send the next request: for `limit` messages behind the position of this slot."""
 
     slot: str
     limit: int
 
 
 class _Lane:
-    """Its pieces come in order, and None behind those of each turn."""
+    """A thread's queues: turns to take, and the ready pieces in order, with None behind those of each turn."""
 
     def __init__(self, link: Link | None, slot: str) -> None:
         self.link = link
@@ -96,15 +96,15 @@ class _Lane:
 
 
 class Prefetch:
-    """What the lanes have read, piece by piece."""
+    """Reads ahead by two lanes, and hands out their pieces in order."""
 
     def __init__(self, main: Link, first: Link, slot: str, wanted: ReadRequest, data_path: str | None) -> None:
-        """`data_path`: it is decoded, too, and this is where Spark's machines find files."""
+        """`data_path`: decode pieces into columns, too; files for Spark are written below this path."""
         self._main = main
         self._wanted = wanted
         self._data_path = data_path
         self._unwanted = Event()
-        self._through = Event()  # nothing comes behind what has been read
+        self._through = Event()  # all changes have been read
         self._decoding = ThreadPoolExecutor(1, "pgrepl-decode")
         self._lanes = [_Lane(first, slot), _Lane(None, "")]
         self._failed: BaseException | None = None
@@ -145,7 +145,7 @@ class Prefetch:
         return None
 
     def _read(self, lane: _Lane, other: _Lane, turn: _Turn) -> None:
-        """One turn, which is passed on as soon as the server has decoded what it was asked for."""
+        """Read one turn's pieces. The next turn goes to the other lane as soon as the server has decoded this one."""
         link = lane.link
         if link is None or not self._copied(lane, link, turn):
             other.turns.put(turn)
@@ -177,7 +177,7 @@ class Prefetch:
 
     @staticmethod
     def _copied(lane: _Lane, link: Link, turn: _Turn) -> bool:
-        """Is the lane's slot where it is to read on?"""
+        """Bring the lane's slot to the position of the turn's slot; whether that succeeded."""
         if lane.slot == turn.slot:
             return True
         try:
@@ -199,7 +199,7 @@ class Prefetch:
     # --- for whom it is read ------------------------------------------------------------------------------------------
 
     def piece(self) -> Piece:
-        """The next; a lane that has failed says so each time that it is asked."""
+        """The next piece; after the failure of a lane each call raises its error."""
         while True:
             if self._failed is not None:
                 raise self._failed
@@ -218,7 +218,7 @@ class Prefetch:
                 self._failed = found
 
     def interrupt(self) -> None:
-        """From another thread."""
+        """Stop reading; called from another thread."""
         self._unwanted.set()
         for lane in self._lanes:
             if lane.link is not None:

@@ -1,6 +1,7 @@
-"""What the publications of a server publish, asked of its catalog as PostgreSQL's subscriber asks it.
+"""The tables, columns and filters that a server's publications publish, by the catalog queries of PostgreSQL's own
+subscriber.
 
-14 has neither column lists nor row filters; 15 tells of each publication by itself; since 16 one call unites several
+14 has neither column lists nor row filters; 15 answers for each publication by itself; since 16 one call unites several
 and leaves out partitions whose ancestor is published in their place.
 """
 
@@ -90,7 +91,7 @@ def publications_with_other_origins(link: Link, names: Sequence[str], known: Col
 
 
 def published_rows(link: Link, schema: str, name: str, publications: Sequence[str]) -> PublishedRows:
-    """As fetch_remote_table_info: the columns that all publications send, and the filters of all of them ORed."""
+    """The columns that all publications send, and their filters ORed (fetch_remote_table_info)."""
     found = link.rows(
         "SELECT c.oid, c.relkind, c.relreplident FROM pg_catalog.pg_class c "
         f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -168,7 +169,7 @@ def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
 
 
 def published_as(link: Link, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-    """What of a table's changes is sent: operations and filters of all publications that name it."""
+    """The operations, columns and filters with which the publications send a table's changes."""
     condition = "t.rowfilter" if link.version >= COLUMN_LISTS else "NULL"
     listed = link.rows(
         f"SELECT p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, {condition} "

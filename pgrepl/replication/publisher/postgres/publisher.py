@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 _STATUS_INTERVAL = 30.0  # seconds between two confirmations while much is read
 _LOG_OF_CHANGE = 30  # bytes of log that a change takes at least
-_COPY_SLOT = "pgrepl_copy_{}"  # by the process of the server that serves us
+_COPY_SLOT = "pgrepl_copy_{}"  # name of a copy's slot, by the PID of the walsender
 
 
 class PostgresPublisher(Publisher):
     """An open connection to a server."""
 
     def __init__(self, link: Link, data_path: str) -> None:
-        """`data_path`: where Spark's machines find files."""
+        """`data_path`: where files for Spark are written."""
         self._opened = link
         self._data_path = data_path
         self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
-        self._slot = ""  # of the worker that reads from it
-        self._two_phase = False  # the slot tells of prepared transactions, and is asked to
+        self._slot = ""  # the slot that the worker reads from
+        self._two_phase = False  # the slot sends prepared transactions at PREPARE
         self._reading: Reading | None = None
-        self._telling: Thread | None = None  # the server what is committed here, by the connection
-        self._unconfirmed = 0  # of what is committed here
+        self._telling: Thread | None = None  # confirms a position to the server, over `_opened`
+        self._unconfirmed = 0  # the position that is committed here, if the server does not know it yet
         self._confirmed_at = 0.0
 
     @property
@@ -139,7 +139,8 @@ class PostgresPublisher(Publisher):
             reading.close()
 
     def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
-        """A peek holds the slot only while it runs; another reader shows in the slot's position."""
+        """Check that the slot is free. A peek holds it only while it runs; another reader is noticed later, because it
+        moves the slot."""
         slots.check_free(self._link, slot)
         self._slot = slot
         self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
@@ -152,8 +153,8 @@ class PostgresPublisher(Publisher):
             slots.advance(self._link, slot, unconfirmed)
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        """The server reads its WAL again for each confirmation; so while much is read, positions are confirmed now and
-        then only, as a walreceiver does, and at the end nobody waits for it."""
+        """Confirm a position. The server reads its WAL again for each confirmation; so during a long reading positions
+        are confirmed only now and then, as a walreceiver does, and the last one in a thread."""
         reading, now = self._reading, time.monotonic()
         if reading is not None and lsn >= reading.wanted.end:
             self._stop_reading()
@@ -168,7 +169,7 @@ class PostgresPublisher(Publisher):
             slots.advance(self._link, slot, lsn)
 
     def _tell(self, slot: str, lsn: int) -> None:
-        """If it fails, the next worker confirms again."""
+        """Confirm a position in a thread. If that fails, the next worker confirms it again."""
         with suppress(PublisherError):
             slots.advance(self._opened, slot, lsn)
 
@@ -178,7 +179,7 @@ class PostgresPublisher(Publisher):
             telling.join()
 
     def interrupt(self) -> None:
-        """From another thread: end what the connections are busy with, or wait for, with an error."""
+        """End the connections' running or waiting commands with an error; called from another thread."""
         self._opened.interrupt()
         reading = self._reading
         if reading is not None:
@@ -191,7 +192,7 @@ class PostgresPublisher(Publisher):
         return published.published_as(self._link, schema, name, publications)
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The rows are read while they are asked for, in the snapshot of a slot that lives as long."""
+        """The rows are read while they are taken, in the snapshot of a temporary slot, which is dropped afterwards."""
         link = self._link
         slot = _COPY_SLOT.format(link.backend)
         self._copying = slot, None
@@ -199,7 +200,7 @@ class PostgresPublisher(Publisher):
         rows = published.published_rows(link, schema, name, publications)
         relation = tables.copied_relation(rows, schema, name)
         query = tables.selection(link, rows, schema, name)
-        link.rows(f"{query} LIMIT 0")  # what the server refuses, it refuses before anything is read
+        link.rows(f"{query} LIMIT 0")  # so that the server raises its errors before any row is read
         direct = ServerRows(link, rows, schema, name, self._data_path)
         self._copying = slot, direct
         may_be_binary = link.version >= published.UNITED

@@ -10,11 +10,11 @@ from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
 from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, ReadRequest, start_prefetch
 
-_MORE = 4  # times as many messages, if those that were asked for are all known
+_MORE = 4  # times as many messages, if all that came are applied already
 
 
 class Reading:
-    """The pieces one after the other."""
+    """One reading of a slot, which hands out its pieces in order."""
 
     def __init__(self, link: Link, wanted: ReadRequest, start: int, data_path: str, *, as_columns: bool) -> None:
         self.wanted = wanted
@@ -50,7 +50,7 @@ class Reading:
         if self._prefetch is not None:
             return self._prefetch.piece()
         limit = MESSAGES
-        while True:  # the slot sends everything again that has not been confirmed
+        while True:  # the slot sends all changes again that have not been confirmed
             command = self.wanted.command(self._link, self.wanted.slot, limit, consume=False)
             (piece,) = pieces(self._link, command, self._position, self.wanted.end, limit)
             if piece.reached > self._position:

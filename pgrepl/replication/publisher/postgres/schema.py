@@ -19,7 +19,7 @@ from pgrepl.types.lake_forms import form
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.text import reader
 
-# what the domain t is in the end, which may be over another domain (getBaseTypeAndTypmod)
+# the base type of the domain t, which may be over another domain (getBaseTypeAndTypmod)
 _BASE_TYPE = (
     "WITH RECURSIVE under(oid, typmod, depth) AS (SELECT t.typbasetype, t.typtypmod, 1 UNION ALL "
     "SELECT d.typbasetype, CASE WHEN u.typmod = -1 THEN d.typtypmod ELSE u.typmod END, u.depth + 1 "
@@ -33,12 +33,12 @@ class RemoteColumn:
     name: str
     type: str
     notnull: bool
-    comment: str | None  # what became of a type that is not here
+    comment: str | None  # the column's own type, if another takes its place
 
 
 @frozen
 class RemoteDefinition:
-    """A table as the server has it, as far as it is made here."""
+    """A table of the server, as far as it is made here."""
 
     oid: int
     schema: str
@@ -92,8 +92,8 @@ def _regclass(link: Link, schema: str, name: str) -> str:
 
 
 def _tree(link: Link, oid: int, listed: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
-    """(table, its parent or 0): a partitioned table with all of its partitions; so, too, when what is published are
-    all of its leaves."""
+    """The tables to make, as (table, its parent or 0): a table, or a partitioned one with all of its partitions; the
+    latter also if all of its leaves are published instead of the root."""
     root = int(link.value(f"SELECT coalesce(pg_catalog.pg_partition_root({oid}), {oid}::oid::regclass)::oid"))
     members = link.rows(
         "SELECT c.oid, coalesce(t.parentrelid, 0)::oid, t.isleaf, n.nspname, c.relname "

@@ -1,11 +1,11 @@
 """Replication slots of a server, and their positions.
 
-The position here counts: the origin stores L, the end of the last transaction that was committed here. The server's
-slot stands at C, which is confirmed after our commit:
+The position on this side is authoritative: the origin stores L, the end of the last transaction that was committed
+here. The server's slot stands at C, which is confirmed after our commit:
 
     C = L   as it should be
     C < L   we died before confirming, or the server crashed and remembers an older position: confirm again
-    C > L   somebody else has read from the slot, and the changes between are lost to us: stop
+    C > L   another reader has consumed the slot, and the changes in between are lost: stop
 
 A new subscription has no L yet and begins at C.
 """
@@ -123,7 +123,7 @@ def lag(link: Link, name: str) -> SlotLag | None:
 
 
 def check_free(link: Link, name: str) -> SlotPosition:
-    """The slot, if it exists and nobody reads from it (ReplicationSlotAcquire)."""
+    """The slot, if it exists and no process reads from it (ReplicationSlotAcquire)."""
     found = position(link, name)
     if found is None:
         raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')

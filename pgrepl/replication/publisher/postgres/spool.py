@@ -58,7 +58,7 @@ for _layout in pgoutput.ENDS:
 
 @frozen
 class MessagePortion:
-    """Messages in one buffer. `data` goes on a little behind the last of them, as PADDING says."""
+    """Messages in one buffer, with PADDING behind the last."""
 
     data: bytes
     raw: Bytes
@@ -102,7 +102,7 @@ class Spool:
         self.count = 0
         self.changes = 0
         self.transactions = Transactions.of([], [], [], [], [], [])
-        self.phases: Numbers = np.zeros(0, np.int64)  # the places of what is told of prepared transactions
+        self.phases: Numbers = np.zeros(0, np.int64)  # the places of the phases of prepared transactions
         self._late: set[int] = set()
         self._large: list[int] = []  # the places of transactions with many messages
 
@@ -113,7 +113,7 @@ class Spool:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    # --- what comes ---------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     def take(self, data: bytes, at: Numbers) -> MessagePortion:
         """Add messages that follow the previous ones."""
@@ -145,8 +145,8 @@ class Spool:
         return data[at : at + int.from_bytes(data[at - 4 : at], "big")]  # its length stands before it
 
     def cut(self, data: bytes, at: Numbers, count: int) -> int | None:
-        """How many of these messages it is still to take until there are so many, and the transaction is through. None:
-        all of them, and more."""
+        """The number of these messages up to the end of the transaction with which the spool has `count` messages.
+        None: that end is not among them."""
         raw: Bytes = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(_ENDS_WHOLE[raw[at]])
         place = int(np.searchsorted(ends, count - self.count - 1))
@@ -195,15 +195,15 @@ class Spool:
         self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
 
     def _put_late(self, begin: int, kinds: Numbers, finish: Numbers, until: Numbers) -> None:
-        """A transaction that was prepared before the slot told of such comes when it is committed, with the LSNs of
-        then: it gets those of its end, with which it is applied."""
+        """A transaction that was prepared before the slot sent PREPARE comes at its commit, with the LSNs of its
+        PREPARE. It gets the LSNs of its commit, together with which it is applied."""
         for place in np.flatnonzero(kinds[:-1] == BEGIN_PREPARE_TYPE).tolist():
             before = max(begin, int(until[place - 1]) if place else 0)
             if finish[place] < before and kinds[place + 1] == COMMIT_PREPARED_TYPE:
                 finish[place] = until[place] = finish[place + 1]
                 self._late.add(place)
 
-    # --- what is there ------------------------------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------------------------
 
     def portions(self, first: int, until: int) -> Iterator[MessagePortion]:
         """The messages of these numbers."""

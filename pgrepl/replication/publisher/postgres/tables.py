@@ -1,7 +1,8 @@
-"""The rows of one published table, in the snapshot of a slot: everything that finishes before the slot's LSN.
+"""The rows of one published table, in the snapshot of a slot: all transactions that finish before the slot's LSN.
 
-The slot is made first in a transaction of the walsender, as tablesync.c does, so that the transaction sees exactly
-what the slot will not send. No lock is held before that: a writer would wait for it, and the slot for the writer.
+The slot is made first in a transaction of the walsender, as tablesync.c does, so that the transaction sees exactly the
+changes that the slot will not send. No lock is held before that: a writer would wait for it, and the slot for the
+writer.
 """
 
 from __future__ import annotations

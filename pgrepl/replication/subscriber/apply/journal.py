@@ -1,7 +1,7 @@
 """The journal of an applied batch, change by change: for logical decoding of this subscriber's database.
 
-It has what PostgreSQL's apply worker would have logged: every transaction of the publisher as one of its own, with all
-of its changes in order, also those that a later one undoes.
+It has the changes that PostgreSQL's apply worker would log: each transaction of the publisher by itself, with all of
+its changes in order, also those that a later change undoes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Journal:
         self.transactions: list[tuple[WireTransaction | None, list[Entry]]] = []
 
     def begin(self, transaction: WireTransaction | None) -> None:
-        """None: an initial copy, which is no transaction of the publisher."""
+        """Begin a transaction; None: an initial copy, which is no transaction of the publisher."""
         self.transactions.append((transaction, []))
 
     def add(self, entry: Entry) -> None:

@@ -1,7 +1,7 @@
 """One table while messages are applied: its rows as the messages so far have changed them.
 
-Rows of the table are read when messages look for them, by the columns of the replica identity; then they are changed
-here. At the end `steps` gives the result: places to delete, rows to update and to insert, in the order of their last
+Rows of the table are read when messages look for them, by the columns of the replica identity; then they are changed in
+memory. At the end `steps` gives the result: places to delete, rows to update and to insert, in the order of their last
 change.
 """
 
@@ -81,7 +81,7 @@ class Overlay:
         return finder
 
     def adopt(self, place: RowPlace, row: Row) -> LiveRow | None:
-        """A row that was read from the table; None: it has been deleted since."""
+        """The LiveRow of a row that was read from the table; None: messages have changed or deleted it since."""
         if self.truncated or place in self._deleted:
             return None
         known = self._rows.get(place)
@@ -93,7 +93,7 @@ class Overlay:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def insert(self, row: Row) -> None:
-        """As ExecSimpleRelationInsert."""
+        """Insert a row, after all checks (ExecSimpleRelationInsert)."""
         row = self._checked(row)
         live = LiveRow(row, None)
         self._unique.enter(row, live)
@@ -103,7 +103,7 @@ class Overlay:
             finder.add(live)
 
     def update(self, live: LiveRow, row: Row) -> None:
-        """As ExecSimpleRelationUpdate."""
+        """Replace a row, after all checks (ExecSimpleRelationUpdate)."""
         self._require("UPDATE")
         row = self._checked(row)
         old, holder = live.row, _holder(live)
@@ -121,7 +121,7 @@ class Overlay:
         self.remove(live)
 
     def remove(self, live: LiveRow) -> None:
-        """The row is deleted, or moves to another partition."""
+        """Remove a row that is deleted, or moved to another partition."""
         self._unique.leave(_holder(live))
         for finder in self._finders.values():
             finder.remove(live)
@@ -159,7 +159,7 @@ class Overlay:
         self._live.pop(live, None)
         self._live[live] = None
 
-    # --- the end of it ------------------------------------------------------------------------------------------------
+    # --- the result ---------------------------------------------------------------------------------------------------
 
     def steps(self) -> Iterator[Step]:
         """The results for all changed rows."""
@@ -175,7 +175,7 @@ def _holder(live: LiveRow) -> object:
 
 
 class _Finder:
-    """Rows by one identity."""
+    """Finds rows by the columns of one identity."""
 
     def __init__(self, session: Session, overlay: Overlay, identity: SearchKey) -> None:
         self._session = session
@@ -215,7 +215,8 @@ class _Finder:
         return None
 
     def _rest_equal(self, row: Sequence[Any], searched: Sequence[Any]) -> bool:
-        """As tuples_equal: a type without equality is an error once two of its values are to be compared."""
+        """Whether the remaining columns are equal. A type without equality operator is an error only when two of its
+        values have to be compared (tuples_equal)."""
         for position, form in self._rest:
             one, other = row[position], searched[position]
             if one is None or other is None:
@@ -247,7 +248,7 @@ class _Finder:
     def _read(
         self, table: Any, everything: list[int], wanted: dict[tuple[Any, ...], Sequence[Any]]
     ) -> Iterator[tuple[Any, ...]]:
-        """Rows of the table, the wanted ones among them."""
+        """Read rows of the table: the wanted ones, and perhaps others."""
         rows = wanted.values()
         if self._positions and not any(row[position] is None for row in rows for position in self._positions):
             keys = [tuple([row[position] for position in self._positions]) for row in rows]

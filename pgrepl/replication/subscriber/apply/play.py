@@ -1,6 +1,6 @@
-"""Playing messages: each change as PostgreSQL's apply worker makes it, on rows held here (worker.c).
+"""Applies messages one by one to rows in memory, as PostgreSQL's apply worker does (worker.c).
 
-A batch is played transaction by transaction. What it comes to is taken from the overlays and written at once; the first
+A batch is applied transaction by transaction. Its net effect is taken from the overlays and written at once; the first
 violation ends the batch before the transaction it is in.
 """
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
 
-Applies = Callable[[int, int], bool]  # table, finish LSN: do its changes concern us yet?
+Applies = Callable[[int, int], bool]  # table, finish LSN: are its changes to be applied, as its copy lacks them?
 
 
 class Player:
-    """Plays the messages of one batch for one subscription."""
+    """Applies the messages of one batch for one subscription."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Player:
         applies: Applies,
         completed: dict[int, Row] | None = None,
     ) -> None:
-        """`completed`: new rows by their messages, as another player has completed them whose work is done anew."""
+        """`completed`: new rows by message, with the defaults that a previous player has given them: its work is
+        repeated, and sequences must not advance again."""
         self.overlays: dict[int, Overlay] = {}
         self.journal = Journal()
         self.completed: dict[int, Row] = {} if completed is None else completed
@@ -59,19 +60,20 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
-        self.missed: list[Report] = []  # what is said of rows that were not found
+        self.missed: list[Report] = []  # log messages about rows that were not found
         self._missed_before = 0
-        self.passed = 0  # messages that concern no table here: its copy has them already, or is still to come
+        self.passed = 0  # messages that are not applied: the table's copy has them already, or is still to come
 
     # --- a batch ------------------------------------------------------------------------------------------------------
 
     def prefetch(self, transactions: Iterable[WireTransaction]) -> None:
-        """Read the rows and keys that the messages ask for, each table once. Errors wait until it is their turn."""
+        """Read the rows and keys that the messages need, each table once. Errors are ignored: the message that causes
+        one meets it again in its turn."""
         by_relation: dict[SentRelation, list[Message]] = {}
         for transaction in transactions:
             for message in transaction.messages:
                 if isinstance(message, TruncateMessage):
-                    return  # what comes behind it looks for itself
+                    return  # messages behind it look up rows themselves
                 by_relation.setdefault(message.relation, []).append(message)
         for sent, messages in by_relation.items():
             try:
@@ -83,7 +85,7 @@ class Player:
                 continue
 
     def play(self, transaction: WireTransaction) -> None:
-        """Every message of a transaction in order."""
+        """Apply the messages of a transaction in order."""
         progress = self._progress
         progress.transaction(transaction.xid, transaction.finish_lsn)
         self.journal.begin(transaction)
@@ -132,7 +134,7 @@ class Player:
                 table.delete(message)
 
     def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
-        """As apply_handle_truncate."""
+        """Empty the tables of a TRUNCATE (apply_handle_truncate)."""
         opened = (self._open(sent).target.relation for sent in message.relations)
         targets = (table for table in opened if self._applies(table.oid, finish_lsn))
         emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
@@ -144,7 +146,7 @@ class Player:
         for overlay in overlays:
             overlay.truncate()
         self.truncated += [oid for oid in oids if oid not in self.truncated]
-        if message.restart_identity:  # what comes next may take numbers of them
+        if message.restart_identity:  # defaults of later rows may take values of the sequences
             restart_sequences(self._session, oids)
             self.restarts = True
         tables = tuple([overlay.relation.oid for overlay in overlays])
@@ -152,11 +154,11 @@ class Player:
 
     @property
     def missed_last(self) -> list[Report]:
-        """In the transaction that was played last."""
+        """Those of the transaction that was applied last."""
         return self.missed[self._missed_before :]
 
     def miss(self, what: str) -> None:
-        """A row is not there: that is no error."""
+        """Note that a row was not found, which is no error."""
         text = f"logical replication did not find row to be {what}"
         self.missed.append(Report("DEBUG1", "00000", text, context=self._progress.context))
 
@@ -166,7 +168,7 @@ class Player:
 
 
 class _Table:
-    """The local table of one relation of the publisher, or the leaves of a partitioned one."""
+    """The target table of one relation of the publisher, or the leaves of a partitioned one."""
 
     def __init__(self, player: Player, target: TargetTable) -> None:
         self.target = target
@@ -178,7 +180,7 @@ class _Table:
         self._own = None if self._router else _Leaf(player, target, table)
 
     def prefetch(self, messages: Sequence[Message]) -> None:
-        """Look up what these messages will ask for."""
+        """Look up the rows and keys that these messages need."""
         searched: dict[_Leaf, list[Row]] = {}
         inserted: dict[_Leaf, list[Row]] = {}
         for message in messages:
@@ -194,7 +196,7 @@ class _Table:
             leaf.prefetch(searched.get(leaf, []), inserted.get(leaf, []))
 
     def check_updatable(self) -> None:
-        """As check_relation_updatable: a partitioned table is not asked, its leaves are."""
+        """Check the replica identity; of a partitioned table each leaf is checked instead (check_relation_updatable)."""
         if self._own is not None:
             self._own.check_identity()
 
@@ -242,7 +244,8 @@ class _Table:
         leaf.overlay.delete(found)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
-        """Where a row belongs, and the row as it is there. `identity`: it is to be found in that leaf."""
+        """The leaf that a row is routed to, and the row in that leaf's layout. `identity`: check the leaf's replica
+        identity, because the row will be looked for there."""
         if self._router is None:
             assert self._own is not None
             return self._own, row
@@ -256,7 +259,7 @@ class _Table:
 
 
 class _Leaf:
-    """A table that holds rows."""
+    """A table that holds rows: a leaf partition, or the target itself."""
 
     def __init__(self, player: Player, target: TargetTable, table: Relation) -> None:
         self.table = table

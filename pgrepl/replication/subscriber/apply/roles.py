@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def acting_for(session: Session, subscription: tables.pg_subscription, table: Relation) -> Iterator[None]:
-    """As SwitchToUntrustedUser: the subscription's owner must be able to become the table's."""
+    """Act as the role that applies changes to the table. The subscription's owner must be able to SET ROLE to the
+    table's owner (SwitchToUntrustedUser)."""
     if subscription.subrunasowner or session.role == table.owner:
         yield
         return
@@ -34,7 +35,7 @@ def acting_for(session: Session, subscription: tables.pg_subscription, table: Re
 
 
 def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:
-    """As TargetPrivilegesCheck."""
+    """Check the current role's privilege, and that row-level security is not active (TargetPrivilegesCheck)."""
     check_table_privilege(session, table, privilege)
     if is_active(session, table):
         raise PgError(

@@ -1,7 +1,7 @@
-"""The table here for a published one: found by name, its columns matched by name, its rows by their identity.
+"""The target table of a published one: found by name, its columns matched by name, its rows by their replica identity.
 
-A value passes through its text form: the column's type here reads what the publisher's type prints; with `binary =
-true` through its binary form. Where both types are the same, that changes nothing and is left out.
+A value is converted through its text form: the output function of the publisher's type, then the input function of the
+column's; with `binary = true` through its binary form. Between equal types nothing is converted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SearchKey:
 
 @frozen
 class _Default:
-    """What stands in a column that is not sent."""
+    """The default of a column that is not sent."""
 
     position: int
     value: Compiled
@@ -52,7 +52,7 @@ class _Default:
 
 
 class TargetTable:
-    """The local table for a relation of the publisher (logicalrep_rel_open)."""
+    """The target table of a relation of the publisher (logicalrep_rel_open)."""
 
     def __init__(self, session: Session, sent: SentRelation, progress: Progress, *, binary: bool = False) -> None:
         """`binary`: values come in their binary form."""
@@ -92,7 +92,7 @@ class TargetTable:
         return tuple(stored)
 
     def foreseen(self, stored: list[Any]) -> Row:
-        """What is certain of a new row before it is completed: a sequence gives each number only once."""
+        """A new row with its constant defaults only: others, such as nextval(), must be evaluated just once."""
         for default in self._missing_defaults():
             stored[default.position] = default.value(()) if default.is_constant else None
         return tuple(stored)
@@ -147,7 +147,7 @@ class TargetTable:
 
 
 def find_target(session: Session, sent: SentRelation) -> Relation:
-    """The table of that name."""
+    """The table with the relation's name."""
     found = find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
     if found is None:
         raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
@@ -165,7 +165,7 @@ def differing_types(local: Relation, sent: SentRelation) -> bool:
 
 
 def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
-    """For each local column by number the place among those sent, -1: not sent."""
+    """For each column of the table, by number, its place among the sent columns; -1: not sent."""
     numbers = {column.name: n for n, column in enumerate(sent.columns)}
     missing = dict(numbers)
     places = []
@@ -197,7 +197,7 @@ def _send_text(send: Send, read: Reader, text: Any) -> bytes:
 
 
 class IncorrectBinary(PgError):
-    """Bytes were left over. COPY's message is the same without the number of the column."""
+    """A receive function has not read all bytes. COPY's message is the same without the number of the column."""
 
     def __init__(self, number: int) -> None:
         super().__init__("22P03", f"incorrect binary data format in logical replication column {number}")

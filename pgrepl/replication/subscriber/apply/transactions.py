@@ -1,14 +1,14 @@
 """Applies the transactions of a publisher, in order, each exactly once.
 
-A batch is first applied to rows that are held here, without a lock. The result is then written in one transaction of
-the catalog, together with the origin, which moves behind the last of its transactions. A worker killed before the
-commit has changed nothing; one killed after it finds the origin moved.
+A batch is first applied to rows in memory, without a lock. The result is then written in one transaction of the
+catalog, together with the origin, which moves behind the last of its transactions. A worker killed before the commit
+has changed nothing; one killed after it finds the origin moved.
 
 The first transaction that fails ends the batch before it. If nothing came before, the error is the subscription's: it
 is logged and counted, and with disable_on_error the subscription is disabled.
 
-A transaction that is too large for that, or restarts sequences, is applied by itself, in portions, holding the write
-lock: each is written before the next is applied. All of it is one transaction here, too.
+A transaction that is too large for memory, or restarts sequences, is applied by itself, in portions, holding the write
+lock: each portion is written before the next is applied. All portions are committed in one transaction.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Batch:
         return Applied(len(done), changes, done[-1].end_lsn if done else 0, self.error, passed)
 
     def write(self) -> Applied:
-        """Write what can be written, and move the origin; holding the write lock."""
+        """Write the applied transactions, and move the origin; holding the write lock."""
         if self.player is not None:
             _tell(self.player.missed, self.log)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
@@ -70,7 +70,7 @@ class Batch:
 def play(
     session: Session, subscription: tables.pg_subscription, transactions: Sequence[WireTransaction], log: ServerLog
 ) -> Batch:
-    """Apply what was received, as the subscription's owner; nothing is written yet."""
+    """Apply received transactions to rows in memory, as the subscription's owner."""
     skipped = _skips(subscription, transactions)
     played = transactions[skipped:]
     player, failed = _played(session, subscription, played) if played else (None, None)
@@ -154,7 +154,7 @@ def _tell(missed: Iterable[Report], log: ServerLog) -> None:
 
 
 def _skips(subscription: tables.pg_subscription, transactions: Sequence[WireTransaction]) -> int:
-    """How many transactions at the start ALTER SUBSCRIPTION … SKIP skips: one or none."""
+    """The number of transactions at the start that ALTER SUBSCRIPTION … SKIP skips: one or none."""
     return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
 
 
@@ -198,7 +198,7 @@ def _write_portion(
     *,
     continued: bool,
 ) -> int:
-    """How many messages were skipped."""
+    """Apply and write one portion; returns the number of messages that were not applied (Player.passed)."""
     player = _player(session, subscription)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
@@ -210,7 +210,7 @@ def _write_portion(
 
 
 def _portions(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
-    """As many messages as may be held in memory."""
+    """The messages in portions that memory may hold."""
     waiting = iter(messages)
     while portion := list(islice(waiting, wire.PORTION)):
         yield portion
@@ -229,8 +229,8 @@ def _player(
 
 
 def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:
-    """As clear_subscription_skip_lsn: the first transaction with changes clears the skip LSN, whether it was the one to
-    skip or not."""
+    """Clear the skip LSN. The first transaction with changes does so, whether it is the one to skip or not
+    (clear_subscription_skip_lsn)."""
     skip = subscription.subskiplsn
     if not skip:
         return

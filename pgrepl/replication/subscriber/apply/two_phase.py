@@ -1,8 +1,9 @@
-"""Prepared transactions of a publisher, prepared and ended here as they are there (apply_handle_prepare and its kin).
+"""Prepared transactions of a publisher, prepared and ended by the subscriber, too (apply_handle_prepare,
+apply_handle_commit_prepared, apply_handle_rollback_prepared).
 
-The changes of one are pending, with locks on its tables, rows and keys, under a name that tells the subscription
-and the transaction: `pg_gid_<subscription>_<xid>`. All of it happens with the catalog's write lock, in one transaction
-with the origin.
+The changes are pending, with locks on tables, rows and keys, under a GID that names the subscription and the
+transaction: `pg_gid_<subscription>_<xid>`. Each step holds the catalog's write lock, and commits together with the
+origin.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def prepare(
 
 
 def end(session: Session, subscription: tables.pg_subscription, transaction: WireTransaction) -> None:
-    """Commit Prepared or Rollback Prepared."""
+    """Carry out COMMIT PREPARED or ROLLBACK PREPARED."""
     phase = transaction.phase
     assert phase is not None
     gid = gid_of(subscription, transaction)
@@ -82,7 +83,7 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
 
 
 def gid_of(subscription: tables.pg_subscription, transaction: WireTransaction) -> str:
-    """As TwoPhaseTransactionGid."""
+    """The GID of a publisher's transaction (TwoPhaseTransactionGid)."""
     return f"pg_gid_{subscription.oid}_{transaction.xid}"
 
 

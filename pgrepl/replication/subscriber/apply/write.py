@@ -1,10 +1,10 @@
-"""Writes applied changes to the lake; whether a slot decodes this database decides how.
+"""Writes applied changes to the lake, in one of two ways.
 
-None does: one write for each table with the results for its rows, one snapshot for the batch, one before it for
-TRUNCATE.
+If no slot decodes this database: one write for each table with the net effect on its rows, one snapshot for the batch,
+and one before it for TRUNCATE.
 
-One does: each transaction of the publisher is one of its own, with all of its changes. A snapshot can show one change
-of a row; where a row is changed again, and at a TRUNCATE, the next snapshot begins.
+If a slot decodes this database: each transaction of the publisher by itself, with all of its changes. A snapshot can
+show one change of a row; if a row is changed again, and at a TRUNCATE, the next snapshot begins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
-    """Write what was applied. `continued`: it begins in the middle of a transaction."""
+    """Write the applied changes. `continued`: they begin in the middle of a transaction."""
     _wait_for_keys(session, player)
     if is_decoded(session):
         _write_each(session, player, origin, continued=continued)
@@ -60,7 +60,7 @@ def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
                 yield key_lock(overlay.relation.oid, index, values)
 
 
-# --- what it comes to -------------------------------------------------------------------------------------------------
+# --- the net effect ---------------------------------------------------------------------------------------------------
 
 
 def _write_net(session: Session, player: Player, origin: str) -> None:
@@ -134,7 +134,8 @@ def _write_each(session: Session, player: Player, origin: str, *, continued: boo
 
 
 def said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
-    """The end and the commit time of the received transaction, which are sent on."""
+    """The origin, end and commit time of the received transaction, for commit_extra_info: they are sent on to further
+    subscribers."""
     if transaction is None:
         return {"origin": origin}
     return {"origin": origin, "origin_lsn": transaction.end_lsn, "committed_at": transaction.committed_at}
@@ -186,7 +187,7 @@ class _Run:
         self._changes, self._touched = [], set()
 
     def _arrive(self, writes: dict[int, Write]) -> list[int]:
-        """The rows stand where they were written: what comes changes them there. Their ids."""
+        """Note the new places of the rows, for later changes; returns the rows' ids."""
         inserted = {oid: iter(write.inserted) for oid, write in writes.items()}
         row_ids = []
         for change in self._changes:
@@ -213,8 +214,8 @@ def _add(write: Write, change: Changed) -> None:
 
 
 def _is_found_so(changes: Sequence[Changed]) -> bool:
-    """Whether changes of one table are in the order in which who reads them finds them (lake.changes): rows that went
-    as they stand in files, then new ones, then new versions."""
+    """Whether changes of one table are in the order in which lake.changes reads them: deleted rows as they stand in
+    files, then new rows, then new versions."""
     before = (0, 0, 0)
     for change in changes:
         if change.row is not None:
@@ -232,7 +233,7 @@ def _is_found_so(changes: Sequence[Changed]) -> bool:
 
 
 def _order(changes: Sequence[Changed], row_ids: Sequence[int]) -> list[list[int]]:
-    """For `commit_extra_info`: the tables and the ids of their rows."""
+    """The order of changes for commit_extra_info: tables, each with the ids of its rows."""
     found: list[list[int]] = []
     for change, row_id in zip(changes, row_ids, strict=True):
         table = change.table.oid
