@@ -35,8 +35,8 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def bounds_of(query: Query, context: Context) -> Bounds:
     """The bounds of a relation's columns by WHERE and the join conditions, by number in the range table.
 
-    A row that fails a condition of WHERE cannot be in the result, and no NULL row that an outer join puts in its place
-    passes it either: so WHERE bounds every relation, and a join condition the sides of which it can drop rows.
+    A row that fails a condition of WHERE cannot be in the result, and the NULL row that an outer join puts in its place
+    fails it, too: so WHERE bounds every relation. A join condition bounds only the sides whose rows the join can drop.
     """
     found: dict[int, list[Bound]] = {}
     everything = frozenset(n for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.RELATION)
@@ -154,7 +154,7 @@ def _are_alike(left: int, right: int) -> bool:
 
 
 def _column(query: Query, expr: Expr) -> tree.Var | None:
-    """The column of a table that an expression is, through join columns and the relabelling of varchar as text."""
+    """The table column that the expression stands for, through join columns and the relabelling of varchar as text."""
     while isinstance(expr, tree.RelabelType) and expr.arg is not None:
         expr = expr.arg
     if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0 or expr.type not in _COMPARABLE:

@@ -1,4 +1,4 @@
-"""The columns of each relation that a query reads: to be fetched, and to be checked for SELECT privileges."""
+"""The columns of each relation that a query reads, for scans and for the check of SELECT privileges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pgrepl.expr.walk import walk
 
 def used_columns(query: Query) -> dict[int, frozenset[int]]:
     """The columns that the query and its subqueries read, by number in the range table: 0 is the whole row, system
-    columns are negative. A column that a join merely could give does not count."""
+    columns are negative. A column of a join that no expression uses does not count."""
     from pgrepl.expr.walk import walk_deep
 
     entries = query.rtable

@@ -2,8 +2,8 @@
 
     SELECT k, count(*), sum(v) FROM t GROUP BY k HAVING … ORDER BY …
 
-Arrow finds the groups of each portion of rows, and the groups of those groups; only what is left becomes Python values.
-The query then goes on over these rows as over any others. What Arrow does not compute as PostgreSQL does is Declined.
+Arrow groups each portion of rows, and then the groups of all portions; only the final groups become Python values. The
+rest of the query is executed over these rows. Queries that Arrow does not compute as PostgreSQL does are Declined.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _ORDERED = _WHOLE | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids
 _SUMMED = frozenset(("sum", "avg"))
 _EXTREMES = {"min": "min", "max": "max"}
 _TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any"}
-_SAFE_DIGITS = 27  # of a decimal whose sums fit into 38
-_LOT = 1 << 20  # rows or groups that are looked at together
-_MOST_GROUPS = 1 << 20  # that become Python values
+_SAFE_DIGITS = 27  # digits of a decimal whose sums fit into 38
+_LOT = 1 << 20  # groups of portions that are merged together
+_MOST_GROUPS = 1 << 20  # groups that may become Python values
 _HALF = 32  # bits: sums of int8 are kept in two halves, so that they cannot overflow
 
 
 def fits(query: Query, context: Context) -> bool:
-    """Whether the shape and types of a query allow it."""
+    """Whether the shape and types of a query allow grouping by whole columns."""
     if _source(query) is None or not all(map(_is_known, aggregates(query))):
         return False
     if any(key.type not in _KEYS for key in _keys(query)):
@@ -72,7 +72,7 @@ def _source(query: Query) -> Rte | None:
 
 
 def _program(query: Query, context: Context) -> Program | None:
-    """WHERE; None: Arrow does not compute it."""
+    """The condition of WHERE for Arrow; None: Arrow does not compute it."""
     from pgrepl.expr.arrow.program import divided, program_of
 
     condition = tree.Const(oids.BOOL, value=True) if query.where is None else query.where
@@ -128,7 +128,7 @@ def _name(node: tree.Aggref) -> str:
 
 
 def over_groups(session: Session, query: Query, context: Context) -> Query:
-    """The same query over its computed groups: a column for each key and for each aggregate."""
+    """The query rewritten over its computed groups, which have a column for each key and for each aggregate."""
     entry = _source(query)
     assert entry is not None
     keys, found = _keys(query), aggregates(query)

@@ -1,5 +1,4 @@
-"""Rows from outside of tables, such as those of a file: the rows of an entry of FROM. Each engine reads them its own
-way."""
+"""Rows of an entry of FROM that are in no table, such as those of a file. Each engine has its own way to read them."""
 
 from __future__ import annotations
 
@@ -16,4 +15,4 @@ class OutsideRows(Sequence[tuple[Any, ...]]):
 
     @abstractmethod
     def frame(self, numbers: Sequence[int]) -> DataFrame:
-        """The same as a DataFrame: the columns of these numbers, counted from 1, as c{number} in their lake forms."""
+        """The rows as a DataFrame: the columns of these numbers, counted from 1, as c{number} in their lake forms."""

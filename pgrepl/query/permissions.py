@@ -14,10 +14,10 @@ from pgrepl.expr.walk import query_exprs, subqueries, walk, walk_deep
 from pgrepl.query.columns import used_columns
 from pgrepl.types.builtin import proc_by_oid
 
-# pg_subscription can be read by everybody but for the connection string, which may hold a password
+# PUBLIC can read pg_subscription, but not the connection string, which may hold a password
 _HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
 
-# functions whose EXECUTE initdb has revoked from PUBLIC (system_functions.sql), of those that are here
+# the functions of pgrepl whose EXECUTE privilege initdb revokes from PUBLIC (system_functions.sql), by prefix
 _PRIVATE_FUNCTIONS = (
     "pg_log_standby_snapshot",
     "pg_reload_conf",
@@ -29,7 +29,7 @@ _PRIVATE_FUNCTIONS = (
 
 
 def check_functions(session: Session, query: Query) -> None:
-    """Whether the role may execute all functions that the query calls."""
+    """Check that the role may execute all functions that the query calls."""
     if is_superuser(session):
         return
     for node, _ in walk_deep(query):
@@ -82,7 +82,7 @@ def check_named(session: Session, query: Query, role: int) -> None:
 
 
 def _check_may_lock(session: Session, found: Relation, role: int) -> None:
-    """FOR UPDATE and its like need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
+    """Locking clauses need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
     if acl.has_table_privilege(session, found, "UPDATE", role):
         return
     if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):

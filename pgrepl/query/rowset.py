@@ -56,7 +56,7 @@ class LocalRows:
 
 @dataclass(frozen=True)
 class PassingRows:
-    """Rows that are computed here while they are read, once."""
+    """Rows that this process computes while they are read; they can be read only once."""
 
     columns: tuple[Column, ...]
     rows: Iterator[Row]
@@ -75,8 +75,8 @@ class SparkRows:
 
     columns: tuple[Column, ...]
     frame: DataFrame
-    data_path: str  # where all machines that Spark may run on can leave files
-    few: bool = False  # so few that they can come in one piece
+    data_path: str  # a folder that all of Spark's machines reach
+    few: bool = False  # they may be fetched in one piece
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
@@ -135,7 +135,7 @@ def passing_rows(
 
 
 def _grouped(session: Session, query: Query, context: Context) -> Query:
-    """The query over its groups. For EXPLAIN ANALYZE a scan of these is what makes groups."""
+    """The query over its groups. EXPLAIN ANALYZE shows a scan of these as the node that makes groups."""
     instruments = session.instruments
     if instruments is None:
         return over_groups(session, query, context)
@@ -162,5 +162,5 @@ def _frame(session: Session, query: Query, context: Context) -> DataFrame:
 
 
 def stream(session: Session, query: Query) -> Iterator[Row]:
-    """One row after the other, from either engine."""
+    """The rows one by one, from either engine."""
     return iter(passing_rows(session, query))

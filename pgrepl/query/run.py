@@ -52,7 +52,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
 
 
 def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
-    """FOR UPDATE and its like lock their tables first, and then see everything committed until then."""
+    """Lock the tables of locking clauses first, so that the query sees all commits until then."""
     from pgrepl.rows.locking import lock_tables
 
     session.catalog.check_writable()

@@ -1,8 +1,8 @@
-"""The reads of a SERIALIZABLE transaction: it may write only if nobody has changed what it has read since its
-snapshot.
+"""The reads of a SERIALIZABLE transaction: it may write only if no other transaction has changed rows that it has read
+since its snapshot.
 
-PostgreSQL fails where such dependencies form a dangerous structure; here one is enough. Of a table that is read by
-values of a unique column the rows with these count, of any other the whole table.
+PostgreSQL fails if such dependencies form a dangerous structure; here a single one is enough. If a table is read by
+values of a unique column, only the rows with these values count, otherwise the whole table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reads:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._tables: set[int] = set()
-        self._keys: dict[int, set[tuple[int, Any]]] = {}  # of a table: column and value
+        self._keys: dict[int, set[tuple[int, Any]]] = {}  # by table: columns and values
 
     def add(self, member: Member, bounds: Sequence[Bound]) -> None:
         oid = member.relation.oid
@@ -60,7 +60,7 @@ class Reads:
                 raise _dangerous()
 
     def _changed(self, snapshot: int) -> set[int]:
-        """The tables whose rows others have changed since."""
+        """The tables whose rows other transactions have changed since the snapshot."""
         from pgrepl.lake import sql
 
         found = self._session.link.execute(sql.CHANGES_AFTER, (snapshot,))

@@ -1,4 +1,4 @@
-"""The shape of an analysed query, for both engines: its subqueries, what it needs of outer queries, its groups and
+"""The shape of an analysed query, for both engines: its subqueries, its references to outer queries, its groups and
 aggregates."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def has_user_tables(query: Query) -> bool:
 
 
 def locks_rows(query: Query) -> bool:
-    """Whether it has FOR UPDATE or its like at any depth."""
+    """Whether the query has a locking clause (FOR UPDATE …) at any depth."""
     return any(level.row_marks for level in levels(query))
 
 

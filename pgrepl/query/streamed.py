@@ -1,4 +1,4 @@
-"""Rows of a result that are fetched while they are shown."""
+"""Rows of a result that are fetched while the client reads them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TextRow = tuple["str | None", ...]
 
 
 class StreamedRows(Sequence[TextRow]):
-    """Fetched in portions of any size, each once; a caller that asks for the length or for a row by number gets them
-    all kept.
+    """Rows that are fetched in portions, each once. If a caller asks for the length, or for a row by number, all rows
+    are fetched and kept.
 
     A failure while rows are fetched fails the statement's transaction, as if it had happened while the statement
     ran.
@@ -28,10 +28,10 @@ class StreamedRows(Sequence[TextRow]):
         self._deadline = interrupts.deadline()  # of the statement
         self._rows = (row for batch in batches for row in batch)
         self._kept: list[TextRow] = []
-        self.given = 0  # rows that portions have given away
+        self.given = 0  # rows that `portion` has returned
 
     def __bool__(self) -> bool:
-        """Whether there is any row; the first is fetched for it."""
+        """Whether there is any row; the first one is fetched to find out."""
         if not self._kept and not self.given:
             self._kept = list(self._take(1))
         return bool(self._kept) or self.given > 0

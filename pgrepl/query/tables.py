@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.place import RowPlace
 
 _CTID, _XMIN = -1, -2
-# what the other system columns say of a row that everybody sees (FrozenTransactionId)
+# the values of the other system columns for a row that is visible to all transactions (FrozenTransactionId)
 SETTLED = {_XMIN: 2, -3: 0, -4: 0, -5: 0}
 
 

@@ -1,7 +1,7 @@
 """statement_timeout and transaction_timeout of a running statement, and the timeouts of a session that is idle.
 
-In the main thread an alarm interrupts the statement as Ctrl-C does, jobs of Spark with it. Elsewhere the statement has
-a deadline that its checks see (interrupts.py).
+In the main thread an alarm interrupts the statement and its Spark jobs, as Ctrl-C does. In other threads the statement
+has a deadline, which its checks for interrupts compare (interrupts.py).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-Due = tuple[float, PgError]  # in seconds from now, and what happens then
+Due = tuple[float, PgError]  # seconds from now, and the error to raise then
 
 _SHORTEST = 1e-6  # an interval of 0 would turn the alarm off
-_IMPORTING = 0.01  # seconds until the alarm rings again if it has come in the middle of an import
-_BUSY = 0.05  # seconds until it rings again if an idle session is not
-_AGAIN = 1.0  # seconds until it rings again in case something has swallowed the error, as Python does in a __del__
-_alarm: Callable[[FrameType | None], None] | None = None  # what it does; None: it is off
-_handler: Any = None  # of SIGALRM, before it was ours
+_IMPORTING = 0.01  # seconds until the alarm rings again if it has rung during an import
+_BUSY = 0.05  # seconds until it rings again if the idle session's prompt runs a query
+_AGAIN = 1.0  # seconds until it rings again in case the error was swallowed, as Python does in a __del__
+_alarm: Callable[[FrameType | None], None] | None = None  # the alarm's action; None: it is off
+_handler: Any = None  # the previous handler of SIGALRM
 
 
 def start(session: Session) -> None:
@@ -41,14 +41,14 @@ def start(session: Session) -> None:
 
 
 def stop() -> None:
-    """The statement has ended."""
+    """End the timing of a statement."""
     _turn_off()
     interrupts.begin()
 
 
 @contextmanager
 def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
-    """The deadline of a statement while more of its rows are fetched."""
+    """Set the deadline of a statement again while more of its rows are fetched."""
     if deadline is None:
         yield
         return
@@ -61,7 +61,7 @@ def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
 
 @contextmanager
 def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -> Iterator[None]:
-    """The timeout while the session waits for its client, after which the session is terminated."""
+    """Time a session that waits for its client; `terminate` is called after the timeout."""
     due = _idle_due(session, since)
     if due is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -69,7 +69,7 @@ def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -
     seconds, error = due
 
     def rings(_: object) -> None:
-        if session.transaction.in_statement:  # the prompt looks something up
+        if session.transaction.in_statement:  # the prompt runs a query
             _turn_on(_BUSY, rings)
         else:
             terminate(error)
@@ -141,7 +141,7 @@ def _run_until(moment: float, error: PgError) -> None:
 
 
 def interrupt(error: PgError, frame: FrameType | None) -> None:
-    """For a signal's handler: end the running statement, with its jobs of Spark, with an error."""
+    """End the running statement and its Spark jobs with an error; called in a signal handler."""
     interrupts.note(error)
     if jobs.cancel():
         return  # the statement fails when Spark's answer has come

@@ -1,11 +1,11 @@
-"""On which rows around it a query depends. Its own rows stay the same as long as the nearest of those does, and are
-kept with that one's `Env`: computed when they are first asked for, dropped with it.
+"""The outer queries on whose rows a query depends. Its own rows stay the same as long as the row of the nearest of
+those does, and are kept with that row's `Env`: computed on first use, and dropped with it.
 
     SELECT id, (WITH c AS (SELECT o.id) SELECT (SELECT id FROM c)) FROM orders o
                                                 ^^^^^^^^^^^^^^^^ names nothing of `orders`, but c does
 
-A level counts environments outwards from the one a query is run in: 0 is the row it is run for, None stands for a
-query that depends on nothing.
+A level counts environments outwards from the one in which a query runs: 0 is the row for which it runs; None: it
+depends on no row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pgrepl.query.local.growing import Growing
 
 @dataclass
 class Ctes:
-    """The WITH queries a query can see, by name, and the level that each depends on; those of outer queries behind
-    it."""
+    """The WITH queries of a query, by name, and the level that each depends on; `outer` has those of the outer
+    query."""
 
     outer: Ctes | None = None
     runs: dict[str, Run] = field(default_factory=dict)
@@ -64,7 +64,8 @@ def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
 
 
 def times_read(query: Query, name: str, depth: int = 0) -> int:
-    """How often one run of this query reads a WITH query of the query `depth` above; 2: perhaps more than once."""
+    """The number of times that one run of this query reads a WITH query of the query `depth` levels above; 2: perhaps
+    more than once."""
     times = 0
     for entry in query.rtable:
         if entry.kind is RteKind.CTE and entry.cte == name and entry.cte_levelsup == depth:

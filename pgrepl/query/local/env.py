@@ -13,7 +13,7 @@ from pgrepl.frozen import frozen
 Row = tuple[Any, ...]
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
 Compiled = Callable[["Env"], Any]
-Run = Callable[["Env"], Iterable[Row]]  # rows are computed as they are asked for, where that is possible
+Run = Callable[["Env"], Iterable[Row]]  # rows are computed as they are read, if possible
 Scan = Callable[[int], Run]  # by number in the range table
 
 
@@ -36,7 +36,7 @@ class Env:
         return env
 
     def memory(self, level: int | None) -> dict[object, Any]:
-        """The store for values that depend on the environment `level` above only, or (None) on none."""
+        """The store for values that depend only on the environment `level` above, or (None) on no environment."""
         env = self
         if level is None:
             while env.outer is not None:

@@ -60,8 +60,8 @@ class Evaluator(ABC):
         return self.inside(query).play()
 
     def node(self, step: Hashable) -> Instrumentation | None:
-        """What counts the rows of a step of the query; None: nobody asks. A step is the set of relations that are
-        joined in it, or a name (statements/explain_plan.py)."""
+        """The counter of a step's rows, for EXPLAIN ANALYZE; None: rows are not counted. A step is the set of relations
+        that are joined in it, or a name (statements/explain_plan.py)."""
         instruments = self.context.session.instruments if self.context.has_session else None
         return None if instruments is None else instruments.of(self.query, step)
 
@@ -114,7 +114,7 @@ class Evaluator(ABC):
         return lambda env: all(test(env) is True for test in tests)
 
     def flat(self, expr: Any) -> Any:
-        """The same expression with the columns of joins replaced by those of the joined relations."""
+        """The expression with the columns of joins replaced by those of the joined relations."""
         if expr is None:
             return None
         rtable = self.query.rtable
@@ -143,7 +143,7 @@ class Evaluator(ABC):
         return None
 
     def _of_outer_group(self, node: tree.Aggref | tree.GroupingFunc) -> Compiled:
-        """An aggregate of an outer query, which that query has computed for its group."""
+        """An aggregate, or GROUPING, of an outer query, which that query has computed for its group."""
         grouping, up = self._around(node.levelsup).grouping, node.levelsup
         assert grouping is not None
         if isinstance(node, tree.Aggref):

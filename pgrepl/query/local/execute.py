@@ -1,4 +1,4 @@
-"""A query, compiled once and played as often as its surroundings ask.
+"""A query, compiled once and run as often as the query around it needs.
 
 run = compile_query(query, context)
 rows = run(Env([], None))      # tuples of Python values, one for each column
@@ -37,7 +37,7 @@ class QueryEvaluator(Evaluator):
         return compile_select(query, self)
 
     def _locking(self) -> Run:
-        """FOR UPDATE or its like."""
+        """A query with FOR UPDATE, or another locking clause."""
         from pgrepl.query.local.row_locks import RowLocker, with_places
 
         query, marks = with_places(self.query)

@@ -16,7 +16,8 @@ from pgrepl.types.values import hash_form
 
 
 class Finish:
-    """Rows have a value for each target, at its place; values of the caller's own may follow."""
+    """The last steps of a query. Rows have a value for each target, at its place, and perhaps values of the caller
+    behind."""
 
     def __init__(self, query: Query, evaluator: Evaluator) -> None:
         place = {t.resno: i for i, t in enumerate(query.targets)}
@@ -38,12 +39,12 @@ class Finish:
         return counted(self._nodes["sort"], lambda: sort(rows, self._order)) if self._order else rows
 
     def wanted(self, env: Env) -> int | None:
-        """How many rows LIMIT and OFFSET need; None: all, or as many as there are ties."""
+        """The number of rows that LIMIT and OFFSET need; None: all, or as many as there are ties."""
         limit, offset = self._limit(env), self._offset(env)
         return None if limit is None or self._ties else max(limit, 0) + max(offset or 0, 0)
 
     def limited(self, rows: Iterable[Row], env: Env) -> Iterable[Row]:
-        """Apply LIMIT, and drop the columns that only served for order."""
+        """Apply LIMIT and OFFSET, and drop junk columns."""
         offset, limit = self._offset(env), self._limit(env)
         if offset is not None or limit is not None:
             found = rows
@@ -67,7 +68,7 @@ def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
 
 
 def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:
-    """Rows behind the limit are not computed, except the one that shows that there are no more ties."""
+    """The rows within LIMIT and OFFSET. Rows behind the limit are not computed, except the first that is no tie."""
     if offset is not None and offset < 0:
         raise PgError("2201X", "OFFSET must not be negative")
     if limit is not None and limit < 0:

@@ -9,6 +9,8 @@ Item = TypeVar("Item")
 
 
 class Growing(Generic[Item]):
+    """Rows that are computed on first use and kept for all readers."""
+
     def __init__(self, source: Iterable[Item]) -> None:
         self._source = iter(source)
         self._known: list[Item] = []

@@ -28,12 +28,12 @@ from pgrepl.types.values import hash_form
 
 @dataclass
 class JoinPlan:
-    """Returns the combinations of some relations; `needs` are relations to its left that it refers to (LATERAL)."""
+    """A plan for the combinations of some relations; `needs`: the relations to the left that it refers to (LATERAL)."""
 
     relations: frozenset[int]
     run: Callable[[Env], Iterable[Combination]]
     needs: frozenset[int] = frozenset()
-    stable: bool = False  # every run gives the same
+    stable: bool = False  # every run returns the same rows
 
 
 def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
@@ -56,7 +56,7 @@ def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan
 
 
 def _counted(plan: JoinPlan, evaluator: Evaluator) -> JoinPlan:
-    """For EXPLAIN ANALYZE."""
+    """The plan with its rows counted for EXPLAIN ANALYZE."""
     node, run = evaluator.node(plan.relations), plan.run
     return plan if node is None else replace(plan, run=lambda env: counted(node, lambda: run(env)))
 
@@ -79,7 +79,7 @@ def _flatten(
 
 
 def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan, above: list[Expr]) -> JoinPlan:
-    """`above`: conditions of WHERE, of which an outer join takes what can be asked before it joins."""
+    """`above`: conditions of WHERE. An outer join takes those that can be tested before it joins."""
     if isinstance(item, RangeRef):
         return _plan_scan(query, item.varno, evaluator, scan)
     if item.kind in (JoinType.INNER, JoinType.CROSS):
@@ -100,7 +100,7 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan,
 
 
 def take_early(conditions: list[Expr], relations: frozenset[int]) -> list[Expr]:
-    """Take out those that speak of one side of a join alone, whose rows it keeps."""
+    """Remove and return the conditions that refer only to `relations`, the side whose rows an outer join keeps."""
     early = [c for c in conditions if relations_of(c) and relations_of(c) <= relations and not is_volatile(c)]
     conditions[:] = [c for c in conditions if c not in early]
     return early
@@ -123,7 +123,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
 
 
 def needs_of(entry: Rte) -> frozenset[int]:
-    """The relations beside it that an entry of FROM refers to."""
+    """The relations of the same FROM that an entry refers to."""
     if entry.kind is RteKind.FUNCTION:
         return frozenset().union(*[relations_of(f) for f in entry.functions])
     if entry.kind is RteKind.VALUES:
@@ -184,7 +184,7 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
 
 
 class Part(Protocol):
-    """What is joined in FROM."""
+    """An operand of a join."""
 
     relations: frozenset[int]
     needs: frozenset[int]
@@ -194,7 +194,7 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def next_part(known: frozenset[int], remaining: list[AnyPart], waiting: list[Expr]) -> AnyPart:
-    """The part that an equality joins to the known ones, else the first that needs nothing more."""
+    """The part to join next: one that an equality joins to the known ones, else the first whose needs are met."""
     possible = [p for p in remaining if p.needs <= known] or remaining
     for part in possible:
         if any(equality(c, known, part.relations) for c in waiting):
@@ -239,8 +239,8 @@ def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
 
 
 def _varies(expr: Expr) -> bool:
-    """Whether the expression depends on a row of an outer query; others have one value, for which a hash table is not
-    worth it."""
+    """Whether the expression depends on a row of an outer query. Any other has a single value, for which a hash table
+    is not worth it."""
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
 
 
@@ -315,7 +315,7 @@ class _Matcher:
 
 @dataclass(frozen=True)
 class _Loaded:
-    rows: Iterable[Combination]  # without a key to look them up by, they are read as far as somebody comes
+    rows: Iterable[Combination]  # without a hash key they are computed only as far as they are read
     table: dict[Any, list[Combination]]
 
 

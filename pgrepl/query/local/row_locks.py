@@ -1,12 +1,12 @@
-"""SELECT … FOR UPDATE and its kin: rows are locked when they have been found and sorted, before LIMIT counts them
-(LockRows).
+"""SELECT … FOR UPDATE and the other locking clauses: rows are locked when they have been found and sorted, before LIMIT
+counts them (LockRows).
 
     SELECT a FROM t, v ORDER BY b LIMIT 1 FOR UPDATE
-      → the places of the rows of t, and of the tables that v shows, come along as columns
-      → each row of the result is locked; what others have changed since is looked at again, in its newest version
+      → the places of the rows of t, and of the tables that v shows, are added as columns
+      → each row of the result is locked; a row that has changed since is checked again, in its newest version
 
-A subquery or view in FROM that only picks rows is locked where its rows have passed all conditions, as if it were
-pulled up; any other locks what itself gives.
+A simple subquery or view in FROM is treated as if it were pulled up: its rows are locked when they have passed all
+conditions. Any other locks the rows that it returns itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pgrepl.rows.locking import Newer, Standing
 
 Row = tuple[Any, ...]
-_AT_ONCE = 1000  # rows locked together where no LIMIT could make that too many
+_AT_ONCE = 1000  # rows locked together, unless a LIMIT needs fewer
 
 
 @frozen

@@ -1,8 +1,8 @@
 """A plain SELECT: FROM and WHERE, groups, windows, targets, DISTINCT, ORDER BY, LIMIT.
 
-Rows are taken one by one where that is possible, so that LIMIT ends what comes before it. What ORDER BY does not need
-is computed behind it if it may have effects or gives several rows: `SELECT nextval('s') … ORDER BY a LIMIT 3` takes
-three numbers, in that order (as make_sort_input_target decides).
+Rows are taken one by one if possible, so that LIMIT ends the steps before it. Targets that ORDER BY does not need are
+computed after it if they are volatile or return sets: `SELECT nextval('s') … ORDER BY a LIMIT 3` takes three numbers,
+in that order (make_sort_input_target).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Envs = Iterable[Env]
 
 
 def compile_select(query: Query, evaluator: Evaluator, lock: RowLocker | None = None) -> Run:
-    """`lock`: FOR UPDATE or its like."""
+    """`lock`: for FOR UPDATE, or another locking clause."""
     plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator))
     select, watch = _Select(query, evaluator, lock), evaluator.context.meter.watch
 
@@ -124,7 +124,7 @@ class _Select:
         self._rewrites.append(self._set_keys(keys))
         windows = Windows(query, self.evaluator, self._after, self.target, self._slots)
         if windows.functions:
-            self._rewrites.insert(0, windows.after)  # it knows its functions as they were written
+            self._rewrites.insert(0, windows.after)  # it looks for expressions that are not rewritten yet
             self._slots += len(windows.functions)
             node = self.evaluator.node("window")
             self._steps.append(lambda envs, surroundings: counted(node, lambda: windows.add(list(envs))))

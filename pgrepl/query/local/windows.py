@@ -109,7 +109,7 @@ class _Offsets:
         if value is None:
             raise PgError("22004", f"frame {which} offset must not be null")
         if window.frame_mode == "RANGE":
-            from pgrepl.query.local.in_range import InRange  # with it come all dates and times
+            from pgrepl.query.local.in_range import InRange  # imported late: it imports all date and time types
 
             return InRange(owner.keys(window.order)[0].type, value, owner.context())
         if value < 0:

@@ -1,4 +1,4 @@
-"""WITH: each query of the list runs once for the row around the query that has the list.
+"""WITH: each query of the list runs once for each row of the outer query on which it depends.
 
 WITH RECURSIVE: the first term, then the second over the rows of the last round, until a round adds no row.
 

@@ -13,10 +13,10 @@
 | `series` | functions that return sets |
 | `shipped` | rows computed here and sent to Spark: system catalogs, functions, small queries |
 | `fetch` | rows out of Spark |
-| `measured` | for EXPLAIN ANALYZE: what came of each node |
+| `measured` | for EXPLAIN ANALYZE: the row counts of each node |
 
-Each query returns columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. What Spark
-cannot do as PostgreSQL does is `Declined`: then the query is executed here, row by row.
+Each query returns columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. A query that
+Spark cannot execute as PostgreSQL does is `Declined`: then this process executes it, row by row.
 """
 
 from __future__ import annotations

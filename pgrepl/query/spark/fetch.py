@@ -37,7 +37,7 @@ def _record_batches(frame: DataFrame, data_path: str, whole: bool) -> Iterator[p
 
 
 def _in_one_piece(frame: DataFrame) -> list[pa.RecordBatch] | None:
-    """None: it is larger than Spark lets a result in one piece be."""
+    """The whole result; None: it is larger than spark.driver.maxResultSize."""
     from pgrepl.lake.spark import pg_errors
 
     try:

@@ -1,4 +1,4 @@
-"""The parts of a Spark statement besides its text: frames, parameters, names."""
+"""A Spark statement besides its text: frames, parameters, names."""
 
 from __future__ import annotations
 

@@ -41,11 +41,11 @@ class Level(ABC):
         self.parent = parent
         self.ctes: dict[str, WithQuery] = {}
         self.columns: dict[int, dict[int, Sql]] = {}  # by number in the range table, by attnum
-        self.known: dict[Expr, Sql] | None = None  # of a grouped level: what its groups give
+        self.known: dict[Expr, Sql] | None = None  # of a grouped level: the SQL of keys and aggregates
         self.series: dict[Expr, Sql] = {}  # set-returning functions of the target list
         self.group_items: list[str] = []
         self.group_alias = ""
-        self.nullable: set[int] = set()  # relations that outer joins may give no row of
+        self.nullable: set[int] = set()  # relations on the nullable side of an outer join
 
     @abstractmethod
     def text(self, *, final: bool = False) -> Text:
@@ -127,7 +127,7 @@ class Level(ABC):
         return expressions.window_function(node, over, self.names, self.job.statement)
 
     def flat(self, expr: Any) -> Any:
-        """The same expression without columns of joins, and with whole rows as rows of columns."""
+        """The expression with columns of joins replaced by those of relations, and whole rows by rows of columns."""
 
         def stands_for(node: Expr) -> Expr | None:
             if not isinstance(node, tree.Var) or node.levelsup:

@@ -1,8 +1,8 @@
-"""What came of the nodes of a plan that Spark has carried out, by what Spark has counted itself.
+"""The row counts of EXPLAIN ANALYZE's nodes for a query that Spark has executed, from Spark's own metrics.
 
-Spark joins, filters and groups in an order of its own. So a node is told only if there is one place in Spark's plan
-that gives just its rows: the place is found by the relations below it, which are known by the columns that they began
-with. Of any other node nothing is said.
+Spark joins, filters and groups in an order of its own. So a node gets a count only if one place in Spark's plan returns
+exactly its rows. The place is found by the relations below it, which are recognised by their columns. Other nodes show
+no counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Wanted:
 
 
 def carry_out(frame: DataFrame, wanted: Sequence[Wanted], instruments: Instruments) -> int:
-    """How many rows Spark finds; none is fetched."""
+    """Execute the query without fetching rows, and note the counts of nodes; returns the number of rows."""
     from pgrepl.lake.spark import pg_errors
 
     with pg_errors():
@@ -62,7 +62,7 @@ class _Plan:
         self._note(root, columns)
 
     def _note(self, node: SparkNode, columns: Mapping[Relation, frozenset[int]]) -> frozenset[Relation | None]:
-        """The relations below each node; None: something that is not known."""
+        """Note the relations below each node; None among them: an unknown relation."""
         if node.children:
             found = frozenset[Relation | None]().union(*[self._note(child, columns) for child in node.children])
         else:
@@ -74,8 +74,8 @@ class _Plan:
         return found
 
     def find(self, wanted: Wanted, *, alone: bool) -> tuple[int, int] | None:
-        """The rows that a node gives, and those that its filter has removed. `alone`: it is the only one that groups
-        the rows of its relations."""
+        """The number of rows that a node returns, and of those that its filter has removed; None: not known. `alone`:
+        the node is the only one that groups the rows of its relations."""
         places = list(self._places(wanted.relations))
         groups = [place for place, node in enumerate(places) if node.name.endswith("Aggregate")]
         if not places or (wanted.groups and not (groups and alone)):
@@ -88,7 +88,7 @@ class _Plan:
             return None
         if not wanted.filters:
             return found.before, 0
-        if not found.filtered and not wanted.groups:  # Spark may ask it of the rows before it makes groups
+        if not found.filtered and not wanted.groups:  # Spark may test it on rows before it groups them
             return None
         return found.after, found.before - found.after if found.told else 0
 
@@ -100,7 +100,7 @@ class _Plan:
             if below == relations:
                 yield node
             elif node.name == "Union" and None in below:
-                return  # which may be of these relations, too
+                return  # the unknown relation may be one of these
             inside = [child for child in node.children if self._below[id(child)] >= relations]
             node = inside[0] if len(inside) == 1 else None
 
@@ -114,7 +114,8 @@ def _leaves(node: SparkNode) -> Iterator[SparkNode]:
 
 @dataclass(frozen=True)
 class _Passed:
-    """Rows before and after a filter. `told`: all of them were asked there; `filtered`: some were."""
+    """Numbers of rows before and after a filter. `told`: the filter was applied there to all rows; `filtered`: at least
+    to some."""
 
     before: int
     after: int
@@ -124,7 +125,7 @@ class _Passed:
 
 
 def _passed(node: SparkNode, *, scan: bool) -> _Passed | None:
-    """`scan`: of a table, whose deleted rows a join and a filter leave out."""
+    """The counts at a node. `scan`: of a table's scan, in which a join and a filter leave out deleted rows."""
     if node.name == "Filter":
         found = _passed(node.children[0], scan=scan)
         if found is None or node.rows is None:
@@ -151,6 +152,6 @@ def _passed(node: SparkNode, *, scan: bool) -> _Passed | None:
 
 
 def _passes(node: SparkNode) -> bool:
-    """Whether it gives the rows that it gets, or some of them."""
+    """Whether the node returns the rows of its one child, or some of them."""
     same = node.name in _BELOW or node.name.startswith(_SAME) or node.name.endswith("EvalPython")
     return len(node.children) == 1 and (same or node.name == "Filter")

@@ -1,7 +1,7 @@
 """WITH RECURSIVE, round by round: Spark runs the second term over the last round's rows until a round adds no row.
 
-The rows come here between the rounds. A recursion over small tables is executed here altogether, and one that only a
-LIMIT would end, too.
+Between the rounds this process fetches the rows. A recursion over small tables, or under a LIMIT that may have to end
+it, is Declined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-_SMALL = 500_000  # rows to look at
+_SMALL = 500_000  # a recursive query that reads fewer rows is executed in this process
 
 
 def recursive_query(level: Level, cte: Cte) -> WithQuery:

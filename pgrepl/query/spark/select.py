@@ -220,7 +220,7 @@ class _Groups:
     items: tuple[str, ...]
     group_by: str
     alias: str
-    of_nothing: tuple[str, ...]  # the items of the group () where there are no rows
+    of_nothing: tuple[str, ...]  # the items of the grouping set () if there are no rows
     empty_sets: int
 
     def text(self) -> str:

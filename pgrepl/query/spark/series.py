@@ -16,7 +16,7 @@ from pgrepl.types.builtin import proc_by_oid
 
 
 def plain_series(level: Level, entry: Rte) -> Text | None:
-    """generate_series of constants, as rows that Spark generates; None: it is short, or something else."""
+    """generate_series of constants, as rows that Spark generates; None: a short series, or another function."""
     if len(entry.functions) != 1 or entry.ordinality:
         return None
     function = entry.functions[0]
@@ -32,7 +32,7 @@ def plain_series(level: Level, entry: Rte) -> Text | None:
 
 
 def lateral_series(level: Level, entry: Rte) -> Text:
-    """A function of columns of the entries before it."""
+    """A set-returning function whose arguments are columns of the entries before it."""
     if len(entry.functions) != 1:
         raise Declined("functions side by side over columns")
     (function,) = entry.functions

@@ -1,7 +1,7 @@
 """UNION, INTERSECT and EXCEPT.
 
-Where Spark's equality of values is PostgreSQL's, they are Spark's own. Otherwise the rows of both sides are grouped by
-keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
+If Spark's equality of the values is PostgreSQL's, Spark's own operations are used. Otherwise the rows of both sides are
+grouped by keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Seque
     ]
     names = [f"c{number}" for number in numbers]
     types = [kind.spark for kind in forms]
-    if not names:  # how many there are still counts
+    if not names:  # the number of rows still matters
         arrays, names, types = [pa.nulls(len(found), pa.int32())], ["c0"], ["INT"]
     table = pa.table(arrays, names=names)
 

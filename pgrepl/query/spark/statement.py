@@ -25,7 +25,7 @@ def compile_frame(session: Session, query: Query, context: Context, apart: PlayA
 
 
 def sql_of(session: Session, query: Query, context: Context, apart: PlayApart | None = None) -> tuple[Job, str]:
-    """The query as SQL; or Declined. Without `apart` no subquery is executed for that."""
+    """The query as SQL; or Declined. Without `apart` no subquery is executed for its text."""
     job = Job(session, context, apart)
     try:
         return job, compile_query(query, job).text
@@ -35,12 +35,12 @@ def sql_of(session: Session, query: Query, context: Context, apart: PlayApart | 
         raise Declined(problem.message) from problem
 
 
-# of errors while Spark plans: it was interrupted, it is out of something, its process is gone
+# SQLSTATE classes of errors that are not the query's: no memory or disk, interrupted, Spark has ended
 _NOT_OF_THE_QUERY = ("53", "57", "58")
 
 
 def _frame(job: Job, text: str) -> DataFrame:
-    """The statement as a frame with a physical plan: Spark finds out only then what it cannot do."""
+    """The statement as a frame. Its physical plan is made at once, because Spark refuses a query only then."""
     from pgrepl.lake.spark import pg_errors
 
     try:

@@ -1,7 +1,7 @@
 """Subqueries inside expressions.
 
-Spark takes IN for true or false wherever it stands, never for NULL; so only conditions are written with it, where NULL
-is as good as false. Elsewhere true, false and NULL are tested one after the other.
+Spark's IN with a subquery is never NULL. So it is used in conditions alone, where NULL is as good as false. Elsewhere
+true, false and NULL are tested one after the other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
 
 
 def condition(level: Level, expr: Expr) -> str:
-    """A condition for WHERE: true, or anything else."""
+    """A condition for WHERE, in which NULL counts as false."""
     if isinstance(expr, tree.BoolExpr):
         if expr.op is not BoolOp.NOT:
             word = " AND " if expr.op is BoolOp.AND else " OR "

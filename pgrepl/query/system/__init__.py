@@ -2,9 +2,8 @@
 
 `relations.tsv` lists them, with PostgreSQL 17's columns: OID, schema, name, kind, and a column's name, type, type
 modifier, NOT NULL and collation. `pgrepl_stat_engine` is pgrepl's own, with an OID that PostgreSQL keeps free. Rows
-come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of floors above (slots,
-subscriptions) or `views` (queries of our own). A relation that none of them knows raises an error with its name when it
-is read.
+come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of higher rooms (slots,
+subscriptions) or `views` (queries in views.sql). Reading a relation without a provider is an error with its name.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _relations() -> Iterator[SystemRelation]:
 
 
 def rows(session: Session, relation: SystemRelation, above: Mapping[str, Provider]) -> Iterable[tuple[Any, ...]]:
-    """The rows, with a Python value for each column; `above` are the providers of higher floors."""
+    """The rows, with a Python value for each column; `above`: the providers of higher rooms."""
     from pgrepl.query.system import activity, base_tables, forms, statistics
 
     for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS, statistics.PROVIDERS):

@@ -1,7 +1,7 @@
-"""pg_locks: what transactions hold and wait for (pg_lock_status).
+"""pg_locks: the locks that transactions hold and wait for (pg_lock_status).
 
-As in PostgreSQL the locks of rows are not among what is held; who waits for a row, or for a key that another
-transaction writes, waits for that transaction.
+As in PostgreSQL held row locks are not shown; a transaction that waits for a row, or for a key that another transaction
+writes, waits for that transaction's ID.
 """
 
 from __future__ import annotations

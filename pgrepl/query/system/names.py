@@ -10,7 +10,7 @@ from pgrepl.sql.nodes import RangeVar
 
 
 def relation_named(session: Session, text: str) -> Relation:
-    """As textToQualifiedNameList and RangeVarGetRelid."""
+    """The relation that a text names (textToQualifiedNameList, RangeVarGetRelid)."""
     parts = split_identifiers(text, ".")
     if not parts:
         raise PgError("42602", "invalid name syntax")
@@ -22,6 +22,6 @@ def relation_named(session: Session, text: str) -> Relation:
 
 
 def system_table(session: Session, name: str) -> int | None:
-    """The OID of a catalog of pg_catalog."""
+    """The OID of a system catalog in pg_catalog; None: there is none of this name."""
     found = session.system_relations().by_name("pg_catalog", name)
     return None if found is None else found.oid

@@ -42,7 +42,7 @@ def _rows_size(session: Session, oid: int) -> int:
 def _empty_size(found: Relation) -> int:
     if found.system is not None:
         return 0
-    copies = 2 if found.persistence == "u" else 1  # an unlogged relation has what it is reset to beside it
+    copies = 2 if found.persistence == "u" else 1  # an unlogged relation has an init fork, too
     if found.kind == "S":
         return PAGE * copies
     if found.kind == "i":
@@ -64,14 +64,14 @@ def total_size(session: Session, found: Relation) -> int:
 
 
 def database_size(session: Session, oid: int) -> int:
-    """Of what its owners have made."""
+    """The size of a database's user relations."""
     here = [row for row in rows(session, pg_class, datid=oid) if row.relkind in "rmiS"]
     empty = sum(_empty_size(relation(session, row.oid)) for row in here) if oid == session.database.oid else 0
     return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind == "r")
 
 
 def _needs_toast(found: Relation) -> bool:
-    """As heapam_relation_needs_toast_table."""
+    """Whether PostgreSQL would make a TOAST table (heapam_relation_needs_toast_table)."""
     length, toastable, unknown = 0, False, False
     for column in found.columns:
         kind = type_by_oid(column.type)
@@ -92,7 +92,7 @@ def _needs_toast(found: Relation) -> bool:
 
 
 def _maximum(column: Attribute) -> int:
-    """As type_maximum_size in UTF8; -1: nobody knows."""
+    """The maximum size of a column's values in UTF8 (type_maximum_size); -1: unknown."""
     if column.typmod < 0:
         return -1
     if column.type in (oids.BPCHAR, oids.VARCHAR):

@@ -1,7 +1,6 @@
-"""Views of the cumulative statistics: pg_stat_all_tables and its relatives, of indexes, databases and slots;
-pgrepl_stat_engine.
+"""Views of the cumulative statistics: of tables, indexes, databases and slots, and pgrepl_stat_engine.
 
-The lake knows the number of live and dead rows. Nothing is read in blocks: pg_statio_… count none.
+The numbers of live and dead rows come from the lake. pgrepl reads no blocks, so that pg_statio_… count none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PostgreSQL's system views: the queries of views.sql, analysed when a session first uses one."""
+"""PostgreSQL's system views: the queries of views.sql, parsed when one is first used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def definitions() -> dict[tuple[str, str], str]:
 
 @cache
 def definition(schema: str, view: str) -> SelectStmt | None:
-    """The SELECT of a system view, or None: its rows come from somewhere else."""
+    """The SELECT of a system view; None: a provider has its rows."""
     text = definitions().get((schema, view))
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The heartbeat of a worker: a thread that updates the worker's rows in the catalog, with the progress of its copies."""
+"""The heartbeat of a worker: a thread that updates the worker's rows in the catalog with the progress of its copies."""
 
 from __future__ import annotations
 

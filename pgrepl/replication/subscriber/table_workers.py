@@ -134,7 +134,7 @@ class _TableWorker:
                 self.relid, self.copied, self.failure = relid, None, None
                 try:
                     self.copied = copy_table(self.receiver, relid)
-                except BaseException as problem:  # _hand_out raises it
+                except BaseException as problem:  # for _hand_out
                     self.failure = problem
                     self.receiver.copy_ended(relid)
                     if not self.receiver.stopped:

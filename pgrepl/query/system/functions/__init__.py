@@ -1,6 +1,6 @@
 """Functions that only the catalog can answer: pg_get_expr, obj_description, has_table_privilege, current_schemas …
 
-Each module is a family (expr/functions/registry.py), by the prosrc that PostgreSQL has for its functions.
+Each module is a family (expr/functions/registry.py) of functions, registered by their prosrc in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def families() -> Iterator[Family]:
-    """All of them. One is imported when it is its turn."""
+    """All families. Each is imported only when the iteration reaches it."""
     from pgrepl.query.system.functions import sequences
 
     yield sequences.implements

@@ -1,4 +1,4 @@
-"""Who and where: current_schemas, pg_get_userbyid, visibility, sequences and slots by name."""
+"""Names: current_user, current_schemas, pg_get_userbyid, format_type, visibility, to_regclass and the like."""
 
 from __future__ import annotations
 

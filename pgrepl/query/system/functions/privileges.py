@@ -1,6 +1,6 @@
-"""has_table_privilege and its relatives: of a role, or of the current one; roles and objects by name or by OID.
+"""has_table_privilege and similar functions: for a role, or the current one; roles and objects by name or by OID.
 
-The text of privileges is a list: true if the role has any of them, `WITH GRANT OPTION` included where it is asked for.
+The text of privileges is a list: true if the role has any of them, `WITH GRANT OPTION` included if the text says so.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _role(session: Session, given: Any) -> int:
 
 
 def _masks(text: str, allowed: Iterable[str]) -> list[int]:
-    """As convert_any_priv_string."""
+    """The masks of a list of privileges; grant options are in the upper bits (convert_any_priv_string)."""
     names = set(allowed)
     found = []
     for word in text.split(","):
@@ -222,7 +222,7 @@ _ACL_ITEM = re.compile(r'("(?:[^"]|"")*"|[^=]*)=([^/]*)/(.*)', re.DOTALL)
 
 
 def _with_oids(session: Session, text: str) -> str:
-    """An access list's item has role names in it; what is stored has OIDs."""
+    """The text of an aclitem with OIDs, as it is stored, instead of role names."""
     parts = _ACL_ITEM.fullmatch(text)
     if parts is None:
         raise PgError("22P02", f'invalid input syntax for type aclitem: "{text}"')

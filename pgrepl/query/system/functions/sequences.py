@@ -1,8 +1,8 @@
 """nextval, currval, setval, lastval.
 
-A transaction that holds the catalog's lock moves a sequence itself, so that another writer waits; but what is rolled
-back leaves it where it was moved to (catalog/sequence_positions.py). CACHE keeps nothing ahead. What currval and
-lastval know lives as long as the session.
+A transaction that holds the catalog's write lock moves a sequence itself, so that other writers wait; but a rollback
+leaves the sequence where it was moved to (catalog/sequence_positions.py). CACHE has no effect. The values of currval
+and lastval live as long as the session.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def nextval(call: Call, oid: int) -> int:
 
 @implements("nextval_identity", context=True)
 def nextval_identity(call: Call, oid: int) -> int:
-    """Of an identity column: whoever may insert the row may have the number (NextValueExpr)."""
+    """nextval for an identity column, which needs only the privilege to insert the row (NextValueExpr)."""
     return _next(call.session, oid, relation(call.session, oid), one(call.session, pg_sequence, seqrelid=oid))
 
 

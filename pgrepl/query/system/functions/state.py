@@ -97,7 +97,7 @@ def pg_current_wal_lsn(call: Call) -> int:
 
 @implements("pg_log_standby_snapshot", context=True)
 def pg_log_standby_snapshot(call: Call) -> int:
-    """A standby of a lake knows without it which transactions are running: none."""
+    """Writes nothing: a standby's copy of a lake has no running transactions."""
     if in_recovery(call.session):
         raise PgError(
             "55000",
@@ -114,13 +114,13 @@ def pg_wal_lsn_diff(one_lsn: int, other: int) -> Decimal:
 
 @implements("pg_last_wal_receive_lsn", "pg_last_wal_replay_lsn", context=True)
 def last_wal_replay_lsn(call: Call) -> int | None:
-    """Only a standby has one."""
+    """The present LSN of a standby; NULL on a primary."""
     return current_lsn(call.session) if in_recovery(call.session) else None
 
 
 @implements("pg_last_xact_replay_timestamp", context=True)
 def last_xact_replay_timestamp(call: Call) -> int | None:
-    """When the last transaction that a standby has was committed on the primary."""
+    """The time when the standby's last transaction was committed on the primary."""
     if not in_recovery(call.session):
         return None
     last = call.session.transaction.numbering.last_snapshot()
@@ -200,7 +200,7 @@ def pg_database_size_name(call: Call, name: str) -> int:
 
 @implements("pg_tablespace_size_oid", "pg_tablespace_size_name")
 def pg_tablespace_size(tablespace: object) -> int:
-    """There is no place of its own for anything."""
+    """0: pgrepl has no tablespaces."""
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Asking for cumulative statistics, and setting them back (pgstatfuncs.c)."""
+"""Functions about cumulative statistics, and their reset (pgstatfuncs.c)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pg_stat_force_next_flush(call: Call) -> str:
 
 @implements("pg_stat_clear_snapshot")
 def pg_stat_clear_snapshot() -> str:
-    """Each question is answered with what there is then."""
+    """Does nothing: there is no snapshot of statistics, each query reads the present ones."""
     return VOID
 
 
@@ -60,7 +60,7 @@ def _logical_slots(session: Session) -> list[str]:
 
 @implements("pg_stat_reset", context=True)
 def pg_stat_reset(call: Call) -> str:
-    """Of everything in the database."""
+    """Reset all statistics of the database."""
     session = call.session
     counters, database = statistics.counters(session.catalog), session.database_oid
     for kind in (RELATION, DATABASE, ENGINE):
@@ -79,13 +79,13 @@ def pg_stat_reset_single_table_counters(call: Call, oid: int) -> str:
 
 @implements("pg_stat_reset_single_function_counters")
 def pg_stat_reset_single_function_counters(oid: int) -> str:
-    """Calls of functions are not counted."""
+    """Does nothing: calls of functions are not counted."""
     return VOID
 
 
 @implements("pg_stat_reset_shared", context=True)
 def pg_stat_reset_shared(call: Call, target: str | None) -> str:
-    """None of these counts anything here."""
+    """Does nothing but check the target: pgrepl has no counters for these."""
     if target is not None and target not in _TARGETS:
         raise PgError(
             "22023",
@@ -102,7 +102,7 @@ def pg_stat_reset_slru(target: str | None) -> str:
 
 @implements("pg_stat_reset_replication_slot", context=True)
 def pg_stat_reset_replication_slot(call: Call, name: str | None) -> str:
-    """Of one slot, or of all."""
+    """Reset the statistics of one slot, or of all."""
     session = call.session
     if name is not None:
         slot = one(session, pg_replication_slot, slot_name=name)

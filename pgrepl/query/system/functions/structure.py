@@ -1,4 +1,4 @@
-"""How relations hang together: publications, partitions, identity, owned sequences."""
+"""The structure of relations: publications, partitions, replica identity, owned sequences, updatable views."""
 
 from __future__ import annotations
 
@@ -110,7 +110,8 @@ def _view_query(session: Session, oid: int) -> Query | None:
 
 @implements("pg_relation_is_updatable", context=True)
 def pg_relation_is_updatable(call: Call, oid: int, include_triggers: bool) -> int:
-    """The commands that can change it, as relation_is_updatable: a view those of the relation it shows."""
+    """The commands that can change a relation, as bits; for a view those of its base relation
+    (relation_is_updatable)."""
     found = relation_or_none(call.session, oid)
     if found is None or found.system is not None:
         return 0
@@ -126,7 +127,7 @@ def pg_relation_is_updatable(call: Call, oid: int, include_triggers: bool) -> in
 
 @implements("pg_column_is_updatable", context=True)
 def pg_column_is_updatable(call: Call, oid: int, attnum: int, include_triggers: bool) -> bool:
-    """Of a view, the columns that are columns of what it shows, and that can be changed there."""
+    """Whether a column can be updated; for a view's column whether it is an updatable column of its base relation."""
     both = _UPDATE | _DELETE
     if pg_relation_is_updatable(call, oid, include_triggers) & both != both:
         return False

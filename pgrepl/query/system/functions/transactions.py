@@ -1,7 +1,7 @@
-"""The numbers of transactions: txid_current() and pg_current_xact_id() with their relatives (xid8funcs.c).
+"""Transaction IDs: txid_current(), pg_current_xact_id() and the functions about snapshots (xid8funcs.c).
 
-A transaction's number is the LSN of its first snapshot. It is given when somebody asks for it, or when something is
-written; from then on the transaction has the catalog's write lock, so that there is never another running one.
+A transaction's ID is the number of its first snapshot. It is assigned by these functions or by the first write; from
+then on the transaction holds the catalog's write lock, so that at most one transaction has an ID while it runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def pg_current_snapshot(call: Call) -> str:
 
 
 def _next_xid(session: Session) -> int:
-    """The first number whose transaction is not over: this one's, or the next one's."""
+    """The first ID whose transaction has not ended: this transaction's, or the next one's."""
     numbering = session.transaction.numbering
     own = numbering.first_snapshot
     return numbering.last_snapshot() + 1 if own is None else own
@@ -78,7 +78,7 @@ def xid_age(call: Call, xid: int) -> int:
 
 @implements("pg_xact_status", context=True)
 def pg_xact_status(call: Call, xid: int) -> str | None:
-    """Of a snapshot that has been expired nothing is known."""
+    """The status of a transaction; NULL if its snapshot has expired."""
     session = call.session
     following = _next_xid(session)
     own = session.transaction.numbering.first_snapshot

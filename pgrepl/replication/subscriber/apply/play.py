@@ -196,7 +196,7 @@ class _Table:
             leaf.prefetch(searched.get(leaf, []), inserted.get(leaf, []))
 
     def check_updatable(self) -> None:
-        """Check the replica identity; of a partitioned table each leaf is checked instead (check_relation_updatable)."""
+        """Check the replica identity; of a partitioned table each leaf is checked later (check_relation_updatable)."""
         if self._own is not None:
             self._own.check_identity()
 
