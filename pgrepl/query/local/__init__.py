@@ -8,7 +8,7 @@
 | `select` | a plain SELECT: `scans` and `joins`, `grouping`, `windows`, `target_sets`, then `finish` |
 | `setops` | UNION, INTERSECT, EXCEPT |
 | `sublinks` | EXISTS, IN, ANY, ALL, scalar subqueries |
-| `row_locks` | FOR UPDATE and its kin |
+| `row_locks` | FOR UPDATE and the other locking clauses |
 
 A subquery is compiled through `Evaluator`, which `execute` fills in: so no module imports one above it.
 """
