@@ -99,8 +99,8 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
 
 
 def _respect_locks(session: Session, writes: Sequence[Write]) -> None:
-    """Raise LockedByOthers if another transaction has locked what is about to be written. For writes without locks of
-    their own (workers, Spark), under the catalog's write lock."""
+    """Raise LockedByOthers if another transaction has locked tables, keys or rows that are about to be written. For
+    writes without locks of their own (workers, Spark), under the catalog's write lock."""
     transaction = session.transaction
     if transaction.is_alone or transaction.locks_rows or not transaction.locks.has_others():
         return

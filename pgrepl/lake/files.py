@@ -301,7 +301,7 @@ def extent(session: Session, table: LakeTable, bounds: Sequence[Bound] = (), sna
 
 
 def whole_extent(session: Session, table: LakeTable) -> tuple[int, Extent]:
-    """How many files the running transaction sees, and their rows and bytes, however many they are."""
+    """The number of files that the running transaction sees, and their rows and bytes, from sums in the catalog."""
     at = last_snapshot(session)
     session.transaction.require_read()
     ((count, rows, size),) = session.link.execute(sql.FILES_EXTENT_THEN, (table.table_id, at, at))

@@ -1,6 +1,6 @@
 """What a scan reads and what its bounds let it skip: files by the catalog's statistics, row groups by those in footers.
 
-It is told for a table of any size: where files are many, only the catalog is asked.
+For a table with many files only the catalog is read, no footers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fast start of Spark in a JVM of this process.
 
-Spark's scripts take a second to find out what is known here: for a local master java is started directly, with the
+Spark's scripts take a second to find facts that are known here: for a local master java is started directly, with the
 class path of pip's pyspark and an archive of classes (spark_start_archive.py). With settings that only Spark's own
 scripts understand (packages to fetch, a cluster, an installation of Spark with its own configuration) the scripts start
 it.
@@ -104,7 +104,7 @@ def _load() -> None:
     from pyspark.sql import SparkSession  # noqa: F401
 
     with suppress(ImportError):
-        import pandas  # noqa: F401  no need of ours, but pyspark looks for it when it takes rows
+        import pandas  # noqa: F401  pyspark looks for it when it takes rows
 
 
 # --- the JVM ---------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> 
 
 
 def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
-    """Those of these rows that are inlined and not deleted."""
+    """The ids of these rows that are inlined and not deleted."""
     link = session.link
     found: set[int] = set()
     for each in inlined_tables(session, table.table_id):

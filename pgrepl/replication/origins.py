@@ -111,7 +111,7 @@ class _OfSession:
         self.remote_lsn = 0
 
     def advance(self, session: Session) -> None:
-        """As replorigin_session_advance, in the transaction that commits."""
+        """Move the position forward, in the transaction that commits (replorigin_session_advance)."""
         row = one(session, tables.pg_replication_origin, roident=self._number)
         if row is None:  # another session has dropped it
             return

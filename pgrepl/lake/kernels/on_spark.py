@@ -39,7 +39,7 @@ def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
             found = frame.toArrow().column(0).to_pylist()
         else:
             found = made.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(function).collect()
-    return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of tasks of our own
+    return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of our own tasks
 
 
 def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:

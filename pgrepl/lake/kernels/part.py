@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.types.lake_arrays import Form
 
-PORTION = 32_768  # rows read at a time: what is done with them finds them in the processor's cache
+PORTION = 32_768  # rows read at a time, so few that the next steps find them in the processor's cache
 
 
 class Unfit(Exception):

@@ -1,7 +1,8 @@
 """Set-returning functions in expressions: ProjectSet.
 
-Those whose arguments have none run side by side, until the longest has ended; then, for each row that this gives, those
-that are called with their values; and so on. Each value is put behind what was computed for the row.
+Functions whose arguments contain no set-returning function run side by side, until the longest has ended; then, for
+each resulting row, the functions that have their values as arguments; and so on. The values are appended to the row's
+computed values.
 
     SELECT generate_series(1, generate_series(1, 3)), generate_series(1, 2)
            ^ second            ^ first                ^ first

@@ -19,7 +19,7 @@ from pgrepl.types.values import hashable
 
 
 class Windows:
-    """The window functions of a query; each result is appended to what was computed for the row."""
+    """The window functions of a query; each result is appended to the row's computed values."""
 
     def __init__(
         self,

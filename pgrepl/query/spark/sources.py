@@ -47,7 +47,7 @@ class Sources:
         self._bounds: Bounds | None = None
 
     def text(self) -> str:
-        """All of FROM; the level then knows the names of the columns that conditions and the rest of the query use."""
+        """The whole FROM clause; the level then has the names of its columns."""
         self.level.note_outer_joins()
         parts = [self._beside(self._item(item), item) for item in self.query.from_]
         return " CROSS JOIN ".join(parts)

@@ -30,7 +30,7 @@ class TextOptions:
 
 
 def text_options(given: Given) -> TextOptions:
-    """As pg_decode_startup."""
+    """Read the options of test_decoding (pg_decode_startup)."""
     options = TextOptions()
     for name, value in given:
         attribute = name.replace("-", "_")
@@ -54,7 +54,7 @@ class ProtocolOptions:
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
-    """As parse_output_parameters and pgoutput_startup."""
+    """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup)."""
     seen: dict[str, str] = {}
     publications: list[str] | None = None
     for name, value in given:

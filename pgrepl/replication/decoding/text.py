@@ -50,7 +50,7 @@ def lines(transaction: DecodedTransaction, options: TextOptions, style: TextStyl
 
 
 def _emitted(message: LogicalMessage) -> str:
-    """As pg_decode_message. The content ends where text in C does."""
+    """The line of a logical message (pg_decode_message). The content ends at its first zero byte, as a C string."""
     content = message.content.partition(b"\0")[0].decode("utf-8", "replace")
     about = f"transactional: {message.transactional:d} prefix: {message.prefix}, sz: {len(message.content)}"
     return f"message: {about} content:{content}"
@@ -87,7 +87,7 @@ def _name(relation: Relation) -> str:
 
 
 def _row(relation: Relation, row: Row, style: TextStyle, *, skip_nulls: bool = False) -> str:
-    """As tuple_to_stringinfo."""
+    """The columns of a row, with names and types (tuple_to_stringinfo)."""
     parts = []
     for column in relation.columns:
         value = row[column.num - 1] if column.num <= len(row) else None
@@ -99,7 +99,7 @@ def _row(relation: Relation, row: Row, style: TextStyle, *, skip_nulls: bool = F
 
 
 def _literal(typoid: int, text: str) -> str:
-    """As print_literal."""
+    """A value as a literal; numbers are not quoted (print_literal)."""
     if typoid in _BARE:
         return text
     if typoid == oids.BOOL:

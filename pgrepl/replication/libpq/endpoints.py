@@ -53,7 +53,7 @@ class Endpoint:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is the instance itself: no host at all, or this machine's loopback at the usual port."""
+        """Whether the host is the instance itself: no host at all, or this machine's loopback at the usual port."""
         if not self.host and not self.address:
             return True
         return (self.address or self.host) in LOOPBACK and self.port == DEFAULT_PORT

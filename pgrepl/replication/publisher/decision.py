@@ -56,7 +56,7 @@ SENT: Mapping[tuple[str, bool, bool, bool], str] = dict(_all_cases())
 
 
 def sent_of(codes: Numbers, known: Numbers, before: Numbers | bool, after: Numbers | bool) -> Numbers:
-    """SENT of many changes: the codes of operations (wire/batch.py) to the codes of what is sent, 0 for nothing."""
+    """SENT for many changes: from the codes of operations (wire/batch.py) to the codes of those sent; 0: nothing."""
     import numpy as np
 
     table = np.zeros((256, 2, 2, 2), np.uint8)

@@ -129,7 +129,7 @@ def _published_as(
 def _filters(
     past: Session, deciding: Sequence[tables.pg_publication], sent_as: Relation
 ) -> dict[str, tuple[Expr, ...]]:
-    """As pgoutput_row_filter_init."""
+    """The row filters by operation (pgoutput_row_filter_init)."""
     unfiltered: set[str] = set()
     found: dict[str, list[Expr]] = {}
     for publication in deciding:

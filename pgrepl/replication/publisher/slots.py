@@ -42,7 +42,7 @@ def check_slot_permissions(session: Session) -> None:
 
 
 def check_slot_requirements(session: Session) -> None:
-    """As CheckSlotRequirements."""
+    """Raise unless settings allow replication slots (CheckSlotRequirements)."""
     if int(session.settings.get("max_replication_slots")) == 0:
         raise PgError("55000", 'replication slots can only be used if "max_replication_slots" > 0')
     if session.settings.get("wal_level") == "minimal":
@@ -50,7 +50,7 @@ def check_slot_requirements(session: Session) -> None:
 
 
 def check_decoding_requirements(session: Session) -> None:
-    """As CheckLogicalDecodingRequirements."""
+    """Raise unless settings allow logical decoding (CheckLogicalDecodingRequirements)."""
     check_slot_requirements(session)
     if session.settings.get("wal_level") != "logical":
         raise PgError("55000", 'logical decoding requires "wal_level" >= "logical"')
@@ -279,7 +279,7 @@ def drop_slot(session: Session, name: str) -> None:
 
 
 def alter_slot(session: Session, name: str, *, failover: bool) -> None:
-    """As ReplicationSlotAlter."""
+    """Set whether a slot fails over (ReplicationSlotAlter)."""
     row = acquire(session, name)
     if row.slot_type != "logical":
         raise PgError("0A000", "cannot use ALTER_REPLICATION_SLOT with a physical replication slot")

@@ -36,7 +36,7 @@ _TRIES = 3  # the primary may VACUUM a file away between its catalog's copy and 
 
 @frozen
 class Synchronized:
-    """What a synchronization has fetched."""
+    """The result of a synchronization."""
 
     lsn: int  # the standby has all changes before it
     slots: tuple[str, ...]  # ready to fail over
@@ -168,7 +168,7 @@ def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
             move_physical_slot(apart, slot, lsn)
 
 
-# --- who and when -----------------------------------------------------------------------------------------------------
+# --- checks and the lock ----------------------------------------------------------------------------------------------
 
 
 def _require_superuser(session: Session, what: str) -> None:

@@ -109,8 +109,8 @@ def stage_copy(
     begins_again: Callable[[], CountRows],
     check: Callable[[], None],
 ) -> StagedCopy | None:
-    """The rows as files. None: they are few, or some need the exact way. `count_rows` is told of rows, and a new one
-    from `begins_again` when the copy begins anew; `check` raises the error that ends the work."""
+    """The rows as files. None: they are few, or have to be copied row by row. `count_rows` counts rows; a new one from
+    `begins_again` takes its place when the copy begins anew. `check` raises the error that ends the work."""
     if source.direct is not None:
         choice = engine.choose_direct(session, source.direct.size)
         if choice.engine is not engine.Engine.LOCAL:

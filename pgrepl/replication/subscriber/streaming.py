@@ -69,7 +69,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             crash_point("apply.settled")
     crash_point("apply.committed")
     if not confirmed:
-        receiver.session.link.flush()  # the publisher removes what is confirmed (get_flush_position)
+        receiver.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
         crash_point("apply.flushed")
         asked(lambda: publisher.confirm(catalog.slot_of(subscription), reached))
     return Streamed(start, end, reached, applied)
@@ -211,5 +211,5 @@ def _is_late(transaction: WireTransaction) -> bool:
 
 
 def _is_stepped_through(transaction: WireTransaction) -> bool:
-    """Whether it must be applied with the write lock: because it is large, or has effects that cannot be repeated."""
+    """Whether a transaction must be applied with the write lock: it is large, or its effects cannot be repeated."""
     return transaction.is_large or transaction.restarts or transaction.phase is not None

@@ -179,7 +179,7 @@ class Worker:
                         self._session.link.flush()  # before the result is reported
             except WorkerFailed as failure:
                 self._fails(done, failure)
-        except SubscriptionChanged as changed:  # the next round sees what became of it
+        except SubscriptionChanged as changed:  # the next round reads it anew
             reason = (str(changed) or self._receiver.farewell()) if self.keeps_lease else ""
             if reason:
                 self._log.log(reason)

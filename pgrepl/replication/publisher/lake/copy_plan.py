@@ -42,7 +42,7 @@ class CopyPlan:
 
 
 def copy_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
-    """By the catalog as it is now, with the rights of the connection's role."""
+    """The plan by the present catalog, with the privileges of the connection's role."""
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None:
         raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))

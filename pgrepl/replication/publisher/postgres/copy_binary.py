@@ -1,4 +1,4 @@
-"""What COPY … (FORMAT binary) sends, as columns of a lake table: less work than text for the server and for us.
+"""The rows of COPY … (FORMAT binary) as columns of a lake table: less work than text on both sides.
 
 Numbers, texts, dates and times are read from their binary form; values of other types are cast to text by the server.
 A table with a type whose cast to text differs from its output function comes as CSV.

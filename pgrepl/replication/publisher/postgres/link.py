@@ -170,8 +170,8 @@ class Link:
         self._conn.finish()
 
     def interrupt(self) -> None:
-        """From another thread: end what the connection is busy with, or waits for, with an error, even if the server
-        does not listen."""
+        """End the connection's running or waiting command with an error, even if the server does not answer; called
+        from another thread."""
         self._interrupted = True
         if self.alive:
             self._request_cancel()

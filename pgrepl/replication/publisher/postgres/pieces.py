@@ -20,8 +20,8 @@ _PLAYED = 20_000  # changes that are applied one by one, after columns could not
 class Piece:
     """Whole transactions; no other transaction finishes from `begin` on and before `reached`.
 
-    If applying its columns fails, that many changes are applied one by one, and twice as many each further time, before
-    columns are tried again.
+    If its columns cannot be applied, _PLAYED changes are applied one by one before columns are tried again; twice as
+    many after each further failure.
     """
 
     def __init__(self, begin: int, reached: int, spool: Spool, decoder: Decoder | None, bound: int | None) -> None:

@@ -1,17 +1,17 @@
 """Reading ahead: the next pieces are read and decoded while one is applied.
 
-The slot itself stays where it is until what was read is committed here. What is read ahead comes from temporary copies
-of it, which may be consumed, and which go when their connections do. There are two lanes, each a thread, a connection
-and a copy of the slot. A server decodes all that it is asked for before it sends the first of it; while it sends to one
-lane, it decodes for the other:
+The slot itself moves only when changes are committed here. Changes are read ahead from temporary copies of it, which
+may be consumed, and which are dropped with their connections. There are two lanes, each with a thread, a connection and
+a copy of the slot. A server decodes a whole request before it sends the first message; while it sends to one lane, it
+decodes for the other:
 
     lane 0   asks ── decoded, sends ────────┐ asks ── decoded, sends …
     lane 1           copies lane 0's slot, asks ── decoded, sends ─────── copies …
 
-The slot of the lane that is being sent to stands behind what is sent already: whose turn it is copies it, and reads on
-from there. If there is no room for a second lane, the first one takes every turn.
+While the server sends to a lane, that lane's slot stands behind the messages sent: the other lane takes the next turn,
+copies the slot, and reads on from there. If there is no room for a second lane, the first one takes every turn.
 
-A lane holds one piece that is ready and one that is on its way; more is not asked for.
+A lane holds at most one ready piece and one that it is receiving.
 """
 
 from __future__ import annotations

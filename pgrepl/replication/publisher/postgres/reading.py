@@ -25,11 +25,11 @@ class Reading:
 
     @property
     def is_prefetched(self) -> bool:
-        """Whether it reads from a copy of the slot."""
+        """Whether the changes are read ahead, from copies of the slot."""
         return self._prefetch is not None
 
     def covers(self, wanted: ReadRequest, start: int) -> bool:
-        """Whether it has the changes from `start` on."""
+        """Whether this reading has the requested changes from `start` on."""
         begin = self._position if self._piece is None else self._piece.begin
         return wanted == self.wanted and begin <= start
 

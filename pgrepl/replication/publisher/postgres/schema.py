@@ -163,7 +163,7 @@ def _columns(link: Link, oid: int, schema: str, name: str, names: Sequence[str])
 def _is_here(typoid: int, typmod: int) -> bool:
     row = type_by_oid(typoid) if typoid < FIRST_USER_OID else None
     if row is None or row.typtype == "p" or row.name.lstrip("_").startswith("reg"):
-        return False  # regclass and its like name what is at the server
+        return False  # values of regclass and similar types name objects of the server
     try:
         form(typoid, typmod)
         reader(typoid)
@@ -173,7 +173,7 @@ def _is_here(typoid: int, typmod: int) -> bool:
 
 
 def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:
-    """Its name and columns; both are empty, if there is none."""
+    """The name and the columns of the primary key or replica identity index; both are empty if there is none."""
     listed = link.rows(
         "SELECT a.attname, x.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
         "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "

@@ -164,7 +164,7 @@ def can_two_phase(link: Link) -> bool:
 
 
 def enable_two_phase(link: Link, name: str) -> None:
-    """From now on the slot sends transactions at PREPARE, as it does once a subscriber has asked for two_phase."""
+    """Enable two_phase for a slot: from now on it sends transactions at PREPARE. A peek with the option does that."""
     if (
         link.value(f"SELECT two_phase FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)}")
         == "f"

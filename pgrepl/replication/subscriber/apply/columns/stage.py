@@ -425,7 +425,7 @@ def receive(
     session: Session, subscription: tables.pg_subscription, publisher: ChangeStream, start: int, end: int, log: LogOf
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
-    SKIP is pending, a logical slot decodes what is applied, or the log reports each row that is not found."""
+    SKIP is pending, a logical slot decodes this database, or the log reports each row that is not found."""
     least = engine.least_changes(session)
     if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
