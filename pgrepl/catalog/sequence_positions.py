@@ -118,6 +118,20 @@ def new_relfilenumber(session: Session, oid: int) -> None:
     steps.append(_NewFile(_on_rollback(session, oid)))
 
 
+def created(session: Session, oid: int) -> None:
+    """Bind the moves of a new sequence to the transaction, and currval and lastval: a rollback frees its OID, which
+    may then be another session's sequence."""
+    new_relfilenumber(session, oid)
+    mine = used(session)
+
+    def forget() -> None:
+        mine.values.pop(oid, None)
+        if mine.last == oid:
+            mine.last = None
+
+    session.transaction.undo.append(forget)
+
+
 def _steps(session: Session, oid: int) -> tuple[Used, list[_Position | _NewFile]]:
     """The running transaction's moves of a sequence."""
     mine = used(session)

@@ -11,7 +11,7 @@ from pgrepl.catalog.depend import Dependency, forget_dependencies, record_depend
 from pgrepl.catalog.namespace import schema_for_creation
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.relkind import not_supported, open_table
-from pgrepl.catalog.sequence_positions import new_relfilenumber
+from pgrepl.catalog.sequence_positions import created, new_relfilenumber
 from pgrepl.catalog.sequences import owner_column
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_sequence
@@ -53,6 +53,7 @@ def _store(session: Session, name: str, namespace: int, options: Sequence, persi
         column.storage = "p"
     oid = create_relation(session, name, namespace, "S", columns, persistence=persistence, owner=owner)
     store.insert(session, pg_sequence, seqrelid=oid, **_values(options))
+    created(session, oid)
     return oid
 
 

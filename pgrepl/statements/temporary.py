@@ -55,7 +55,9 @@ def require_temporary_schema(session: Session) -> int:
             nspowner=BOOTSTRAP_SUPERUSER,
             nspacl=None,
         )
-    session.temporary_schema = oid
+    before, session.temporary_schema = session.temporary_schema, oid
+    # a rollback frees the OID for another session's schema, which this session would take for its own, and drop
+    session.transaction.undo.append(lambda: setattr(session, "temporary_schema", before))
     if first:
         session.at_close.append(lambda: _leave(session))
     return oid
@@ -98,6 +100,8 @@ def drop_on_commit(session: Session, relid: int) -> None:
 def empty_on_commit(session: Session, relid: int) -> None:
     """ON COMMIT DELETE ROWS: every commit empties the table."""
     session.emptied_at_commit.append(relid)
+    # a rollback frees the OID for another session's table, which keeps its rows
+    session.transaction.undo.append(lambda: session.emptied_at_commit.remove(relid))
     check_at_commit(session)
 
 

@@ -17,6 +17,7 @@ from pgrepl.catalog.declarative import SystemRow, VersionedRow
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
 from pgrepl.lake.table import inlined_tables, lake_table
 from pgrepl.statements.run import run
 
@@ -177,3 +178,19 @@ def test_definitions_are_read_once_though_others_write(session: Session, catalog
     driver.set_trace_callback(None)
     assert not [text for text in asked if " FROM pg_" in text]
     there.close()
+
+
+def test_a_sequence_that_was_rolled_back_leaves_no_currval_to_the_next_one_with_its_oid(
+    session: Session, catalog: Catalog
+) -> None:
+    list(run(session, "BEGIN; CREATE SEQUENCE lost; SELECT nextval('lost'), nextval('lost'); ROLLBACK"))
+    there = open_session(catalog)
+    list(run(there, "CREATE SEQUENCE q"))
+    there.close()
+    for asked, message in (
+        ("currval('q')", 'currval of sequence "q" is not yet defined in this session'),
+        ("lastval()", "lastval is not yet defined in this session"),
+    ):
+        with pytest.raises(PgError, match=message):
+            list(run(session, f"SELECT {asked}"))
+    assert [row for result in run(session, "SELECT nextval('q')") for row in result.rows] == [("1",)]

@@ -98,3 +98,34 @@ def test_on_commit_delete_rows(instance: Instance) -> None:
         "COMMIT",
         "SELECT (SELECT count(*) FROM p), (SELECT count(*) FROM c)",
     )[2:] == ["INSERT 0 1", "BEGIN", "INSERT 0 2", "INSERT 0 1", "2|1", "COMMIT", "0|0"]
+
+
+def test_after_a_rollback_its_oids_mean_other_objects(catalog: Catalog) -> None:
+    """OIDs that were rolled back are given out again, by another session: none of them may stay in this one's memory."""
+    one, two = open_session(catalog), open_session(catalog)
+    play(one, "BEGIN")
+    play(one, "CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS")
+    ((schema, table),) = play(one, "SELECT relnamespace, oid FROM pg_class WHERE relname = 't'")
+    play(one, "ROLLBACK")
+    play(two, "CREATE SCHEMA s")
+    play(two, "CREATE TABLE s.u (a int)")
+    assert play(two, "SELECT relnamespace, oid FROM pg_class WHERE relname = 'u'") == [(schema, table)]
+    play(one, "INSERT INTO s.u VALUES (1), (2)")
+    play(one, "CREATE TEMP TABLE v (a int)")
+    one.close()
+    assert play(two, "SELECT a::text FROM s.u ORDER BY a") == [("1",), ("2",)]
+    two.close()
+
+
+def test_a_rolled_back_savepoint_leaves_the_earlier_tables_on_commit_delete_rows(catalog: Catalog) -> None:
+    session = open_session(catalog)
+    play(session, "BEGIN")
+    play(session, "CREATE TEMP TABLE kept (a int) ON COMMIT DELETE ROWS")
+    play(session, "SAVEPOINT s")
+    play(session, "CREATE TEMP TABLE gone (a int) ON COMMIT DELETE ROWS")
+    play(session, "DROP TABLE kept")
+    play(session, "ROLLBACK TO s")
+    play(session, "INSERT INTO kept VALUES (1)")
+    play(session, "COMMIT")
+    assert play(session, "SELECT (SELECT count(*) FROM kept), to_regclass('gone')") == [("0", None)]
+    session.close()

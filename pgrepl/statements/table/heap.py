@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pgrepl.catalog import store
+from pgrepl.catalog import statistics, store
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
 from pgrepl.catalog.depend import record_dependency
 from pgrepl.catalog.namespace import schema_name
@@ -102,8 +102,12 @@ _BARE: dict[str, Any] = {
 
 
 def insert_class(session: Session, oid: int, **values: Any) -> None:
-    """The row of a new relation in pg_class (InsertPgClassTuple)."""
-    store.insert(session, pg_class, **{**_BARE, "datid": session.database.oid, "oid": oid, **values})
+    """The row of a new relation in pg_class (InsertPgClassTuple). A rollback drops its counters, as
+    pgstat_create_transactional has it: the OID may be another relation's then."""
+    database = session.database.oid
+    store.insert(session, pg_class, **{**_BARE, "datid": database, "oid": oid, **values})
+    counters = statistics.counters(session.catalog)
+    session.transaction.undo.append(lambda: counters.forget(statistics.RELATION, database, oid))
 
 
 def _defaults(session: Session, oid: int, columns: Sequence[NewColumn]) -> dict[int, Expr]:

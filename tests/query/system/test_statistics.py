@@ -153,3 +153,12 @@ def test_who_may(session: Session) -> None:
         ask(joe, "CHECKPOINT")
     finally:
         joe.close()
+
+
+def test_a_relation_that_was_rolled_back_leaves_no_counters_to_the_next_one_with_its_oid(session: Session) -> None:
+    ask(session, "BEGIN; CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); SELECT * FROM t; ROLLBACK")
+    ask(session, "SELECT pg_stat_force_next_flush()")
+    there = other(session)
+    ask(there, "CREATE TABLE t (a int)")
+    assert ask(there, COUNTS) == [("0", "0", "0", "0", "f", "f", "0", "0", "f", "0")]
+    there.close()
