@@ -101,7 +101,7 @@ def test_on_commit_delete_rows(instance: Instance) -> None:
 
 
 def test_after_a_rollback_its_oids_mean_other_objects(catalog: Catalog) -> None:
-    """OIDs that were rolled back are given out again, by another session: none of them may stay in this one's memory."""
+    """Another session gets the OIDs that were rolled back: the first one must not remember any of them."""
     one, two = open_session(catalog), open_session(catalog)
     play(one, "BEGIN")
     play(one, "CREATE TEMP TABLE t (a int) ON COMMIT DELETE ROWS")
