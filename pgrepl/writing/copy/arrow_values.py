@@ -123,7 +123,7 @@ def _numeric(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     return None
 
 
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DAY = r"^([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"  # Arrow accepts the year 0
 _TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
 
 

@@ -182,7 +182,7 @@ class TextSource(RowSource):
             writer: pq.ParquetWriter | None = None
             try:
                 fields, style = self.anew()._reader.fields(), self.session.text_style
-                for portion in tables(columns, [each.form for each in kept], fields, style):
+                for portion in tables(columns, fields, style):
                     if writer is None:
                         writer = pq.ParquetWriter(path, portion.schema, compression="snappy")
                     writer.write_table(portion)
