@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from decimal import Decimal
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.constraint import constraint_row
@@ -23,11 +23,11 @@ from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Var
 from pgrepl.frozen import frozen
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.equal_values import EqualValues, equal_values
 from pgrepl.rows.foreign_key import ForeignKey
 from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_always
-from pgrepl.types import oids
 from pgrepl.types.builtin import opclass_by_oid
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
-
-_INTEGERS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
-
-
-class _NoMatch(Exception):
-    """The other type has no such value."""
 
 
 def tables_of(session: Session, oid: int) -> list[Member]:
@@ -197,10 +191,10 @@ def _numbers_in(
 # --- conversion between the types of the two sides ----------------------------------------------------------------
 
 
-def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[Callable[[Any], Any]]:
+def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[EqualValues]:
     own, other = column_types(session, key)
     pairs = zip(own, other, strict=True) if to_referenced else zip(other, own, strict=True)
-    return [_equal_value(source, target) for source, target in pairs]
+    return [equal_values(session, source, target) for source, target in pairs]
 
 
 def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int]]:
@@ -212,59 +206,16 @@ def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int
     )
 
 
-def _converted(values: Sequence[Key], convert: Sequence[Callable[[Any], Any]] | None) -> tuple[list[Key], list[int]]:
-    """The keys in the other side's types, and their numbers; without keys that those types cannot hold."""
+def _converted(values: Sequence[Key], convert: Sequence[EqualValues] | None) -> tuple[list[Key], list[int]]:
+    """The keys in the other side's types, and their numbers: none, one or several for each key."""
     if convert is None:
         return list(values), list(range(len(values)))
     wanted, numbers = [], []
     for number, each in enumerate(values):
-        try:
-            wanted.append(tuple([one(value) for one, value in zip(convert, each, strict=True)]))
-        except _NoMatch:
-            continue
-        numbers.append(number)
+        for equal in product(*[one(value) for one, value in zip(convert, each, strict=True)]):
+            wanted.append(equal)
+            numbers.append(number)
     return wanted, numbers
-
-
-def _equal_value(source: int, target: int) -> Callable[[Any], Any]:
-    """Converts to the value of the target type that an = between the types calls equal."""
-    source, target = typefacts.base(source), typefacts.base(target)
-    if source == target:
-        return lambda value: value
-    bits = _INTEGERS.get(target)
-    if bits is not None:
-        return lambda value: _integer(value, bits)
-    if target == oids.NUMERIC:
-        return lambda value: value if isinstance(value, Decimal) else Decimal(value)
-    if target in (oids.FLOAT4, oids.FLOAT8):
-        return float
-    if target in (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ) and source in (
-        oids.DATE,
-        oids.TIMESTAMP,
-        oids.TIMESTAMPTZ,
-    ):
-        from pgrepl.types.dates import USECS_PER_DAY
-
-        if source == oids.DATE:
-            return lambda value: value * USECS_PER_DAY
-        return (lambda value: _day(value, USECS_PER_DAY)) if target == oids.DATE else (lambda value: value)
-    return lambda value: value
-
-
-def _integer(value: Any, bits: int) -> int:
-    if isinstance(value, (Decimal, float)):
-        if value != value or value in (float("inf"), float("-inf")) or value != int(value):
-            raise _NoMatch
-        value = int(value)
-    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise _NoMatch
-    return int(value)
-
-
-def _day(value: int, length: int) -> int:
-    if value % length:
-        raise _NoMatch
-    return value // length
 
 
 def assigned(session: Session, source: int, target: int, typmod: int) -> Callable[[Any], Any]:

@@ -1,0 +1,36 @@
+-- FOREIGN KEY between dates and times of different types, in a time zone whose clocks change
+SET TimeZone = 'America/New_York';
+CREATE TABLE pz (k timestamptz PRIMARY KEY);
+CREATE TABLE pt (k timestamp PRIMARY KEY);
+CREATE TABLE pd (k date PRIMARY KEY);
+INSERT INTO pz VALUES ('2020-01-01'), ('2020-03-08 03:30'), ('2020-11-01 01:30 EDT'), ('2020-11-01 01:30 EST'), ('infinity'), ('-infinity');
+INSERT INTO pt VALUES ('2020-01-01'), ('2020-03-08 02:30'), ('2020-03-08 03:30'), ('2020-11-01 01:30'), ('2020-01-02 12:00'), ('infinity'), ('-infinity');
+INSERT INTO pd VALUES ('2020-01-01'), ('infinity'), ('-infinity'), ('5874897-12-31');
+CREATE TABLE dz (k date REFERENCES pz ON DELETE CASCADE);
+CREATE TABLE tz (k timestamp REFERENCES pz ON DELETE CASCADE);
+CREATE TABLE dt (k date REFERENCES pt ON DELETE CASCADE);
+CREATE TABLE zt (k timestamptz REFERENCES pt ON DELETE CASCADE);
+CREATE TABLE zd (k timestamptz REFERENCES pd ON DELETE CASCADE);
+CREATE TABLE td (k timestamp REFERENCES pd ON DELETE CASCADE);
+INSERT INTO dz VALUES ('2020-01-01'), ('infinity'), ('-infinity');
+INSERT INTO dz VALUES ('2020-01-02');
+INSERT INTO dz VALUES ('5874897-12-31');
+INSERT INTO tz VALUES ('2020-01-01'), ('2020-03-08 02:30'), ('2020-03-08 03:30'), ('2020-11-01 01:30'), ('infinity'), ('-infinity');
+INSERT INTO tz VALUES ('2020-11-01 00:30');
+INSERT INTO dt VALUES ('2020-01-01'), ('infinity'), ('-infinity');
+INSERT INTO dt VALUES ('5874897-12-31');
+INSERT INTO zt VALUES ('2020-01-01'), ('2020-03-08 03:30'), ('2020-11-01 01:30 EST'), ('infinity'), ('-infinity');
+INSERT INTO zt VALUES ('2020-11-01 01:30 EDT');
+INSERT INTO zd VALUES ('2020-01-01'), ('infinity'), ('-infinity');
+INSERT INTO zd VALUES ('2020-01-01 00:00+00');
+INSERT INTO td VALUES ('2020-01-01'), ('infinity'), ('-infinity');
+INSERT INTO td VALUES ('2020-01-01 12:00');
+-- a local time that is left out has two spellings
+DELETE FROM pt WHERE k = '2020-03-08 02:30';
+DELETE FROM pz WHERE k = '2020-03-08 03:30';
+SELECT * FROM tz ORDER BY k;
+DELETE FROM pz WHERE k <> '2020-11-01 01:30 EDT';
+DELETE FROM pt WHERE k = '2020-03-08 03:30';
+SELECT * FROM zt ORDER BY k;
+DELETE FROM pd;
+SELECT (SELECT count(*) FROM dz), (SELECT count(*) FROM tz), (SELECT count(*) FROM dt), (SELECT count(*) FROM zd), (SELECT count(*) FROM td);
