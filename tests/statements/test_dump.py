@@ -24,6 +24,38 @@ CREATE SUBSCRIPTION s1 CONNECTION 'dbname=x password=''q''' PUBLICATION a, "B"
 """
 
 
+CONSTRAINTS = """
+CREATE TABLE c (a int CONSTRAINT valid CHECK (a > 0), b text);
+CREATE INDEX i ON c (a);
+ALTER TABLE c ADD PRIMARY KEY (a), ADD CONSTRAINT later CHECK (a < 10) NOT VALID, CLUSTER ON i;
+CREATE TABLE r (a int CONSTRAINT fk REFERENCES c);
+COMMENT ON CONSTRAINT valid ON c IS 'valid';
+COMMENT ON CONSTRAINT later ON c IS 'not yet';
+COMMENT ON CONSTRAINT c_pkey ON c IS 'key';
+COMMENT ON CONSTRAINT fk ON r IS 'refers';
+COMMENT ON INDEX i IS 'an index';
+COMMENT ON INDEX c_pkey IS 'of the key';
+CREATE TABLE q (a int, z int) PARTITION BY LIST (a);
+CREATE TABLE q1 PARTITION OF q FOR VALUES IN (1);
+ALTER TABLE q ADD CONSTRAINT qc CHECK (z > 0) NOT VALID;
+ALTER TABLE q1 ADD CONSTRAINT q1c CHECK (z > 1) NOT VALID;
+"""
+INHERITED = """
+CREATE TABLE p (a int DEFAULT 1, b int NOT NULL, c int, g int);
+CREATE TABLE k (x int) INHERITS (p);
+ALTER TABLE k ALTER a SET DEFAULT 2, ALTER c SET DEFAULT 3, ALTER g SET NOT NULL;
+CREATE TABLE k2 () INHERITS (p);
+ALTER TABLE k2 ALTER a DROP DEFAULT;
+CREATE TABLE own (a int DEFAULT 9) INHERITS (p);
+CREATE TABLE q (a int DEFAULT 1, b int, c int DEFAULT 5) PARTITION BY LIST (a);
+CREATE TABLE q1 PARTITION OF q FOR VALUES IN (1);
+ALTER TABLE q1 ALTER b SET DEFAULT 7, ALTER b SET NOT NULL, ALTER c DROP DEFAULT;
+CREATE TABLE ge (a int, b int GENERATED ALWAYS AS (a * 2) STORED);
+CREATE TABLE ge1 () INHERITS (ge);
+CREATE TABLE ge2 (b int GENERATED ALWAYS AS (a * 3) STORED) INHERITS (ge);
+"""
+
+
 @pytest.fixture
 def sessions(tmp_path: Path) -> Iterator[list[Session]]:
     catalogs = [open_catalog(tmp_path / f"{name}.db") for name in ("first", "second")]
@@ -40,9 +72,10 @@ def dumped(session: Session) -> str:
         return "\n".join([*dump_schema(session), *dump_publications(session), *dump_subscriptions(session)])
 
 
-def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session]) -> None:
+@pytest.mark.parametrize("made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,)])
+def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: tuple[str, ...]) -> None:
     first, second = sessions
-    for text in (SCHEMA.read_text("utf-8"), MORE):
+    for text in made:
         list(run(first, text))
     list(run(second, "CREATE ROLE catalogs_owner; CREATE ROLE catalogs_reader"))
     script = dumped(first)
@@ -63,3 +96,49 @@ def test_column_privileges_statistics_and_subscriptions_are_dumped(sessions: lis
         "slot_name = NONE, streaming = parallel, two_phase = on, origin = none);",
     ):
         assert line in lines
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (
+            CONSTRAINTS,
+            [
+                "ALTER TABLE public.q1 ADD CONSTRAINT q1c CHECK ((z > 1)) NOT VALID;",
+                "ALTER TABLE public.q ADD CONSTRAINT qc CHECK ((z > 0)) NOT VALID;",
+                "ALTER TABLE public.c ADD CONSTRAINT later CHECK ((a < 10)) NOT VALID;",
+                "ALTER TABLE public.c CLUSTER ON i;",
+                "COMMENT ON INDEX public.i IS 'an index';",
+                "COMMENT ON INDEX public.c_pkey IS 'of the key';",
+                "COMMENT ON CONSTRAINT c_pkey ON public.c IS 'key';",
+                "COMMENT ON CONSTRAINT later ON public.c IS 'not yet';",
+                "COMMENT ON CONSTRAINT valid ON public.c IS 'valid';",
+                "COMMENT ON CONSTRAINT fk ON public.r IS 'refers';",
+            ],
+        ),
+        (
+            INHERITED,
+            [
+                "    a integer DEFAULT 1,",
+                "ALTER TABLE ONLY public.k ALTER COLUMN a SET DEFAULT 2;",
+                "ALTER TABLE ONLY public.k ALTER COLUMN c SET DEFAULT 3;",
+                "ALTER TABLE ONLY public.k ALTER COLUMN g SET NOT NULL;",
+                "ALTER TABLE ONLY public.k2 ALTER COLUMN a SET DEFAULT NULL;",
+                "    a integer DEFAULT 9",
+                "    a integer DEFAULT 1,",
+                "    c integer DEFAULT 5",
+                "    a integer DEFAULT 1,",
+                "    b integer DEFAULT 7 NOT NULL,",
+                "    c integer DEFAULT NULL",
+            ],
+        ),
+    ],
+    ids=["constraints", "inherited"],
+)
+def test_what_pg_dump_writes_beside_create_table_is_dumped(
+    sessions: list[Session], made: str, expected: list[str]
+) -> None:
+    """The words of pg_dump 17 for the same objects."""
+    list(run(sessions[0], made))
+    words = (" NOT VALID", " CLUSTER ON ", "COMMENT ON ", " SET ", " DEFAULT ")
+    assert [line for line in dumped(sessions[0]).splitlines() if any(word in line for word in words)] == expected

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.acl import ObjectKind
-from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_NAMESPACE
+from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.namespace import schemas
 from pgrepl.catalog.relation import Relation, relation
@@ -59,6 +59,7 @@ def dump_schema(session: Session) -> Iterator[str]:
     for table in tables:
         if table.is_partition:
             yield _attach(session, table)
+    yield from _checks_not_valid(session, tables)
     yield from _keys_and_indexes(session, tables)
     yield from _foreign_keys(session, tables)
     for one_table in [*sequences, *tables]:
@@ -113,7 +114,7 @@ def _create(session: Session, found: Relation) -> Iterator[str]:
         yield f"CREATE VIEW {naming.qualified(found)}{options} AS\n{view_definition(session, found.oid)}"
     else:
         yield create_table(session, found)
-        yield from column_settings(found)
+        yield from column_settings(session, found)
         yield from identity(session, found)
 
 
@@ -123,6 +124,19 @@ def _attach(session: Session, table: Relation) -> str:
     parent = naming.qualified(relation(session, row.inhparent))
     bound = partition_bound_text(session, table.oid)
     return f"ALTER TABLE ONLY {parent} ATTACH PARTITION {naming.qualified(table)} {bound};"
+
+
+def _checks_not_valid(session: Session, tables: list[Relation]) -> Iterator[str]:
+    """CREATE TABLE has no NOT VALID. A parent's check is merged with those of its children: children come first."""
+    for table in reversed(tables):
+        for row in rows(session, pg_constraint, conrelid=table.oid, contype="c"):
+            if row.conislocal and not row.convalidated:
+                yield _add_constraint(session, naming.qualified(table), row)
+
+
+def _add_constraint(session: Session, table: str, row: pg_constraint) -> str:
+    definition = constraint_definition(session, row.oid)
+    return f"ALTER TABLE {table} ADD CONSTRAINT {quote_identifier(row.conname)} {definition};"
 
 
 def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[str]:
@@ -135,14 +149,16 @@ def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[str]
             key = next((k for k in keys if k.contype in "pu"), None)
             if key is not None:
                 only = "" if table.kind == "p" else "ONLY "
-                definition = constraint_definition(session, key.oid)
-                yield f"ALTER TABLE {only}{name} ADD CONSTRAINT {quote_identifier(key.conname)} {definition};"
+                yield _add_constraint(session, only + name, key)
             else:
                 definition = index_definition(session, index.indexrelid) or ""
                 yield definition.replace(" ON ONLY ", " ON ", 1) + ";"
+            found = relation(session, index.indexrelid)
             if index.indisreplident:
-                own = quote_identifier(relation(session, index.indexrelid).name)
-                yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {own};"
+                yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {quote_identifier(found.name)};"
+            if index.indisclustered:
+                yield f"ALTER TABLE {name} CLUSTER ON {quote_identifier(found.name)};"
+            yield from naming.comment(session, f"INDEX {naming.qualified(found)}", PG_CLASS, found.oid)
 
 
 def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
@@ -150,9 +166,7 @@ def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
         for row in rows(session, pg_constraint, conrelid=table.oid):
             if row.contype == "f" and not row.conparentid:
                 only = "" if table.kind == "p" else "ONLY "
-                name = quote_identifier(row.conname)
-                definition = constraint_definition(session, row.oid)
-                yield f"ALTER TABLE {only}{naming.qualified(table)} ADD CONSTRAINT {name} {definition};"
+                yield _add_constraint(session, only + naming.qualified(table), row)
 
 
 def _about(session: Session, found: Relation) -> Iterator[str]:
@@ -170,6 +184,10 @@ def _about(session: Session, found: Relation) -> Iterator[str]:
         yield from naming.comment(
             session, f"COLUMN {name}.{quote_identifier(column.name)}", PG_CLASS, found.oid, column.num
         )
+    for row in sorted(rows(session, pg_constraint, conrelid=found.oid), key=lambda r: r.conname):
+        if row.contype != "f" or not row.conparentid:  # a partition's foreign key may get another name
+            constraint = f"CONSTRAINT {quote_identifier(row.conname)} ON {name}"
+            yield from naming.comment(session, constraint, PG_CONSTRAINT, row.oid)
     words = f"SEQUENCE {name}" if found.kind == "S" else f"TABLE {name}"
     yield from naming.privileges(session, words, KINDS[found.kind], found.owner, found.acl)
     for column in found.columns:
