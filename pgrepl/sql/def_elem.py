@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import DefElem, FloatText, TypeName
+from pgrepl.types.numbers import read_oid
 
 INT8_MIN, INT8_MAX = -(2**63), 2**63 - 1
 
@@ -70,6 +71,15 @@ def get_int32(option: DefElem) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise PgError("42601", f"{option.name} requires an integer value")
+
+
+def get_object_id(option: DefElem) -> int:
+    value = option.value
+    if isinstance(value, FloatText):
+        return read_oid(value.text)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value % 2**32
+    raise PgError("42601", f"{option.name} requires a numeric value")
 
 
 def _int8(text: str) -> int:

@@ -19,7 +19,7 @@ from pgrepl.catalog.store import delete, insert, insert_many, new_oid, one, rows
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.def_elem import get_boolean, get_int32, get_string
+from pgrepl.sql.def_elem import get_boolean, get_int32, get_object_id, get_string
 from pgrepl.sql.nodes import (
     AlterDatabaseStmt,
     AlterOwnerStmt,
@@ -60,7 +60,7 @@ def _options(session: Session, options: tuple[DefElem, ...], known: frozenset[st
         if option.name in given:
             raise PgError("42601", "conflicting or redundant options", location=option.location)
         given[option.name] = option
-    return {name: option for name, option in given.items() if option.value is not None}
+    return {name: option for name, option in given.items() if option.value is not None or name == "oid"}
 
 
 def _connection_limit(given: dict[str, DefElem]) -> int:
@@ -79,6 +79,7 @@ def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
     """As createdb."""
     require_no_block(session, "CREATE DATABASE")
     given = _options(session, stmt.options, _CREATE_OPTIONS)
+    _check_oid(given)
     encoding = _encoding(given)
     _check_locale_provider(given)
     values: dict[str, Any] = {
@@ -98,7 +99,7 @@ def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
         _check_tablespace(get_string(given["tablespace"]))
     if database_or_none(session, stmt.name) is not None:
         raise PgError("42P04", f'database "{stmt.name}" already exists')
-    oid = _oid(session, given)
+    oid = new_oid(session)
     insert(
         session,
         tables.pg_database,
@@ -210,12 +211,10 @@ def _check_tablespace(name: str) -> None:
         raise PgError("42704", f'tablespace "{name}" does not exist')
 
 
-def _oid(session: Session, given: dict[str, DefElem]) -> int:
+def _check_oid(given: dict[str, DefElem]) -> None:
     if "oid" not in given:
-        return new_oid(session)
-    text = get_string(given["oid"])
-    oid = int(text)
-    if oid < FIRST_NORMAL_OID:
+        return
+    if get_object_id(given["oid"]) < FIRST_NORMAL_OID:
         raise PgError("22023", f"OIDs less than {FIRST_NORMAL_OID} are reserved for system objects")
     raise unsupported("CREATE DATABASE ... OID")
 
