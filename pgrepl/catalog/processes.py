@@ -23,6 +23,8 @@ SIGN_OF_LIFE = 10.0  # seconds between two heartbeats
 _STUCK = 600.0  # seconds without a heartbeat after which a worker of a living process here counts as gone
 _LONGEST = 86400.0  # seconds that a transaction on another machine keeps its locks
 
+STARTED = time.time()  # when this process began, about: this module is among the first
+
 _at_work: set[str] = set()  # the tokens of this process
 
 

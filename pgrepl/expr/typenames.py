@@ -39,7 +39,7 @@ def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
             lookup.explicit_schema(session, schema)
     except PgError as error:
         raise error.at(name.location) from None
-    found = _by_name(session, schema, bare)
+    found = find_type(session, schema, bare)
     if name.array_bounds and found:
         if typefacts.is_user_type(found):
             raise unsupported(f"type {type_name_text(name)}", location=name.location)
@@ -47,7 +47,8 @@ def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
     return found or None
 
 
-def _by_name(session: Session, schema: str | None, name: str) -> int:
+def find_type(session: Session, schema: str | None, name: str) -> int:
+    """The type with this name, in the schema or else by search_path; 0: no such type."""
     if schema is not None:
         known = builtin.type_by_name(name, schema)
         return known.oid if known is not None else lookup.row_type_in_schema(session, schema, name)

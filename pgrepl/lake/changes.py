@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 _REMEMBERED = 1 << 22  # deleted positions
-_HERE = ("_session", "_deaths", "_lock", "_all_spans", "reader")
+_HERE = ("_session", "_deleted", "_lock", "_all_spans", "reader")
 
 
 @frozen
@@ -120,7 +120,7 @@ class Feed:
         return {name: value for name, value in self.__dict__.items() if name not in _HERE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _deaths=OrderedDict(), _lock=Lock())
+        self.__dict__.update(state, _deleted=OrderedDict(), _lock=Lock())
 
     @cached_property
     def _in_catalog(self) -> tuple[list[inlined.InlinedRow], list[tuple[inlined.InlinedRow, int]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import cache, cmp_to_key
 from typing import Any
@@ -187,8 +187,15 @@ def hash_form(typoid: int) -> Key:
     return hashable
 
 
+def row_hash_form(types: Iterable[int]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:
+    """`hash_form` for rows with columns of these types."""
+    forms = [hash_form(typoid) for typoid in types]
+    return lambda row: tuple([form(value) for form, value in zip(forms, row, strict=True)])
+
+
 def hashable(value: Any) -> Any:
-    """A Python object that is equal exactly when the values are equal."""
+    """A Python object that is equal exactly when the values are equal. It does not know character(n), except in arrays
+    and records, which know the types of their items."""
     if isinstance(value, float):
         return "NaN" if value != value else value
     if isinstance(value, Decimal):
@@ -200,9 +207,11 @@ def hashable(value: Any) -> Any:
     if isinstance(value, tuple):
         if type(value).__name__ == "Interval":
             return interval_key(value)
-        return tuple([hashable(item) for item in value])
+        types = getattr(value, "types", ())  # of a Record
+        return row_hash_form(types)(value) if types else tuple([hashable(item) for item in value])
     if isinstance(value, PgArray):
-        return value.dims, value.lbounds, tuple([hashable(item) for item in value.items])
+        form = hash_form(value.elemtype)
+        return value.dims, value.lbounds, tuple([form(item) for item in value.items])
     return value
 
 

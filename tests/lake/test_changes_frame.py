@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from pgrepl.lake.changes import changes
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
-from pgrepl.lake.changes_rows import ChangedRows
+from pgrepl.lake.changes_rows import ALL, ChangedRows
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
 
@@ -74,6 +75,21 @@ def history(lake: Lake, chance: random.Random, steps: int) -> int:
         elif chance.random() < 0.3:
             lake.sql("TRUNCATE t")
     return start
+
+
+def test_deleted_positions_are_not_sent_to_tasks(lake: Lake) -> None:
+    lake.sql("CREATE TABLE t (a int, b text)")
+    lake.sql("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 2000) g")
+    before = lake.last_snapshot()
+    lake.sql("DELETE FROM t WHERE a % 3 = 0")
+    with lake.statement():
+        rows = ChangedRows(lake.session, lake.table("t").oid, before, lake.last_snapshot())
+        unread = pickle.dumps(rows)
+        deleted = rows.deleted_rows(ALL).row_ids
+        assert pickle.dumps(rows) == unread
+        sent = pickle.loads(unread)
+        assert (deleted == sent.deleted_rows(ALL).row_ids).all()
+        assert (len(deleted), pickle.dumps(sent)) == (666, unread)
 
 
 def test_random_histories_are_told_alike(lake: Lake) -> None:

@@ -12,7 +12,7 @@ from pgrepl.expr.functions.intervals import interval_mi, interval_mul, interval_
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import proc_by_oid
-from pgrepl.types.values import compare_nullable, comparer, hashable
+from pgrepl.types.values import compare_nullable, comparer, hash_form, row_hash_form
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -81,9 +81,10 @@ def _percentile_cont(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> An
 
 
 def _mode(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> Any:
+    form = hash_form(node.args[0].type)
     counts: dict[Any, list[Any]] = {}
     for value in _present(rows):
-        counts.setdefault(hashable(value), []).append(value)
+        counts.setdefault(form(value), []).append(value)
     return max(counts.values(), key=len)[0] if counts else None
 
 
@@ -103,7 +104,8 @@ def _rank(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> int:
 
 
 def _dense_rank(node: tree.Aggref, direct: Sequence[Any], rows: Rows) -> int:
-    before = {tuple(hashable(value) for value in row) for row in rows if _compare(node, row, direct) < 0}
+    form = row_hash_form(key.expr.type for key in node.order)
+    before = {form(row) for row in rows if _compare(node, row, direct) < 0}
     return len(before) + 1
 
 

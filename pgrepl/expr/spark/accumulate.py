@@ -17,7 +17,7 @@ from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.numeric import rescale
-from pgrepl.types.values import comparer, hashable, order_key
+from pgrepl.types.values import comparer, order_key, row_hash_form
 
 if TYPE_CHECKING:
     from pgrepl.types.lake_arrays import Form
@@ -91,9 +91,10 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
 
 def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
     """The first of equal values; sorted by value when no ORDER BY was given."""
+    form = row_hash_form(argument.type for argument in node.args)
     seen: dict[Any, Row] = {}
     for each in values:
-        seen.setdefault(tuple([hashable(item) for item in each]), each)
+        seen.setdefault(form(each), each)
     found = list(seen.values())
     if ordered:
         return found

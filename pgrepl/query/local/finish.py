@@ -12,7 +12,7 @@ from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, same_keys, sort
-from pgrepl.types.values import hash_form
+from pgrepl.types.values import row_hash_form
 
 
 class Finish:
@@ -60,10 +60,10 @@ def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[SortKey]:
 
 
 def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
-    forms = [hash_form(key.type) for key in keys]
+    form = row_hash_form(key.type for key in keys)
     seen: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        seen.setdefault(tuple([form(key.value(row)) for key, form in zip(keys, forms, strict=True)]), row)
+        seen.setdefault(form([key.value(row) for key in keys]), row)
     return list(seen.values())
 
 

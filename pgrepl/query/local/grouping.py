@@ -12,7 +12,7 @@ from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.query.shape import aggregates, at_home
-from pgrepl.types.values import hash_form, hashable, order_key
+from pgrepl.types.values import order_key, row_hash_form
 
 
 class Grouping:
@@ -38,7 +38,7 @@ class Grouping:
         self.plain = sets is None
         self._refs = list(dict.fromkeys(map(self._references, functions)))
         self._key_values = [evaluator.compile(computed(expr)) for _, expr in self.keys]
-        self._key_forms = [hash_form(expr.type) for _, expr in self.keys]
+        self._key_form = row_hash_form(expr.type for _, expr in self.keys)
         self._accumulators = [_Aggregate(a, evaluator, self.after) for a in self.aggregates]
         self._presort = self._common_order()
 
@@ -110,7 +110,7 @@ class Grouping:
         groups: dict[tuple[Any, ...], tuple[Env, list[Any], list[Any]]] = {}
         for env in rows:
             values = [value(env) if use else None for use, value in zip(used, self._key_values, strict=True)]
-            key = tuple([form(v) for form, v in zip(self._key_forms, values, strict=True)])
+            key = self._key_form(values)
             known = groups.get(key)
             if known is None:
                 known = groups[key] = (env, values, [a.start() for a in self._accumulators])
@@ -186,9 +186,10 @@ class _Aggregate:
             ]
             members = sort(members, keys)
         if self.aggref.distinct:
+            form = row_hash_form(a.type for a in self.aggref.args)
             seen: dict[Any, Any] = {}
             for member in members:
-                seen.setdefault(tuple([hashable(v) for v in member[0]]), member)
+                seen.setdefault(form(member[0]), member)
             members = list(seen.values())
             if not self.order:
                 members = _in_value_order(members, [a.type for a in self.aggref.args])

@@ -16,7 +16,7 @@ from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
 from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.sql.nodes import CoercionForm, SetOp
-from pgrepl.types.values import hash_form
+from pgrepl.types.values import row_hash_form
 
 
 def compile_set_operation(query: Query, evaluator: Evaluator) -> Run:
@@ -80,17 +80,17 @@ def _combined(
     if operation.op is SetOp.UNION:
         both = chain(left, right)
         return both if operation.all else _unique(counted(append, lambda: both), operation)
-    forms = [hash_form(column.type) for column in operation.columns]
+    form = row_hash_form(column.type for column in operation.columns)
     counts: dict[Any, int] = {}
     for row in right:
-        key = _row_key(row, forms)
+        key = form(row)
         counts[key] = counts.get(key, 0) + 1
     kept = []
     wanted = operation.op is SetOp.INTERSECT
     if not operation.all:
-        return _unique([row for row in left if (_row_key(row, forms) in counts) is wanted], operation)
+        return _unique([row for row in left if (form(row) in counts) is wanted], operation)
     for row in left:
-        key = _row_key(row, forms)
+        key = form(row)
         present = counts.get(key, 0) > 0
         if present:
             counts[key] -= 1
@@ -99,15 +99,11 @@ def _combined(
     return kept
 
 
-def _row_key(row: Row, forms: list[Callable[[Any], Any]]) -> tuple[Any, ...]:
-    return tuple([form(value) for form, value in zip(forms, row, strict=False)])
-
-
 def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
-    forms = [hash_form(column.type) for column in operation.columns]
+    form = row_hash_form(column.type for column in operation.columns)
     seen: dict[Any, Row] = {}
     for row in rows:
-        seen.setdefault(_row_key(row, forms), row)
+        seen.setdefault(form(row), row)
     keys = [
         SortKey(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)

@@ -15,7 +15,7 @@ from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, same_keys, sort
 from pgrepl.types.builtin import proc_by_oid
-from pgrepl.types.values import hashable
+from pgrepl.types.values import row_hash_form
 
 
 class Windows:
@@ -85,9 +85,10 @@ class Windows:
 
     def _partitions(self, rows: list[Env], window: Window) -> list[list[Env]]:
         keys = self.keys(window.partition)
+        form = row_hash_form(key.type for key in keys)
         parts: dict[tuple[Any, ...], list[Env]] = {}
         for env in sort(rows, [*keys, *self.keys(window.order)]):
-            parts.setdefault(tuple([hashable(key.value(env)) for key in keys]), []).append(env)
+            parts.setdefault(form([key.value(env) for key in keys]), []).append(env)
         return list(parts.values())
 
 

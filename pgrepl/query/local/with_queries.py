@@ -26,7 +26,7 @@ from pgrepl.query.local.setops import compile_part
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.record import Record
-from pgrepl.types.values import hashable
+from pgrepl.types.values import hash_form, hashable, row_hash_form
 
 
 def compile_ctes(evaluator: Evaluator) -> None:
@@ -68,13 +68,15 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
     begin, go_on, open_end = extra.columns(evaluator)
 
     watch = parent.context.meter.watch
+    width = len(operation.columns)
+    form = row_hash_form(column.type for column in operation.columns)
 
     def rows(env: Env) -> Iterator[Row]:
         seen: set[Any] = set()
 
         def fresh(rows: Iterable[Row]) -> Iterator[Row]:
             for row in rows:
-                key = None if operation.all else tuple([hashable(v) for v in row])
+                key = None if operation.all else (form(row[:width]), hashable(row[width:]))
                 if key is None:
                     yield row
                 elif key not in seen:
@@ -171,6 +173,7 @@ class _Extra:
         cycled = self._record(cycle.columns) if cycle is not None else None
         value = evaluator.compile_optional(cycle.mark_value if cycle is not None else None)
         default = evaluator.compile_optional(cycle.mark_default if cycle is not None else None)
+        mark = hash_form(cycle.mark_type if cycle is not None else 0)
 
         def sequence(row: Row, last: Any) -> list[Any]:
             if search is None or searched is None:
@@ -193,7 +196,7 @@ class _Extra:
             return (*row, *sequence(row, last[0]), *marks)
 
         def open_end(row: Row, env: Env) -> bool:
-            return cycled is None or hashable(row[-2]) != hashable(value(env))
+            return cycled is None or mark(row[-2]) != mark(value(env))
 
         return begin, go_on, open_end
 

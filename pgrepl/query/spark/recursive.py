@@ -18,7 +18,7 @@ from pgrepl.query.spark.fetch import batches
 from pgrepl.query.spark.level import Level, WithQuery
 from pgrepl.query.spark.setops import side
 from pgrepl.query.spark.shipped import ship
-from pgrepl.types.values import hash_form
+from pgrepl.types.values import row_hash_form
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +80,10 @@ def _fresh(rows: Iterable[Row], columns: Sequence[Column], seen: set[Any] | None
     """The new rows; all of them in UNION ALL."""
     if seen is None:
         return list(rows)
-    forms = [hash_form(column.type) for column in columns]
+    form = row_hash_form(column.type for column in columns)
     found = []
     for row in rows:
-        key = tuple([form(value) for form, value in zip(forms, row, strict=True)])
+        key = form(row)
         if key not in seen:
             seen.add(key)
             found.append(row)

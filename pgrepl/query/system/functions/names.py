@@ -7,14 +7,16 @@ from typing import Any
 from pgrepl.catalog.namespace import current_schemas, is_temporary, schema_row, temporary_schema
 from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
+from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
-from pgrepl.expr.lookup import read_value
+from pgrepl.expr.lookup import read_value, search_schemas
 from pgrepl.expr.typefacts import is_user_type, type_text
+from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import BuiltinCatalog, collations, opclasses, operators, opfamilies, proc_by_oid, type_by_oid
 from pgrepl.types.names import format_type as type_name
 
 implements = Family()
@@ -65,11 +67,17 @@ def pg_table_is_visible(call: Call, oid: int) -> bool | None:
     return None if found is None else relation_is_visible(call.session, found)
 
 
-@implements("pg_type_is_visible", "pg_function_is_visible", "pg_operator_is_visible", context=True)
-def is_visible(call: Call, oid: int) -> bool | None:
-    """Types, functions and operators are PostgreSQL's own; those of pg_catalog are always found."""
-    found: Any = type_by_oid(oid) or proc_by_oid(oid) or operator_by_oid(oid)
-    return None if found is None else getattr(found, "schema", "pg_catalog") == "pg_catalog"
+@implements("pg_type_is_visible", context=True)
+def pg_type_is_visible(call: Call, oid: int) -> bool | None:
+    found = type_by_oid(oid) or rowtype_relation(call.session, oid)
+    return None if found is None else find_type(call.session, None, found.name) == oid
+
+
+@implements("pg_function_is_visible", context=True)
+def pg_function_is_visible(call: Call, oid: int) -> bool | None:
+    """Functions are PostgreSQL's own, and none hides another."""
+    found = proc_by_oid(oid)
+    return None if found is None else found.schema in search_schemas(call.session)
 
 
 @implements("PG_encoding_to_char")
@@ -98,9 +106,18 @@ def pg_is_other_temp_schema(call: Call, oid: int) -> bool:
     return found is not None and is_temporary(found.nspname) and oid != temporary_schema(call.session)
 
 
-@implements("pg_collation_is_visible", "pg_opclass_is_visible", "pg_opfamily_is_visible")
-def always_visible(oid: int) -> bool:
-    return True
+def _in_pg_catalog(name: str, rows: BuiltinCatalog[Any]) -> None:
+    """All of these objects are in pg_catalog, which is always searched."""
+
+    @implements(name)
+    def is_visible(oid: int) -> bool | None:
+        return None if rows.get(oid) is None else True
+
+
+_in_pg_catalog("pg_operator_is_visible", operators)
+_in_pg_catalog("pg_collation_is_visible", collations)
+_in_pg_catalog("pg_opclass_is_visible", opclasses)
+_in_pg_catalog("pg_opfamily_is_visible", opfamilies)
 
 
 @implements("pg_collation_for", context=True)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from pgrepl.catalog import system_settings
 from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.processes import STARTED
 from pgrepl.catalog.recovery import control_functions_refused, in_recovery
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
@@ -16,6 +17,7 @@ from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.lake.history import snapshots
 from pgrepl.query.system import sizes
+from pgrepl.types.dates import UNIX_EPOCH_USECS, USECS_PER_SEC
 from pgrepl.types.datetime_decoding import current_usecs
 
 implements = Family()
@@ -69,9 +71,10 @@ def pg_is_in_recovery(call: Call) -> bool:
     return in_recovery(call.session)
 
 
-@implements("pg_postmaster_start_time", context=True)
-def pg_postmaster_start_time(call: Call) -> int:
-    return current_usecs(call.style)
+@implements("pg_postmaster_start_time")
+def pg_postmaster_start_time() -> int:
+    """The start of this process, as there is no server."""
+    return int(STARTED * USECS_PER_SEC) + UNIX_EPOCH_USECS
 
 
 @implements("pg_conf_load_time", context=True)
@@ -152,7 +155,7 @@ def _require_recovery(call: Call) -> None:
 def pg_control_system(call: Call) -> tuple[object, ...]:
     row = one(call.session, pgrepl_instance)
     assert row is not None
-    return 1300, 202307071, row.system_identifier, current_usecs(call.style)
+    return 1700, 202406281, row.system_identifier, current_usecs(call.style)
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
