@@ -302,6 +302,21 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
     assert [path.name for path in folder.rglob("ducklake-*") if path.is_dir()] == []
 
 
+def test_a_row_filter_that_arrow_cannot_compute(trio: Trio, made: list[int], spark: Any) -> None:
+    """Spark computes it, with the session."""
+    case = CASES["text"]
+    trio.everywhere(f"CREATE TABLE t ({case.columns}, n int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t WHERE (initcap(a) <> 'Key 5')")
+    trio.subscribe()
+    trio.pub(f"INSERT INTO t SELECT {case.row}, g FROM generate_series(1, 20) g")
+    trio.pub("UPDATE t SET b = 'new' WHERE n % 2 = 0; DELETE FROM t WHERE n > 15")
+    assert trio.compare_ways("t") == []
+    left = [n for n in range(1, 16) if n != 5]
+    rows = [(f"key {n}", "new" if n % 2 == 0 else None if n == 7 else f"v{n}", str(n)) for n in left]
+    assert trio.sub("SELECT a, b, n FROM t ORDER BY n") == rows
+    assert len(made) > 4
+
+
 @pytest.mark.slow
 def test_filters_and_conversions_in_parts(trio: Trio, made: list[int]) -> None:
     """Both by Spark, part by part."""

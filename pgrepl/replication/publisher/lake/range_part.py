@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -46,8 +45,7 @@ def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
     import numpy as np
 
     watch.check()
-    source = copy.copy(task.source)
-    source.made = set()
+    source = task.source.alone()
     nothing = np.empty(0, np.int64)
     try:
         changes = LakeChanges(source, task.ids)

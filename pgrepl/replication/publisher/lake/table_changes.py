@@ -78,6 +78,12 @@ class TableChanges:
         self.tests = _by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes are read without the session
 
+    def alone(self) -> TableChanges:
+        """A copy for one range, with the session: ranges are read at once, and each tells what it has met."""
+        own = object.__new__(TableChanges)
+        own.__dict__ = {**self.__dict__, "made": set()}
+        return own
+
     def __getstate__(self) -> dict[str, Any]:
         assert self.is_portable, "Spark SQL uses the session"
         return {**self.__dict__, "session": None}
