@@ -148,23 +148,17 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
 
 def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt, verbose: bool) -> Explained:
     from pgrepl.catalog.relation import relation
-    from pgrepl.catalog.row_security import hides_rows
     from pgrepl.expr.analyze import analyze_modifying
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
-    from pgrepl.writing import permissions
-    from pgrepl.writing.engine_choice import choose_to_modify
-    from pgrepl.writing.targets import check_targets
-    from pgrepl.writing.views import on_tables
+    from pgrepl.writing.run import plan as plan_of
+    from pgrepl.writing.run import with_choice
 
-    written = analyze_modifying(session, stmt)
-    modify, levels_of_views = on_tables(session, written)
-    permissions.check(session, levels_of_views)
-    check_targets(session, modify)
+    planned = with_choice(session, plan_of(session, analyze_modifying(session, stmt)))
+    modify, choice = planned.modify, planned.choice
+    assert choice is not None
     inserts = modify.command is Command.INSERT
     query = insert_query(session, modify) if inserts else found_query(session, modify).query
-    hidden = hides_rows(session, relation(session, modify.relid), levels_of_views[-1].role)
-    choice = choose_to_modify(session, modify, hidden=hidden)
     by_sql = choice.on_spark and not choice.kernels
     inner = explain_query(session, query, verbose, choice if by_sql else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"

@@ -178,7 +178,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
     ctes, before = with_queries(session, written.ctes)
     if planned is None:
         written = replace(written, ctes=ctes)
-        planned = plan(session, written) if before or small else _with_choice(session, plan(session, written))
+        planned = plan(session, written) if before or small else with_choice(session, plan(session, written))
     staged = _staged(session, planned) if not before and not small else None
     if staged is not None:
         return _applied(session, written, staged)
@@ -214,10 +214,10 @@ def _chosen(session: Session, written: Modify) -> ModifyPlan | None:
     """The plan with its engine. None: statements in its WITH list must be carried out first."""
     if any(cte.modify is not None for cte in written.ctes):
         return None
-    return _with_choice(session, plan(session, written))
+    return with_choice(session, plan(session, written))
 
 
-def _with_choice(session: Session, planned: ModifyPlan) -> ModifyPlan:
+def with_choice(session: Session, planned: ModifyPlan) -> ModifyPlan:
     return replace(planned, choice=choose_to_modify(session, planned.modify, hidden=planned.hidden))
 
 

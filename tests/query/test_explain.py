@@ -231,3 +231,9 @@ def test_a_condition_on_the_rows_that_an_outer_join_keeps_is_asked_before_it(pai
         "              ->  Lake Scan on u v (actual rows=16 loops=1)",
         "        ->  Lake Scan on u (actual rows=20 loops=1)",
     ]
+
+
+def test_explain_refuses_what_the_statement_refuses(filled: Instance) -> None:
+    assert filled.play("pub", "EXPLAIN INSERT INTO r VALUES (1, 'x') ON CONFLICT (v) DO NOTHING") == [
+        "ERROR:  there is no unique or exclusion constraint matching the ON CONFLICT specification"
+    ]
