@@ -157,10 +157,10 @@ def _with_bucket(frame: DataFrame, name: str, key: PartitionKey, moduli: Sequenc
         return hash_buckets(program, arrays)
 
     def types() -> list[Any]:
-        from pgrepl.expr.spark.worker import storage_type
+        from pgrepl.types.lake_arrays import storage_type
         from pgrepl.types.lake_forms import form
 
-        return [storage_type(form(typoid, typmod)) for _, typoid, typmod in kinds]
+        return [storage_type(form(typoid, typmod).arrow()) for _, typoid, typmod in kinds]
 
     columns = [f"{name}_{number}" for number in range(len(kinds))]
     function = arrow_function(bucket, "bigint", types)

@@ -74,7 +74,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     texts = [text for _, text in arguments] or ["1"]
     if unless:
         program["sparse"] = True
-        texts = [f"CASE WHEN NOT {unless} THEN {text} END" for text in texts]
+        texts = [f"CASE WHEN {unless} THEN NULL ELSE {text} END" for text in texts]
     if key:
         return call(compiler, {**program, "key": True}, texts, "BINARY", volatile)
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError, marked, unsupported
 from pgrepl.expr.context import Context
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import Form
+from pgrepl.types.lake_arrays import Form, storage_type
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 
@@ -53,16 +53,9 @@ def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
 
     def types() -> Sequence[pa.DataType | None]:
         _, forms, _, members = _loaded(program)
-        return [*([None] if members is not None else []), *map(storage_type, forms)]
+        return [*([None] if members is not None else []), *(storage_type(each.arrow()) for each in forms)]
 
     return types
-
-
-def storage_type(of: Form) -> pa.DataType:
-    import pyarrow as pa
-
-    kind = of.arrow()
-    return kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
 
 
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
@@ -96,7 +89,7 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
             values.append(None)
             errors.append(marked(error))
     return pa.StructArray.from_arrays(
-        [pa.array(values, storage_type(result)), pa.array(errors, pa.string())], names=["v", "e"]
+        [pa.array(values, storage_type(result.arrow())), pa.array(errors, pa.string())], names=["v", "e"]
     )
 
 
