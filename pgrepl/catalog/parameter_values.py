@@ -8,6 +8,7 @@ import re
 from pgrepl.catalog.parameters import BASE, MEMORY, TIME, Parameter, Value, ascii_lower, is_memory, unrecognized
 from pgrepl.errors import PgError
 from pgrepl.types.letters import LETTER, NAME_PART
+from pgrepl.types.numbers import parse_bool
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
@@ -62,18 +63,6 @@ def invalid_value(
     name: str, text: str, *, detail: str | None = None, hint: str | None = None, sqlstate: str = "22023"
 ) -> PgError:
     return PgError(sqlstate, f'invalid value for parameter "{name}": "{text}"', detail=detail, hint=hint)
-
-
-def parse_bool(text: str) -> bool | None:
-    """Any unambiguous beginning of true, false, yes, no, on, off; 1 and 0 (parse_bool)."""
-    word = ascii_lower(text)
-    if not word:
-        return None
-    if "true".startswith(word) or "yes".startswith(word) or word in ("on", "1"):
-        return True
-    if "false".startswith(word) or "no".startswith(word) or (word in ("of", "off", "0")):
-        return False
-    return None
 
 
 def _parse_enum(parameter: Parameter, text: str, shown: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.errors import PgError
 from pgrepl.expr import aggregates, lookup, typefacts
 from pgrepl.expr.candidates import MAX_ARGUMENTS, Candidate, coercible, function_candidates, select, too_many_arguments
@@ -58,7 +59,7 @@ def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
     schema, bare = lookup.split_name(scope.session, name)
     found = builtin.procs.named(bare)
     if schema is not None:
-        lookup.explicit_schema(scope.session, schema)
+        explicit_schema(scope.session, schema)
         return [p for p in found if p.schema == schema]
     if all(p.schema == "pg_catalog" for p in found):
         return list(found)

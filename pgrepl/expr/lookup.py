@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.namespace import schema_name, schema_or_none, search_path
+from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
 from pgrepl.catalog.relation import Attribute, display_name, find_relation, relation
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.store import one, rows
@@ -25,9 +25,7 @@ def relid(session: Session, name: nodes.RangeVar) -> int:
 
 
 def relid_in_schema(session: Session, schema: str, name: str) -> int:
-    """The relid of a relation in a schema; 0 when either does not exist."""
-    if schema_or_none(session, schema) is None:
-        return 0
+    """The relid of a relation in a schema; 0: either does not exist."""
     return relid(session, nodes.RangeVar(name, schema))
 
 
@@ -47,10 +45,8 @@ def rowtype_name(session: Session, typoid: int) -> str | None:
 
 def row_type_in_schema(session: Session, schema: str, name: str) -> int:
     """The row type of a user's relation, by name; 0: no such type."""
-    found = schema_or_none(session, schema)
-    if found is None:
-        return 0
-    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=found.oid, relname=name)
+    namespace = explicit_schema(session, schema, missing_ok=True)
+    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
     return int(row.reltype or 0) if row is not None else 0
 
 
@@ -80,14 +76,6 @@ def row_inherits(session: Session, source: int, target: int) -> bool:
                 seen.add(row.inhparent)
                 waiting.append(row.inhparent)
     return False
-
-
-def explicit_schema(session: Session, name: str) -> str:
-    """Check that the schema of a qualified name exists and that the role has USAGE on it."""
-    from pgrepl.catalog import namespace
-
-    namespace.explicit_schema(session, name)
-    return name
 
 
 def split_name(session: Session, names: tuple[str, ...], location: int = -1) -> tuple[str | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.candidates import Candidate, coercible, select
@@ -28,7 +29,7 @@ def operators_named(scope: Scope, name: Name) -> list[Operator]:
     """The operators a name can mean. There are none but those of pg_catalog."""
     schema, symbol = lookup.split_name(scope.session, name)
     if schema is not None:
-        lookup.explicit_schema(scope.session, schema)
+        explicit_schema(scope.session, schema)
         if schema != "pg_catalog":
             return []
     return builtin.operators_by_name(symbol)

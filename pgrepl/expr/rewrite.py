@@ -17,11 +17,10 @@ from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Query, RowMark, Rte, RteKind, SubLink, Target
 from pgrepl.expr.walk import map_children, map_parts, returns_set
 from pgrepl.types import oids
+from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-_INVOKER = frozenset(f"security_invoker={true}" for true in ("true", "on", "yes", "1"))
 
 
 def view_query(session: Session, view: int) -> Query:
@@ -38,7 +37,9 @@ def view_query(session: Session, view: int) -> Query:
 def view_role(session: Session, view: Relation) -> int:
     """The role whose privileges a view's tables are checked with: the view's owner, or the current user for
     security_invoker, at any depth (RelationBuildRuleLock)."""
-    return session.role if any(option.lower() in _INVOKER for option in view.options or ()) else view.owner
+    given = (option.partition("=") for option in view.options or ())
+    invoker = any(name == "security_invoker" and parse_bool(value) for name, _, value in given)
+    return session.role if invoker else view.owner
 
 
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:

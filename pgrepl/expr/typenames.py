@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, typefacts
@@ -36,7 +37,7 @@ def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
     try:
         schema, bare = lookup.split_name(session, name.names, name.location)
         if schema is not None:
-            lookup.explicit_schema(session, schema)
+            explicit_schema(session, schema)
     except PgError as error:
         raise error.at(name.location) from None
     found = find_type(session, schema, bare)
@@ -118,7 +119,7 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
     try:
         schema, name = lookup.split_name(session, names)
         if schema is not None:
-            lookup.explicit_schema(session, schema)
+            explicit_schema(session, schema)
         found = builtin.collation_by_name(name) if schema in (None, "pg_catalog") else None
         if found is None:
             raise missing_collation(names)

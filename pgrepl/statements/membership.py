@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, ROLE_DATABASE_OWNER
-from pgrepl.catalog.parameter_values import parse_bool
 from pgrepl.catalog.roles import (
     has_admin_privs_of_role,
     has_privs_of_role,
@@ -26,6 +25,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import DefElem, GrantRoleStmt
+from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

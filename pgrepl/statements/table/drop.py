@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgrepl.catalog.acl import check_relation_owner, is_owner
 from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
-from pgrepl.catalog.namespace import schema_or_none, schema_row
+from pgrepl.catalog.namespace import explicit_schema, schema_row
 from pgrepl.catalog.relation import Relation, find_relation, range_var
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_no_block
@@ -82,7 +82,7 @@ def drop_relations(stmt: DropStmt, session: Session) -> Result:
 
 def _missing(session: Session, name: RangeVar, wanted: _Words, *, missing_ok: bool) -> None:
     """As DropErrorMsgNonExistent does."""
-    if name.schema is not None and schema_or_none(session, name.schema) is None:
+    if name.schema is not None and not explicit_schema(session, name.schema, missing_ok=True):
         text, sqlstate = f'schema "{name.schema}" does not exist', "3F000"
     else:
         text, sqlstate = f'{wanted.noun} "{name.name}" does not exist', wanted.sqlstate

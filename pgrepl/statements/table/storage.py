@@ -11,6 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.sql.def_elem import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
+from pgrepl.types.numbers import parse_bool
 
 HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
@@ -182,18 +183,6 @@ def read_option(options: Sequence[str] | None, name: str) -> bool | int | float 
         given, _, value = text.partition("=")
         if given == name:
             return {"bool": parse_bool, "int": parse_int, "real": _parse_real}[parameter.type](value)
-    return None
-
-
-def parse_bool(text: str) -> bool | None:
-    """A boolean as a GUC reads it: true, false, on, off, yes, no, 1, 0 and unambiguous prefixes."""
-    word = text.lower()
-    if not word:
-        return None
-    if word == "1" or "true".startswith(word) or "yes".startswith(word) or word == "on":
-        return True
-    if word == "0" or "false".startswith(word) or "no".startswith(word) or (len(word) > 1 and "off".startswith(word)):
-        return False
     return None
 
 

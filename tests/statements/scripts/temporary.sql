@@ -78,3 +78,7 @@ CREATE TABLE by_path (a int, b int);
 SELECT relpersistence, relnatts FROM pg_class WHERE oid = 'by_path'::regclass;
 RESET search_path;
 SELECT relpersistence, relnatts FROM pg_class WHERE oid = 'by_path'::regclass;
+-- by the session's own name of its schema
+SELECT pg_temp.by_path.a FROM pg_temp.by_path;
+SELECT (ROW(3)::pg_temp.by_path).a, NULL::pg_temp.by_path;
+DROP TABLE pg_temp.nowhere;

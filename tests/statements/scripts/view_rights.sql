@@ -7,7 +7,7 @@ INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2);
 CREATE VIEW inv WITH (security_invoker) AS SELECT * FROM t;
 CREATE VIEW def AS SELECT * FROM inv;
 CREATE VIEW def2 AS SELECT a, (SELECT max(c) FROM inv) AS m FROM inv WHERE a IN (SELECT a FROM inv);
-CREATE VIEW inv2 WITH (security_invoker = true) AS SELECT * FROM def;
+CREATE VIEW inv2 WITH (security_invoker = t) AS SELECT * FROM def;
 CREATE VIEW def3 AS SELECT * FROM inv2;
 GRANT ALL ON inv, def, def2, inv2, def3 TO st_user;
 RESET ROLE;
