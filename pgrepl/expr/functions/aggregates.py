@@ -25,7 +25,7 @@ from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
-from pgrepl.types.numeric import EXACT, NAN
+from pgrepl.types.numeric import checked
 from pgrepl.types.sizes import MAX_BYTES, check_enlarge, size_of
 from pgrepl.types.values import comparer, hashable
 
@@ -179,25 +179,19 @@ def _checked(value: float, a: float, b: float) -> float:
     return value
 
 
-def numeric_sum(a: Decimal, b: Decimal) -> Decimal:
-    if a.is_finite() and b.is_finite():
-        return EXACT.add(a, b)
-    if a.is_nan() or b.is_nan() or (a.is_infinite() and b.is_infinite() and a != b):
-        return NAN
-    return a if a.is_infinite() else b
-
-
 @aggregate("sum")
 def sum_(call: Call) -> Accumulator:
     from pgrepl.expr.functions.intervals import interval_pl
+    from pgrepl.expr.functions.numeric import unchecked_sum
 
     argtype = call.argtypes[0]
     if argtype in (oids.INT2, oids.INT4):
         return _Fold(lambda a, b: fit_integer(a + b, 64))
     if argtype == oids.INT8:
-        return _IntegerSum()
+        return _NumericSum(operator.add)
+    if argtype == oids.NUMERIC:
+        return _NumericSum(unchecked_sum)
     functions: dict[int, Callable[[Any, Any], Any]] = {
-        oids.NUMERIC: numeric_sum,
         oids.FLOAT4: _real_sum,
         oids.FLOAT8: _double_sum,
         oids.INTERVAL: interval_pl,
@@ -207,12 +201,11 @@ def sum_(call: Call) -> Accumulator:
     return _Fold(functions[argtype])
 
 
-class _IntegerSum(_Fold):
-    def __init__(self) -> None:
-        super().__init__(operator.add)
+class _NumericSum(_Fold):
+    """A sum of bigint or numeric values, which is a numeric."""
 
     def result(self) -> Decimal | None:
-        return None if self.value is None else Decimal(self.value)
+        return None if self.value is None else checked(Decimal(self.value))
 
 
 class _Average:
@@ -240,13 +233,13 @@ class _Average:
 @aggregate("avg")
 def avg(call: Call) -> Accumulator:
     from pgrepl.expr.functions.intervals import interval_div, interval_pl
-    from pgrepl.expr.functions.numeric import numeric_div
+    from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 
     argtype = call.argtypes[0]
     if argtype in (oids.INT2, oids.INT4, oids.INT8):
         return _Average(lambda total, count: numeric_div(Decimal(total), Decimal(count)), operator.add)
     if argtype == oids.NUMERIC:
-        return _Average(lambda total, count: numeric_div(total, Decimal(count)), numeric_sum)
+        return _Average(lambda total, count: numeric_div(checked(total), Decimal(count)), unchecked_sum)
     if argtype in (oids.FLOAT4, oids.FLOAT8):
         return _Average(operator.truediv, _double_sum)
     if argtype == oids.INTERVAL:

@@ -43,11 +43,16 @@ def either_special(a: Decimal, b: Decimal) -> bool:
 
 @implements("numeric_add")
 def numeric_add(a: Decimal, b: Decimal) -> Decimal:
+    return checked(unchecked_sum(a, b))
+
+
+def unchecked_sum(a: Decimal, b: Decimal) -> Decimal:
+    """The sum of any size: an aggregate checks its result, not the sums on the way (accum_sum_add)."""
     if either_special(a, b):
         if a.is_nan() or b.is_nan() or (a.is_infinite() and b.is_infinite() and a != b):
             return NAN
         return a if a.is_infinite() else b
-    return checked(EXACT.add(a, b))
+    return EXACT.add(a, b)
 
 
 @implements("numeric_sub")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import accumulator, ordered_set
-from pgrepl.expr.functions.aggregates import numeric_sum
-from pgrepl.expr.functions.numeric import numeric_div
+from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import operator_by_oid
-from pgrepl.types.numeric import rescale
+from pgrepl.types.numeric import checked, rescale
 from pgrepl.types.values import comparer, order_key, row_hash_form
 
 if TYPE_CHECKING:
@@ -117,8 +116,8 @@ def _sum(total: Decimal | None, scale: int | None, others: PgArray | None) -> De
     not add."""
     found = None if total is None or scale is None else rescale(total, scale)
     for each in others.items if others is not None else ():
-        found = each if found is None else numeric_sum(found, each)
-    return found
+        found = each if found is None else unchecked_sum(found, each)
+    return None if found is None else checked(found)
 
 
 def _average(total: Decimal | None, scale: int | None, others: PgArray | None, count: int) -> Decimal | None:
