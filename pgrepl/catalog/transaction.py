@@ -26,6 +26,11 @@ from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 
+def _usecs(moment: datetime) -> int:
+    """Microseconds since 2000-01-01 UTC."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
 class LockNeeded(Exception):
     """A statement that changes definitions needs the lock of a table that another transaction holds. It begins anew
     when it has the lock: while it waits it must not hold the catalog's write lock."""
@@ -59,6 +64,7 @@ class Transaction(CatalogTransaction):
         self.settings_before: object = None
         self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None
+        self.string_at: datetime | None = None  # when the running query string came
         self.in_statement = False
         self.had_lock = False  # it had the write lock before the running statement
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
@@ -126,8 +132,12 @@ class Transaction(CatalogTransaction):
     @property
     def now(self) -> int:
         """now(): the start of the transaction, in microseconds since 2000-01-01 UTC."""
-        started = self.started_at or datetime.now(timezone.utc)
-        return (started - _EPOCH) // timedelta(microseconds=1)
+        return _usecs(self.started_at or datetime.now(timezone.utc))
+
+    @property
+    def statement_now(self) -> int:
+        """statement_timestamp(): the arrival of the query string, which may have begun the transaction."""
+        return max(self.now, _usecs(self.string_at)) if self.string_at is not None else self.now
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,11 @@ class Context:
 
         return current_usecs(self.style)
 
+    @property
+    def statement_now(self) -> int:
+        """Start of the statement, in the same unit; that of the transaction on an executor."""
+        return self.now if self._session is None else self._session.transaction.statement_now
+
 
 @frozen
 class Call:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
@@ -60,6 +61,7 @@ def run(session: Session, text: str) -> Iterator[Result]:
     Timeouts count for each statement anew; the first one's time includes reading the string."""
     use_the_stack()
     session.query = text
+    session.transaction.string_at = datetime.now(timezone.utc)
     with _timed(session):
         statements = _parsed(session, text)
         several = len(statements) > 1

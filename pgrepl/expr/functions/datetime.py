@@ -52,7 +52,7 @@ def now(call: Call) -> int:
 
 @implements("statement_timestamp", context=True)
 def statement_timestamp(call: Call) -> int:
-    return call.context.now
+    return call.context.statement_now
 
 
 @implements("clock_timestamp")

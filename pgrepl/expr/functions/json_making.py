@@ -21,7 +21,7 @@ from pgrepl.types.text import write_text
 implements = Family()
 
 _NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
-_MOMENTS = frozenset({oids.TIMESTAMP, oids.TIMESTAMPTZ})
+_MOMENTS = frozenset({oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ})
 
 
 def _is_row(typoid: int) -> bool:
@@ -40,17 +40,15 @@ def _moment(value: int, typoid: int, style: TextStyle) -> str:
     """A date or time in ISO 8601 with a T, whatever DateStyle is (JsonEncodeDateTime)."""
     if abs(value) == INFINITY:
         return "infinity" if value > 0 else "-infinity"
-    text = write_text(value, typoid, _iso(style)).replace(" ", "T", 1)
+    text = write_text(value, typoid, TextStyle(timezone=style.timezone))
+    if typoid != oids.DATE:
+        text = text.replace(" ", "T", 1)
     if typoid == oids.TIMESTAMPTZ:
         body, era = (text[:-3], " BC") if text.endswith(" BC") else (text, "")
         if body[-3] in "+-":
             body += ":00"
         text = body + era
     return text
-
-
-def _iso(style: TextStyle) -> TextStyle:
-    return TextStyle(timezone=style.timezone, intervalstyle=style.intervalstyle)
 
 
 def to_json_text(call: Call, value: Any, typoid: int, pretty: str | None = None) -> str:
@@ -66,8 +64,6 @@ def to_json_text(call: Call, value: Any, typoid: int, pretty: str | None = None)
     if typoid in _NUMBERS:
         text = write_text(value, typoid, style)
         return text if text[-1].isdigit() else escape_json(text)
-    if typoid == oids.DATE:
-        return escape_json(write_text(value, typoid, _iso(style)))
     if typoid in _MOMENTS:
         return escape_json(_moment(value, typoid, style))
     if isinstance(value, PgArray) and element_type(typoid):
@@ -117,8 +113,6 @@ def to_jsonb_tree(call: Call, value: Any, typoid: int) -> Any:
     if typoid in _NUMBERS:
         text = write_text(value, typoid, call.style)
         return read_numeric(text) if text[-1].isdigit() else text
-    if typoid == oids.DATE:
-        return write_text(value, typoid, _iso(call.style))
     if typoid in _MOMENTS:
         return _moment(value, typoid, call.style)
     if isinstance(value, PgArray) and element_type(typoid):
@@ -133,6 +127,7 @@ def to_jsonb_tree(call: Call, value: Any, typoid: int) -> Any:
 
 def object_key(call: Call, key: Any, typoid: int) -> str:
     """A scalar as an object key."""
+    typoid = base_type(typoid)
     if element_type(typoid) or _is_row(typoid) or typoid in (oids.JSON, oids.JSONB):
         raise PgError("22023", "key value must be scalar, not array, composite, or json")
     if typoid == oids.BOOL:

@@ -112,3 +112,15 @@ SELECT substring('abcdefg' SIMILAR 'a*#"%#"g*#"x' ESCAPE '#');
 SELECT substring('abcdefg' SIMILAR '%' ESCAPE '#'), substring('abcdefg' SIMILAR 'a#"%g' ESCAPE '#'), substring('abcdefg' SIMILAR NULL ESCAPE '#'), substring('abcdefg' SIMILAR 'a%' ESCAPE NULL);
 SELECT substring('abcdefg' similar 'a%' escape 'xx');
 SELECT substring('aXbYc' similar '%#"[A-Z]#"%' escape '#'), substring('a_b%c' similar 'a\_#"b\%#"c' escape '#'), substring('xabcy' similar 'x#"a+b?c*#"y' escape '#'), 'abc' similar to '(a|b)%', 'ab' similar to 'a{1,2}b', 'a.c' similar to 'a.c', 'abc' similar to 'a.c';
+-- the start of the statement and of its transaction
+SELECT now() = statement_timestamp();
+BEGIN;
+SELECT pg_sleep(0.002);
+SELECT now() < statement_timestamp(), now() = transaction_timestamp(), statement_timestamp() <= clock_timestamp();
+COMMIT;
+SELECT pg_sleep(0.002)\; SELECT now() = statement_timestamp();
+-- keys of JSON objects whatever DateStyle is
+SET datestyle = 'German';
+SELECT jsonb_build_object(date '2024-02-03', 1), json_build_object(date '2024-02-03', date '2024-02-03'), jsonb_object_agg(date '0044-03-15 BC', 1);
+SELECT json_build_object(timestamptz '2024-02-03'::information_schema.time_stamp, 1);
+RESET datestyle;
