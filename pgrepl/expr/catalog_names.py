@@ -94,6 +94,10 @@ def _role_text(session: Session, oid: int) -> str | None:
 
 
 def _type(session: Session, text: str) -> int:
+    return type_and_modifier(session, text)[0]
+
+
+def type_and_modifier(session: Session, text: str) -> tuple[int, int]:
     """As parseTypeString does."""
     from pgrepl.sql.parser import parse_type_name
 
@@ -106,7 +110,7 @@ def _type(session: Session, text: str) -> int:
         raise PgError(report.sqlstate, report.message, context=f'invalid type name "{text}"') from None
     if name.setof:
         raise PgError("42601", f'invalid type name "{text}"')
-    return type_of_name(session, replace(name, location=-1))[0]
+    return type_of_name(session, replace(name, location=-1))
 
 
 def _type_text(session: Session, oid: int) -> str | None:

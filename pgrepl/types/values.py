@@ -159,6 +159,11 @@ def equal_arrays(a: PgArray, b: PgArray) -> bool:
 
 def compare_records(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
     """As record_cmp does."""
+    return compare_fields(a, b, lambda typoid: comparer(typoid) if typoid else _order)
+
+
+def compare_fields(a: tuple[Any, ...], b: tuple[Any, ...], comparer_of: Callable[[int], Compare]) -> int:
+    """Compare two records field by field, each pair with the function of its type (0: unknown)."""
     for number, (x, y) in enumerate(zip(a, b, strict=False), 1):
         left, right = _field_type(a, number - 1), _field_type(b, number - 1)
         if left and right and left != right:
@@ -167,7 +172,7 @@ def compare_records(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
                 f"at record column {number}"
             )
             raise PgError("42804", message)
-        found = compare_nullable(comparer(left) if left else _order, x, y)
+        found = compare_nullable(comparer_of(left), x, y)
         if found:
             return found
     if len(a) != len(b):

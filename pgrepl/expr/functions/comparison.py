@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from struct import pack, unpack
 from typing import Any
 
 from pgrepl.expr.context import Call
@@ -14,6 +15,7 @@ from pgrepl.types.values import (
     Compare,
     bpchar_key,
     compare_arrays,
+    compare_fields,
     compare_records,
     comparer,
     equal_arrays,
@@ -104,9 +106,23 @@ def _multiranges(a: Any, b: Any) -> int:
     return compare_multiranges(a, b)
 
 
+def _compare_images(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """As record_image_cmp does: 1.0 and 1.00 are stored as different bytes. The order is PostgreSQL's for numbers
+    passed by value and for texts; for other types it is an order of no meaning, as there."""
+    return compare_fields(a, b, lambda typoid: lambda x, y: _order(_image(x, typoid), _image(y, typoid)))
+
+
+def _image(value: Any, typoid: int) -> Any:
+    if isinstance(value, float):
+        (value,) = unpack("<i", pack("<f", value)) if typoid == oids.FLOAT4 else unpack("<q", pack("<d", value))
+    if isinstance(value, int):
+        return value & 0xFFFFFFFFFFFFFFFF  # a Datum is unsigned
+    return value if isinstance(value, (str, bytes)) else repr(value)
+
+
 _compared("array", compare_arrays)
 _compared("record", compare_records)
-_compared("record_image", compare_records)
+_compared("record_image", _compare_images)
 _compared("range", _ranges)
 _compared("multirange", _multiranges)
 implements("array_eq")(equal_arrays)
@@ -150,7 +166,8 @@ for _name, _typoid in (
 ):
     implements(_name)(comparer(_typoid))
 implements("btarraycmp")(compare_arrays)
-implements("btrecordcmp", "btrecordimagecmp")(compare_records)
+implements("btrecordcmp")(compare_records)
+implements("btrecordimagecmp")(_compare_images)
 implements("range_cmp")(_ranges)
 implements("multirange_cmp")(_multiranges)
 

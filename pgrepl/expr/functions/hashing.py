@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
+from pgrepl.expr.functions.casts import chartoi4
 from pgrepl.expr.functions.registry import Family, missing
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import amproc, default_opclass, proc_by_oid
@@ -106,8 +107,7 @@ def hash_int8(value: int, seed: int) -> int:
 def _char(value: Any, seed: int) -> int:
     """The hash of "char", as a signed byte, and of boolean."""
     if isinstance(value, str):
-        code = value.encode()[:1]
-        value = int.from_bytes(code, "big", signed=True) if code else 0
+        value = chartoi4(value)
     return _int4(int(value), seed)
 
 

@@ -10,7 +10,6 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.interrupts import pause
-from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.interval import Interval
 from pgrepl.types.names import format_type
@@ -92,8 +91,10 @@ def _input_error(call: Call, text: str, name: str) -> PgError | None:
     from pgrepl.types.text import read_text
 
     typmod = -1
-    if call.context.has_session or call.style.lookup is not None:
-        typoid = read_text(name, oids.REGTYPE, -1, call.style)
+    if call.context.has_session:
+        from pgrepl.expr.catalog_names import type_and_modifier
+
+        typoid, typmod = type_and_modifier(call.session, name)
     else:
         row = type_by_name(name)
         if row is None:
