@@ -72,7 +72,7 @@ def index_definition(session: Session, oid: int, column: int = 0, pretty: bool =
     own, table = relation(session, oid), relation(session, index.indrelid)
     keys = _index_keys(session, index, own, table, column, pretty)
     if column:
-        return keys[column - 1] if column <= len(keys) else ""
+        return keys[column - 1] if 1 <= column <= len(keys) else ""
     method = next(m.name for m in access_methods if m.oid == own.access_method)
     only = "ONLY " if own.kind == "I" else ""
     text = f"CREATE {'UNIQUE ' if index.indisunique else ''}INDEX {quote_identifier(own.name)} ON {only}"

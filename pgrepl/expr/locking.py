@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgrepl.errors import PgError
-from pgrepl.expr.tree import Query, RowMark, Rte, RteKind
+from pgrepl.expr.tree import Query, RowMark, Rte, RteKind, WindowFunc
+from pgrepl.expr.walk import walk
 from pgrepl.sql.nodes import LockingClause
 
 _STRENGTHS = ("KEY SHARE", "SHARE", "NO KEY UPDATE", "UPDATE")
@@ -23,9 +24,9 @@ def lock_text(clause: LockingClause) -> str:
 
 
 def transform_locking(
-    query: Query, clause: LockingClause, *, grouping: bool = False, windows: bool = False, pushed_down: bool = False
+    query: Query, clause: LockingClause, *, grouping: bool = False, pushed_down: bool = False
 ) -> Query:
-    _check_lockable(query, lock_text(clause), grouping, windows or bool(query.windows))
+    _check_lockable(query, lock_text(clause), grouping)
     if not clause.relations:
         for varno, rte in enumerate(query.rtable, 1):
             if rte.in_from and rte.kind in (RteKind.RELATION, RteKind.SUBQUERY):
@@ -58,7 +59,7 @@ def _refname(rte: Rte) -> str | None:
     return rte.name
 
 
-def _check_lockable(query: Query, lock: str, grouping: bool, windows: bool) -> None:
+def _check_lockable(query: Query, lock: str, grouping: bool) -> None:
     """As CheckSelectLocking does."""
     problem = None
     if query.set_operation is not None:
@@ -71,7 +72,7 @@ def _check_lockable(query: Query, lock: str, grouping: bool, windows: bool) -> N
         problem = "HAVING clause"
     elif query.has_aggregates:
         problem = "aggregate functions"
-    elif windows:
+    elif any(isinstance(node, WindowFunc) for target in query.targets for node in walk(target.expr)):
         problem = "window functions"
     elif query.has_target_srfs:
         problem = "set-returning functions in the target list"

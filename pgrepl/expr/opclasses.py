@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import is_binary_coercible
 from pgrepl.frozen import frozen
@@ -13,6 +16,7 @@ from pgrepl.types.builtin import Amop, OpClass
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import SetOperation
 
 BTREE = 403
 HASH = 405
@@ -51,18 +55,27 @@ def sort_operators(session: Session, typoid: int) -> SortOperators:
     typoid = typefacts.base(typoid)
     if typefacts.is_complex(typoid):
         parts = [sort_operators(session, a.type) for a in lookup.row_attributes(session, typoid) if not a.dropped]
-        if not all(part.eq for part in parts):
-            return SortOperators()
-        whole = _sort_operators(oids.RECORD)
-        return whole if all(part.lt for part in parts) else SortOperators(0, whole.eq, 0, whole.hashable)
+        return _over(oids.RECORD, parts)
     element = typefacts.element(typoid) if typoid not in (oids.INT2VECTOR, oids.OIDVECTOR) else 0
     if element:
-        inner = sort_operators(session, element)
-        if not inner.eq:
-            return SortOperators()
-        whole = _sort_operators(typoid)
-        return whole if inner.lt else SortOperators(0, whole.eq, 0, whole.hashable)
+        return _over(typoid, [sort_operators(session, element)])
     return _sort_operators(typoid)
+
+
+def _over(typoid: int, parts: Sequence[SortOperators]) -> SortOperators:
+    """The operators of an array or row type that those of its parts leave."""
+    if not all(part.eq for part in parts):
+        return SortOperators()
+    whole, hashable = _sort_operators(typoid), all(part.hashable for part in parts)
+    if not all(part.lt for part in parts):
+        return SortOperators(0, whole.eq, 0, hashable)
+    return replace(whole, hashable=hashable)
+
+
+def check_recursive_union(session: Session, operation: SetOperation) -> None:
+    """Check that the rows of a recursive UNION can be hashed (generate_recursion_path)."""
+    if not operation.all and not all(sort_operators(session, column.type).hashable for column in operation.columns):
+        raise PgError("0A000", "could not implement recursive UNION", detail="All column datatypes must be hashable.")
 
 
 def _sort_operators(typoid: int) -> SortOperators:
@@ -112,6 +125,7 @@ class OrderingOperator:
     descending: bool
 
 
+@lru_cache(maxsize=512)
 def ordering_operator(operator: int) -> OrderingOperator | None:
     """What an operator means as a sort order. None: it is not the < or > of a btree class
     (get_equality_op_for_ordering_op)."""

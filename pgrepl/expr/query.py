@@ -123,9 +123,7 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
         from pgrepl.expr.locking import transform_locking
 
         for clause in stmt.locking:
-            query = transform_locking(
-                query, clause, grouping=group_sets is not None, windows=scope.has_window_functions
-            )
+            query = transform_locking(query, clause, grouping=group_sets is not None)
     query = settle_collations(query)
     if scope.has_aggregates or group or group_sets is not None or having is not None:
         from pgrepl.expr.grouping import check_aggregates

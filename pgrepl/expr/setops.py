@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pgrepl.errors import PgError
-from pgrepl.expr.aggregates import locate_var
 from pgrepl.expr.clauses import analyze_limit, read_with, refuse_into, settle_collations
 from pgrepl.expr.collate import common_collation
 from pgrepl.expr.common import coerce_to_common, common_type_and_expr, common_typmod
@@ -27,7 +26,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import location_of, walk_deep
+from pgrepl.expr.walk import location_of
 from pgrepl.sql.nodes import SelectStmt, SetOp
 from pgrepl.types import oids
 
@@ -195,20 +194,10 @@ def _set_target(scope: Scope, varno: int, resno: int, expr: Expr) -> None:
 def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
     assert scope.analyze_subquery is not None
     query = scope.analyze_subquery(stmt, scope, resolve_unknown=False)
-    if scope.namespace:
-        _check_independent(query)
     name = f"*SELECT* {len(scope.rtable) + 1}"
     item = scope.add_rte(Rte(RteKind.SUBQUERY, name, query.columns, alias=name, subquery=query, in_from=False))
     results = [_Result(t.expr, (item.varno, t.resno)) for t in query.targets if not t.junk]
     return RangeRef(item.varno), results
-
-
-def _check_independent(query: Query) -> None:
-    """Check that a member query refers to no relation of the set operation's own query level."""
-    used = tuple(node for node, level in walk_deep(query) if isinstance(node, Var) and node.levelsup == level + 1)
-    if used:
-        message = "UNION/INTERSECT/EXCEPT member statement cannot refer to other relations of same query level"
-        raise PgError("42P10", message, location=locate_var(used, 1))
 
 
 def _set_recursive_columns(scope: Scope, left: SetOperation | RangeRef, results: list[_Result]) -> None:

@@ -14,8 +14,7 @@ SQL, of the type of the node's lake form; a `Sql` if a numeric column is a decim
 | `to_value(expr, names, statement)` | a `Sql`: the same, but a numeric may be a decimal of known scale still |
 | `to_form(sql, typoid, typmod)` | the text of a `Sql` brought to its lake form |
 | `equal_key(expr, names, statement)` | what to group, join, compare for equality and DISTINCT by |
-| `sort_key(expr, names, statement)` | what Spark orders as PostgreSQL orders the type |
-| `sort_item(expr, descending, nulls_first, names, statement)` | the same as an item of ORDER BY |
+| `sort_item(expr, key, names, statement)` | an item of ORDER BY that Spark orders as PostgreSQL orders the type |
 | `aggregate(node, names, statement)` | a `Sql` around Spark aggregates; `names` are those of the aggregate's input |
 | `window_function(node, over, names, statement)` | the same over a window; `over` is the text behind OVER |
 | `over(window, targets, names, statement, ranked)` | that text; `ranked=is_ranked(node)` |
@@ -42,7 +41,7 @@ from pgrepl.expr.spark import (
 )
 from pgrepl.expr.spark.aggregates import aggregate
 from pgrepl.expr.spark.compiler import to_form, to_sql, to_value
-from pgrepl.expr.spark.keys import equal_key, sort_item, sort_key
+from pgrepl.expr.spark.keys import equal_key, sort_item
 from pgrepl.expr.spark.sql import Sql
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.expr.spark.windows import is_ranked, over, window_function
@@ -58,7 +57,6 @@ __all__ = [
     "is_ranked",
     "over",
     "sort_item",
-    "sort_key",
     "to_form",
     "to_sql",
     "to_value",

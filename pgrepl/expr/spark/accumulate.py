@@ -14,7 +14,6 @@ from pgrepl.expr.evaluate import accumulator, ordered_set
 from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.numeric import checked, rescale
 from pgrepl.types.values import comparer, order_key, row_hash_form
 
@@ -69,9 +68,7 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
         return None
     keys = []
     for number, key in enumerate(node.order):
-        operator = operator_by_oid(key.sortop)
-        down = key.descending or (operator is not None and operator.name in (">", "~>~"))
-        keys.append((width + number, comparer(key.expr.type), down, key.nulls_first))
+        keys.append((width + number, comparer(key.expr.type), key.descending, key.nulls_first))
 
     def compare(a: Row, b: Row) -> int:
         for place, test, down, nulls_first in keys:

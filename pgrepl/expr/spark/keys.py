@@ -33,13 +33,8 @@ def equal_key(expr: tree.Expr, names: Names, statement: Statement) -> str:
     return equal_key_of(expr, Compiler(names, statement))
 
 
-def sort_key(expr: tree.Expr, names: Names, statement: Statement) -> str:
-    return sort_key_of(expr, Compiler(names, statement))
-
-
-def sort_item(expr: tree.Expr, descending: bool, nulls_first: bool, names: Names, statement: Statement) -> str:
-    key = sort_key(expr, names, statement)
-    return f"{key} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
+def sort_item(expr: tree.Expr, key: tree.SortGroup, names: Names, statement: Statement) -> str:
+    return sort_item_of(expr, key, Compiler(names, statement))
 
 
 def equal_key_of(expr: tree.Expr, compiler: Compiler) -> str:
@@ -71,6 +66,11 @@ def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
     if typoid in NATURAL:
         return compiler.text(expr)
     return _made(expr, compiler)
+
+
+def sort_item_of(expr: tree.Expr, key: tree.SortGroup, compiler: Compiler) -> str:
+    text = sort_key_of(expr, compiler)
+    return f"{text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def base_type(typoid: int) -> int:

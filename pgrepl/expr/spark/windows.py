@@ -12,11 +12,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.spark.aggregates import aggregate_over
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names
-from pgrepl.expr.spark.keys import equal_key_of, sort_key_of
+from pgrepl.expr.spark.keys import equal_key_of, sort_item_of
 from pgrepl.expr.spark.sql import Sql, cast, form_type, refuse
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import proc_by_oid
 
 _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8})
 
@@ -31,7 +31,7 @@ def over(
     if window.partition:
         keys = [equal_key_of(by_resno[key.resno], compiler) for key in window.partition]
         parts.append("PARTITION BY " + ", ".join(keys))
-    items = [_sort_item(by_resno[key.resno], key, compiler) for key in window.order]
+    items = [sort_item_of(by_resno[key.resno], key, compiler) for key in window.order]
     if ranked or window.frame_mode == "ROWS":
         items = items or ["1"]  # Spark wants an order
     if items:
@@ -39,13 +39,6 @@ def over(
     if not ranked:
         parts.append(_frame(window, by_resno, compiler, bool(window.order)))
     return f" OVER ({' '.join(part for part in parts if part)})"
-
-
-def _sort_item(expr: tree.Expr, key: tree.SortGroup, compiler: Compiler) -> str:
-    operator = operator_by_oid(key.sortop)
-    down = operator is not None and operator.name == ">"
-    text = sort_key_of(expr, compiler)
-    return f"{text} {'DESC' if down else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
 def _frame(window: tree.Window, by_resno: dict[int, tree.Expr], compiler: Compiler, ordered: bool) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pgrepl.expr.opclasses import ordering_operator
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import comparer, order_key
 
@@ -27,8 +28,8 @@ class SortKey:
 
     @property
     def downwards(self) -> bool:
-        operator = operator_by_oid(self.sortop)
-        return operator is not None and operator.name in (">", "~>~")
+        found = ordering_operator(self.sortop)
+        return found is not None and found.descending
 
 
 def sort(items: Iterable[Item], keys: Sequence[SortKey]) -> list[Item]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
+from pgrepl.expr.opclasses import check_recursive_union
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.instrument import counted
@@ -52,6 +53,7 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
     if not isinstance(operation, SetOperation):
         ctes.needs[cte.name] = nearest(cte.query, ctes)
         return parent.subquery(cte.query)
+    check_recursive_union(parent.context.session, operation)
     query, extra = cte.query, _Extra(cte)
     if extra.width:
         query = _with_origin(cte, operation, extra.width)

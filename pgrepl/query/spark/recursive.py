@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Declined, choose
+from pgrepl.expr.opclasses import check_recursive_union
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Column, Cte, SetOperation
 from pgrepl.query.engine_choice import extent_of
@@ -32,6 +33,7 @@ def recursive_query(level: Level, cte: Cte) -> WithQuery:
     job, operation = level.job, cte.query.set_operation
     _check(level, cte)
     assert isinstance(operation, SetOperation)
+    check_recursive_union(job.session, operation)
     columns = operation.columns
     types = tuple(form_type(c.type, c.typmod) for c in columns)
     working = job.frame(ship(columns, _numbers(columns), ()))

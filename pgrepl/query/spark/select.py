@@ -32,7 +32,7 @@ from pgrepl.query.spark.sources import Sources
 from pgrepl.query.spark.sublinks import condition, sublink
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import proc_by_oid, type_by_oid
 
 
 def compile_query(query: Query, job: Job) -> Text:
@@ -343,11 +343,7 @@ class _Finished:
 
     def sort_items(self, groups: Iterable[SortGroup]) -> Iterator[str]:
         for group in groups:
-            operator = operator_by_oid(group.sortop)
-            down = operator is not None and operator.name in (">", "~>~")
-            yield expressions.sort_item(
-                self.stand_in(group.resno), down, group.nulls_first, self.names, self.level.job.statement
-            )
+            yield expressions.sort_item(self.stand_in(group.resno), group, self.names, self.level.job.statement)
 
 
 def _finish(level: Level, body: Text) -> Text:

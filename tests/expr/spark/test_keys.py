@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark import Statement, equal_key, sort_item
+from pgrepl.expr.spark import Statement, equal_key, over, sort_item
 from pgrepl.expr.spark.order_bytes import order_bytes
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import array_type
+from pgrepl.types.builtin import array_type, operator
 from pgrepl.types.lake_forms import form
 from pgrepl.types.text import read_text
 from pgrepl.types.values import comparer
@@ -87,8 +87,8 @@ def test_spark_sorts_keys_as_the_types_sort(spark: SparkSession) -> None:
     for typoid in VALUES:
         spark.createDataFrame(rows_of(typoid)).createOrReplaceTempView(f"keys_{typoid}")
         column = tree.Var(typoid, attnum=1)
-        up = sort_item(column, False, False, made.names, statement)
-        down = sort_item(column, True, True, made.names, statement)
+        up = sort_item(column, tree.SortGroup(1, 0, 0), made.names, statement)
+        down = sort_item(column, tree.SortGroup(1, 0, 0, True, True), made.names, statement)
         texts[str(typoid)] = (
             f"SELECT '{typoid}' AS t, n, rank() OVER (ORDER BY {up}) AS up, rank() OVER (ORDER BY {down}) AS down "
             f"FROM keys_{typoid}"
@@ -128,3 +128,12 @@ def test_spark_groups_by_keys_as_the_types_are_equal(spark: SparkSession) -> Non
         if sorted(tuple(row["same"]) for row in rows) != [*groups, (len(values),)]:
             wrong.append((name, rows, groups))
     assert wrong == []
+
+
+def test_a_window_using_a_pattern_operator_is_descending() -> None:
+    using = operator("~>~", oids.TEXT, oids.TEXT)
+    assert using is not None
+    key = tree.SortGroup(1, 0, using.oid, descending=True, nulls_first=True)
+    window = tree.Window(None, None, (), (key,))
+    target = tree.Target(tree.Var(oids.TEXT, attnum=1), "c1", 1)
+    assert over(window, [target], made.names, Statement(), ranked=True) == " OVER (ORDER BY c1 DESC NULLS FIRST)"

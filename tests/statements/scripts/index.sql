@@ -144,3 +144,7 @@ DROP VIEW renamed;
 DROP INDEX renamed, hash_i;
 ALTER TABLE renamed_table DROP COLUMN a;
 \d renamed_table
+CREATE TABLE keys (a int);
+CREATE INDEX keys_i ON keys ((a + 1), a) INCLUDE (a);
+SELECT n, pg_get_indexdef('keys_i'::regclass, n, true) FROM generate_series(-2, 4) n;
+DROP TABLE keys;
