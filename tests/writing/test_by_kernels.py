@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgrepl.errors import PgError
+from pgrepl.lake.kernels import job
+from pgrepl.lake.table import LakeTable
 from tests.harness.played import Instance
 from tests.lake import duck
 
@@ -180,6 +184,35 @@ def test_partitions_one_by_one(two: Instance) -> None:
     both_ways(two, "DELETE FROM t WHERE a BETWEEN 40 AND 60 OR b = 'v1'", ROWS)
     assert both_ways(two, "UPDATE t SET c = 20 - a")[1] == "DETAIL:  Failing row contains (70, v70, -50)."
     assert two.play("sub", BY_COLUMNS) == []
+
+
+def test_nothing_is_left_if_the_files_of_one_partition_cannot_be_moved(
+    two: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.play(
+        "sub",
+        "CREATE TABLE t (a int, b text) PARTITION BY RANGE (a)",
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (500)",
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (500) TO (1000)",
+        "INSERT INTO t SELECT n, 'v' FROM generate_series(1, 999) n",
+    )
+    before = files(two)
+    take = job.take
+    taken: list[str] = []
+
+    def once(table: LakeTable, folder: str, made: list[Any]) -> Any:
+        if taken:
+            raise PgError("53100", "disk is full")
+        taken.append(table.name)
+        return take(table, folder, made)
+
+    monkeypatch.setattr(job, "take", once)
+    assert two.play("sub", "UPDATE t SET b = 'w'") == ["ERROR:  disk is full"]
+    assert (taken, files(two)) == (["t1"], before)
+
+
+def files(instance: Instance) -> set[Path]:
+    return set((instance.folder / "catalog.db.files").rglob("*.parquet"))
 
 
 def test_rows_come_from_partitions_and_series_into_tables_with_keys(two: Instance) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
+from pgrepl.lake import storage
 from pgrepl.lake.kernels import job
 from pgrepl.lake.kernels.change_rows import ChangedPart, ChangePart, change_rows
 from pgrepl.lake.kernels.copy_rows import CopyPart
@@ -90,9 +91,15 @@ def change(
             if answer.unfit:
                 raise Unfit(answer.unfit)
             judge(number, answer)
-        found = []
-        for number, each in enumerate(changes):
-            own = tuple(answer for at, answer in zip(of_table, answers, strict=True) if at == number)
-            files = [file for answer in own for file in answer.files]
-            found.append(ChangedTable(own, tuple(job.take(each.target, made[number], files))))
+        found: list[ChangedTable] = []
+        try:
+            for number, each in enumerate(changes):
+                own = tuple(answer for at, answer in zip(of_table, answers, strict=True) if at == number)
+                files = [file for answer in own for file in answer.files]
+                found.append(ChangedTable(own, tuple(job.take(each.target, made[number], files))))
+        except BaseException:
+            for each, taken in zip(changes, found, strict=False):
+                for file in taken.files:
+                    storage.remove(each.target.location + file.name)
+            raise
     return found
