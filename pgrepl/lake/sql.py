@@ -237,16 +237,12 @@ ROWS_BY_SNAPSHOT = (
     " GROUP BY begin_snapshot"
 )
 _BETWEEN = "SELECT coalesce(sum({0}), 0) FROM {1} WHERE {2} >= ? AND {2} < ?"
-ROWS_CHANGED_BETWEEN = " UNION ALL ".join(
-    (
-        _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
-        _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
-    )
+_CHANGED_BETWEEN = (  # a delete file that took over the rows of earlier ones counts whole, at its last snapshot
+    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
+    _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
 )
-ROWS_OF_TABLE_CHANGED_BETWEEN = (
-    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot") + " AND table_id = ?",
-    _BETWEEN.format("delete_count", "ducklake_delete_file", "begin_snapshot") + " AND table_id = ?",
-)
+ROWS_CHANGED_BETWEEN = " UNION ALL ".join(_CHANGED_BETWEEN)
+ROWS_OF_TABLE_CHANGED_BETWEEN = tuple([f"{each} AND table_id = ?" for each in _CHANGED_BETWEEN])
 LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
 DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"
 

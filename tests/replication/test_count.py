@@ -1,11 +1,13 @@
-"""How many rows a copy would take is what it takes: by the files, one by one, and by Spark."""
+"""How many rows a copy would take is what it takes: by the files, one by one, and by Spark. How many changes a backlog
+has, by the files."""
 
 from __future__ import annotations
 
 import pytest
 
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.transaction import reading
-from pgrepl.replication.publisher.lake import copy
+from pgrepl.replication.publisher.lake import backlog, copy
 from pgrepl.replication.publisher.lake.copy import published_copy
 from pgrepl.replication.publisher.lake.count import published_count
 from tests.harness.pair import Pair
@@ -51,3 +53,20 @@ def test_what_is_filtered_is_counted_by_its_rows(pair: Pair) -> None:
     assert (here := both_ways(pair, "p"))["t"] == 400 - 57
     pair.pub("SET pgrepl.local_rows = 0")
     assert both_ways(pair, "p") == here
+
+
+def test_a_large_backlog_counts_a_delete_file_that_has_earlier_deletions_too(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pub = pair.pub
+    pub("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    pub("INSERT INTO t SELECT generate_series(1, 5000)")
+    pub("DELETE FROM t WHERE a <= 300")
+    with reading(pub.session):
+        start = current_lsn(pub.session)
+    pub("DELETE FROM t WHERE a <= 700")
+    pub("INSERT INTO t SELECT generate_series(5001, 7000)")
+    monkeypatch.setattr(backlog, "_COUNTED", 1000)
+    with reading(pub.session):
+        found = backlog.backlog(pub.session, ["p"], start, current_lsn(pub.session), local_only=False)
+    assert (found.transactions, found.changes, found.exact) == (2, 2000 + 700, False)
