@@ -77,7 +77,8 @@ def columns(
 
 
 def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Iterator[int]:
-    """The number of rows within the bounds that the running transaction sees, in portions. It counts as no scan."""
+    """The number of rows within the bounds that the running transaction sees, in portions; inlined rows, which are few,
+    count whatever the bounds. It is no scan in the statistics."""
     at = last_snapshot(session)
     files = data_files(session, table, at, bounds)
     deletes = inlined.deletes(session, table, at) if files else {}
