@@ -5,13 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pgrepl import engine
+from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.engine import Choice, Engine
+from pgrepl.replication.publisher.protocol import BeginCount, CountRows, TableCopy
+from pgrepl.replication.subscriber.copy_spark import stage_copy
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.sql.nodes import RangeVar
+from pgrepl.types import oids
 from tests.harness.database import Database, Errors, Rows
 from tests.lake import duck
 
@@ -240,3 +246,35 @@ def test_files_and_row_groups_that_a_filter_cannot_pass_are_not_read(make: Make)
         assert len(rows) == passed, condition
         for way, database in ways.subs.items():
             database(f"DROP SUBSCRIPTION s_{way}", "TRUNCATE t")
+
+
+def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Database(tmp_path, "here", new=True)
+    here("CREATE TABLE t (a int)")
+    monkeypatch.setattr(engine, "choose_direct", lambda session, size: Choice(Engine.COLUMNS, "the test", size))
+    monkeypatch.setattr(engine, "choose_job", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
+    counted: list[list[int]] = []
+
+    def begins() -> CountRows:
+        counted.append([])
+        return lambda rows, size: counted[-1].append(rows)
+
+    class Declining:
+        size = estimate = 100
+
+        def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> None:
+            begins()(5, 50)
+
+        def frame(self) -> Any:
+            assert here.session.rows_written is not None
+            here.session.rows_written(3, 30)
+            raise engine.Declined("the test")
+
+    sent = SentRelation(1, "public", "t", "d", (SentColumn("a", oids.INT4, -1, is_key=False),))
+    rows: Any = Declining()
+    source = TableCopy(sent, 0, iter(()), spark=rows, direct=rows)
+    with reading(here.session):
+        table = find_relation(here.session, RangeVar("t"))
+        assert stage_copy(here.session, table, source, sent, begins, lambda: None) is None
+    here.close()
+    assert counted == [[5], [3]]

@@ -97,6 +97,7 @@ class RemoteTable:
 
 
 CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
+BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
 
 
 class DirectRows(Protocol):
@@ -104,8 +105,8 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
-        """The staged rows; None: the rows have to be checked one by one. `count_rows` gets rows and bytes."""
+    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows | None:
+        """The staged rows; None: the rows have to be checked one by one. `begins` is called by each attempt."""
         ...
 
 

@@ -180,19 +180,17 @@ def _received(
         check_target_privilege(session, table, "INSERT")
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
-            count_rows = receiver.copy_begins(subscription.subname, table, source.count)
+            begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
             staged = None
             if not converted:
-                begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
                 with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):
-                    staged = stage_copy(session, table, source, sent, count_rows, begins, receiver.check_stopped)
+                    staged = stage_copy(session, table, source, sent, begins, receiver.check_stopped)
             if staged is not None:
                 return staged, source.lsn, staged.count
-            count_rows = receiver.copy_begins(subscription.subname, table, source.count)  # counts from zero again
             lines = _Lines(table.name, source.relation, binary=binary)
-            return player, source.lsn, _load(session, player, table, source, lines, count_rows, receiver.check_stopped)
+            return player, source.lsn, _load(session, player, table, source, lines, begins(), receiver.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None
 

@@ -15,7 +15,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import counting_writes
-from pgrepl.replication.publisher.protocol import CountRows, LakeSources, TableCopy
+from pgrepl.replication.publisher.protocol import BeginCount, CountRows, LakeSources, TableCopy
 from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
@@ -105,16 +105,15 @@ def stage_copy(
     table: Relation,
     source: TableCopy,
     sent: SentRelation,
-    count_rows: CountRows,
-    begins_again: Callable[[], CountRows],
+    begins: BeginCount,
     check: Callable[[], None],
 ) -> StagedCopy | None:
-    """The rows as files. None: they are few, or have to be copied row by row. `count_rows` counts rows; a new one from
-    `begins_again` takes its place when the copy begins anew. `check` raises the error that ends the work."""
+    """The rows as files. None: they are few, or have to be copied row by row. `begins` is called by each attempt.
+    `check` raises the error that ends the work."""
     if source.direct is not None:
         choice = engine.choose_direct(session, source.direct.size)
         if choice.engine is not engine.Engine.LOCAL:
-            direct = source.direct.stage(session, table, count_rows, on_spark=choice.on_spark)
+            direct = source.direct.stage(session, table, begins, on_spark=choice.on_spark)
             if direct is not None:
                 engine.done(session, _WORK, choice.engine)
                 return StagedCopy(session, [direct])
@@ -122,15 +121,14 @@ def stage_copy(
         choice = engine.choose_kernels(session, source.lake.estimate)
         if choice.engine is not engine.Engine.LOCAL:
             try:
-                return _by_kernels(session, table, source.lake, sent, count_rows, choice, check)
+                return _by_kernels(session, table, source.lake, sent, begins(), choice, check)
             except engine.Declined as reason:
                 session.notice("DEBUG1", f'table "{table.name}" is not copied by kernels: {reason}')
-                count_rows = begins_again()
     if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
         return None
     copy = StagedCopy(session)
     try:
-        with counting_writes(session, count_rows):
+        with counting_writes(session, begins()):
             copy.fill(table, sent, source.spark.frame())
     except engine.Declined as reason:
         engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')

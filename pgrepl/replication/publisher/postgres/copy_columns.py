@@ -37,7 +37,7 @@ from pgrepl.replication.publisher.postgres.copy_ranges import (
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
-from pgrepl.replication.publisher.protocol import CountRows, PublisherError
+from pgrepl.replication.publisher.protocol import BeginCount, CountRows, PublisherError
 from pgrepl.replication.wire.text import reads_as_written
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
@@ -84,7 +84,7 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, count_rows: CountRows, *, on_spark: bool) -> StagedRows | None:
+    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows | None:
         """The rows as files of the lake. None: the rows have to be converted or checked."""
         from pgrepl.rows.staged import StagedRows
 
@@ -95,13 +95,14 @@ class ServerRows:
         binary = is_binary(columns)
         if on_spark:
             try:
-                staged.add_files(self._by_tasks(session, staged.table, columns, count_rows))
+                staged.add_files(self._by_tasks(session, staged.table, columns, begins()))
                 return staged
             except Declined:
                 return None
             except PgError as problem:  # executors have no way to the server, or no psycopg
                 declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
         reader = reader_of(self.names, columns, binary=binary)
+        count_rows = begins()
         made: list[NewFile] = []
         try:
             for file in self._by_ranges(
