@@ -137,20 +137,21 @@ def _read(path: str) -> Any:
 
 def _finished(table: LakeTable, paths: Sequence[str], *, with_row_ids: bool) -> list[NewFile]:
     """The files with rows, complete and in their places."""
-    made: list[str] = []
+    moved: list[str] = []
     try:
         with ThreadPoolExecutor(_AT_A_TIME) as threads:
-            placed = list(threads.map(lambda path: _placed(table, path), paths))
-            made += [path for path in placed if path is not None]
+            placed = list(threads.map(lambda path: _placed(table, path, moved), paths))
+            made = [path for path in placed if path is not None]
             return list(threads.map(lambda path: _new_file(table, path, with_row_ids), made))
     except BaseException:
-        for path in made:
+        for path in moved:
             storage.remove(path)
         raise
 
 
-def _placed(table: LakeTable, path: str) -> str | None:
-    """The file's final path, with all field ids in it; None: it has no rows."""
+def _placed(table: LakeTable, path: str, moved: list[str]) -> str | None:
+    """The file's final path, with all field ids in it; None: it has no rows. A path outside of the write's folder is
+    noted in `moved` before the file is there, as other files may fail meanwhile."""
     import pyarrow.parquet as pq
 
     with storage.reading(path), storage.open_input(path) as source:
@@ -165,6 +166,7 @@ def _placed(table: LakeTable, path: str) -> str | None:
     if nested:
         _number(local, nested)
     final = table.location + storage.new_name()
+    moved.append(final)
     with storage.writing(final):
         os.rename(local, storage.local_path(final) or "")
         storage.make_durable(final)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,6 +186,32 @@ def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
     }
     assert located.inlined.tolist() == [600, 601]
     assert (nothing.files, nothing.inlined.tolist()) == ({}, [])
+
+
+def test_nothing_is_left_if_one_of_the_files_cannot_be_synced(
+    lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.sql("CREATE TABLE t (a int)")
+    table = lake.table("t")
+    monkeypatch.setattr(stage, "SMALL_BYTES", 0)
+    finished: list[str] = []
+    two_are_done = threading.Event()
+
+    def synced(path: str) -> None:
+        if path.endswith(first):
+            assert two_are_done.wait(60)
+            raise PgError("58030", "disk is gone")
+        finished.append(path)
+        if len(finished) == 2:
+            two_are_done.set()
+
+    names = iter(["1.parquet", "2.parquet", "3.parquet"])
+    first = "1.parquet"
+    monkeypatch.setattr(stage.storage, "new_name", lambda: next(names))
+    monkeypatch.setattr(stage.storage, "make_durable", synced)
+    with pytest.raises(PgError, match="disk is gone"):
+        stage.write_frame(lake.session, table, spark.range(0, 9, 1, 3).selectExpr("int(id) AS c1"))
+    assert (len(finished), os.listdir(table.location)) == (2, [])
 
 
 def test_nothing_is_left_of_a_write_that_fails(lake: Lake, spark: SparkSession) -> None:
