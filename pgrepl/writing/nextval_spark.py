@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 UNSTEADY = "the rows of a partition are others than those that were counted"
 _PARTITION_ROWS = 2**33  # monotonically_increasing_id counts so many rows in a partition
+_CASTS = frozenset({"int84", "int82"})  # of nextval to the type of a serial column
 _LARGEST = {oids.INT2: (2**15, "smallint"), oids.INT4: (2**31, "integer")}
 
 
@@ -70,9 +71,7 @@ def _sequence(expr: Expr) -> int:
         while isinstance(arg, RelabelType) and arg.arg is not None:
             arg = arg.arg
         return int(arg.value) if isinstance(arg, Const) and arg.value is not None else 0
-    if len(expr.args) == 1 and expr.args[0].type == oids.INT8 and expr.type in _LARGEST:
-        return _sequence(expr.args[0])  # a serial column's cast
-    return 0
+    return _sequence(expr.args[0]) if proc is not None and proc.src in _CASTS else 0
 
 
 def numbered(session: Session, frame: DataFrame, columns: Sequence[Numbered]) -> tuple[DataFrame, int]:

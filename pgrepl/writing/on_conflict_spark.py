@@ -7,6 +7,7 @@ index on plain columns of a plain table; any other statement is carried out row 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,8 @@ def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes:
     conflict = modify.conflict
     assert conflict is not None
     target = relation(session, modify.relid)
-    proposed = _proposed(session, modify, target)
-    try:
+    with ExitStack() as held:
+        proposed = _proposed(session, modify, target, held)
         rows = _Parted(session, modify, conflict, target, key, proposed)
         if rows.has_twice():
             if conflict.assigned is not None or not rows.keys_are_plain():
@@ -123,23 +124,26 @@ def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes:
         if found is not None:
             changes.update(target, found)
         changes.insert(new)
-    finally:
-        proposed.unpersist()
 
 
-def _proposed(session: Session, modify: Modify, target: Relation) -> DataFrame:
-    """The rows to insert, computed, checked and persisted."""
+def _proposed(session: Session, modify: Modify, target: Relation, held: ExitStack) -> DataFrame:
+    """The rows to insert, computed, checked and persisted until `held` is closed."""
+
+    def persisted(frame: DataFrame) -> DataFrame:
+        held.callback(frame.unpersist)
+        return frame.persist()
+
     plain, numbers = without_numbers(insert_query(session, modify))
     frame = query_frame(session, plain)
     if numbers:
-        frame, _ = numbered(session, frame.persist(), numbers)
+        frame, _ = numbered(session, persisted(frame), numbers)
     checks = SparkChecks(session, target, target, modify.named)
     rows = checks.complete(frame)
     from pgrepl.lake import spark
 
     try:
         with spark.pg_errors():
-            kept = checks.checked(rows, bound=False).persist()
+            kept = persisted(checks.checked(rows, bound=False))
             kept.count()
     except PgError as error:
         found = checks.first_violation(rows, bound=False) if error.sqlstate == VIOLATION else None
