@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 Bounds = dict[int, tuple["Bound", ...]]
 
-_INTEGERS = frozenset((oids.INT2, oids.INT4, oids.INT8))
-_COMPARABLE = _INTEGERS | {
+_COMPARABLE = oids.INTEGERS | {
     oids.OID, oids.NUMERIC, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
     oids.TEXT, oids.VARCHAR, oids.UUID, oids.BYTEA,
 }  # fmt: skip
@@ -150,7 +149,7 @@ def _comparison(oid: int) -> str:
 
 
 def _are_alike(left: int, right: int) -> bool:
-    return left in _COMPARABLE and (left == right or {left, right} <= _INTEGERS)
+    return left in _COMPARABLE and (left == right or {left, right} <= oids.INTEGERS)
 
 
 def _column(query: Query, expr: Expr) -> tree.Var | None:

@@ -34,10 +34,18 @@ if TYPE_CHECKING:
     from pgrepl.expr.context import Context
     from pgrepl.types.lake_arrays import Form
 
-_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
 # equal values have equal bytes in a file
-_KEYS = _WHOLE | {oids.OID, oids.BOOL, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR, oids.UUID}
-_ORDERED = _WHOLE | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR}
+_KEYS = oids.INTEGERS | {
+    oids.OID,
+    oids.BOOL,
+    oids.DATE,
+    oids.TIMESTAMP,
+    oids.TIMESTAMPTZ,
+    oids.TEXT,
+    oids.VARCHAR,
+    oids.UUID,
+}
+_ORDERED = oids.INTEGERS | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR}
 _SUMMED = frozenset(("sum", "avg"))
 _EXTREMES = {"min": "min", "max": "max"}
 _TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any"}
@@ -112,7 +120,7 @@ def _is_known(node: tree.Aggref) -> bool:
         return len(types) < 2
     short = types[0] == oids.NUMERIC and node.args[0].typmod >= 0 and _is_short(node.args[0].typmod)
     if name in _SUMMED:
-        return types[0] in _WHOLE or short
+        return types[0] in oids.INTEGERS or short
     if name in _EXTREMES:
         return types[0] in _ORDERED or short
     return name in _TRUTHS and types[0] == oids.BOOL

@@ -175,14 +175,11 @@ def hash_buckets(program: str, arrays: Sequence[Any]) -> pa.Array:
     from pgrepl.types.lake_forms import form
 
     kinds, modulus = json.loads(program)
-    if len(kinds) == 1 and kinds[0][1] in _INTEGERS:
+    if len(kinds) == 1 and kinds[0][1] in oids.INTEGERS:
         return _integer_buckets(arrays[0], modulus)
     functions = [hash_function(KeyColumn(0, None, opclass, 0, typoid, typmod, 0)) for opclass, typoid, typmod in kinds]
     columns = [form(typoid, typmod).from_array(array) for (_, typoid, typmod), array in zip(kinds, arrays, strict=True)]
     return pa.array([row_hash(functions, row) % modulus for row in zip(*columns, strict=True)], pa.int64())
-
-
-_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 
 
 def _integer_buckets(array: Any, modulus: int) -> pa.Array:

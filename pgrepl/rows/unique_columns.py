@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from pgrepl.lake.kernels.copy_rows import KeySpan
     from pgrepl.rows.staged import StagedRows
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _MANY = 1 << 24  # whole numbers looked at together
 _MUCH = 1 << 29  # bytes of other keys
 
 # types whose values agree exactly when their lake form does
 _AS_STORED = frozenset(
     {
-        *_WHOLE, oids.BOOL, oids.OID, oids.TEXT, oids.VARCHAR, oids.NAME, oids.UUID, oids.DATE, oids.TIME,
+        *oids.INTEGERS, oids.BOOL, oids.OID, oids.TEXT, oids.VARCHAR, oids.NAME, oids.UUID, oids.DATE, oids.TIME,
         oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.BYTEA,
     }
 )  # fmt: skip
@@ -40,7 +39,7 @@ def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
     found = []
     for info in infos:
         only = _only_column(info)
-        if only is not None and base_type(staged.relation.attributes[only - 1].type) in _WHOLE:
+        if only is not None and base_type(staged.relation.attributes[only - 1].type) in oids.INTEGERS:
             found.append(only)
     return sorted(set(found))
 

@@ -130,7 +130,7 @@ class SparkIndex:
     def _ascends(self) -> bool:
         """Whether the files' key column shows that no integer key occurs twice."""
         (key, *more) = self._keys
-        if more or self._predicate is not None or not isinstance(key, Var) or key.type not in _INTEGERS:
+        if more or self._predicate is not None or not isinstance(key, Var) or key.type not in oids.INTEGERS:
             return False
         if self._staged.count > _MANY or self.info.nulls_not_distinct:
             return False
@@ -178,9 +178,6 @@ class SparkIndex:
                 if bound is not None:
                     bounds.append(bound)
         return bounds
-
-
-_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 
 
 def _distinct(staged: StagedRows, attnum: int) -> bool:

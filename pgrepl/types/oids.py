@@ -78,6 +78,8 @@ ANYCOMPATIBLEARRAY = 5078
 ANYCOMPATIBLENONARRAY = 5079
 ANYCOMPATIBLERANGE = 5080
 
-FIRST_USER_OID = 16384  # FirstNormalObjectId: objects created by initdb have smaller OIDs
+INTEGERS = frozenset((INT2, INT4, INT8))
+
+FIRST_USER_OID = 16384  # FirstNormalObjectId: below it stands what every database has from birth
 
 DEFAULT_COLLATION = 100

@@ -15,7 +15,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.query.bounds import bounds_in
-from pgrepl.rows.checks_table import TableChecks, table_rules
+from pgrepl.rows.checks_table import TableChecks
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -82,20 +82,6 @@ def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relatio
     if isinstance(found.expr, tree.Var):
         return KernelColumn(column.attnum, found.expr.attnum, None, not_null)
     return KernelColumn(column.attnum, 0, None, not_null, None, found)
-
-
-def check_of(session: Session, rel: Relation, *, bound: bool) -> Program | None:
-    """The conditions that each new row must satisfy. `bound`: including the partition constraint."""
-    from pgrepl.expr.arrow.program import none_is_false, program_of
-
-    rules = table_rules(session, rel)
-    exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
-    if not exprs:
-        return None
-    found = program_of(none_is_false(exprs), Context(session))
-    if found is None:
-        raise Declined("a CHECK constraint")
-    return found
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:

@@ -24,12 +24,13 @@ from pgrepl.query.engine_choice import ENDLESS, is_whole_series, length_of, seri
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.checks_columns import check_program
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import own, table_rules
 from pgrepl.rows.foreign_key import keys_of
 from pgrepl.rows.members import members
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, check_row_alone, computed, condition, few
+from pgrepl.writing.by_kernels import carry_out, check_forms, check_row_alone, computed, condition, few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,8 +172,8 @@ def _change_of(
                 raise Declined("partitions with columns in another order")
     source = _source(session, rows.entry, member, where, changes.snapshot)
     columns = tuple([computed(session, column, values[column.attnum], rel) for column in table.columns])
-    check = check_of(session, rel, bound=rel.is_partition)
-    # the check of unique keys sees rows in files only
+    check = check_program(session, rel, bound=rel.is_partition)
+    # rows in no file are not among those whose keys are looked at
     return TableChange(source, table, columns, check, False, 0 if with_keys else few(session, table), keys)
 
 

@@ -18,11 +18,12 @@ from pgrepl.expr.walk import var_attnums
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.serializable import note_reads
 from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.checks_columns import check_program
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import own, table_rules
 from pgrepl.rows.foreign_key import keys_of, keys_to
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.writing.by_kernels import carry_out, check_forms, check_of, check_row_alone, computed, condition, few
+from pgrepl.writing.by_kernels import carry_out, check_forms, check_row_alone, computed, condition, few
 from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
@@ -107,7 +108,9 @@ def _change_of(session: Session, modify: Modify, target: Relation, member: Membe
         computed(session, column, values[column.attnum], rel) if column.attnum in values else _kept(column, rel)
         for column in table.columns
     ]
-    return TableChange(source, table, tuple(columns), check_of(session, rel, bound=False), True, few(session, table))
+    return TableChange(
+        source, table, tuple(columns), check_program(session, rel, bound=False), True, few(session, table)
+    )
 
 
 def _kept(column: LakeColumn, rel: Relation) -> KernelColumn:

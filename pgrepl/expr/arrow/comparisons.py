@@ -18,7 +18,6 @@ from pgrepl.types.builtin import operator_by_oid
 _KERNELS = {
     "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
 }  # fmt: skip
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _TEXTS = (oids.TEXT, oids.NAME)
 _FEW = 64  # the longest list whose items are compared one after another
@@ -31,7 +30,7 @@ def sign_of(op: int) -> str:
     operator = operator_by_oid(op)
     if operator is None or operator.name not in _KERNELS:
         raise NotColumnar("an operator")
-    families = (_WHOLE, _FLOATS, _TEXTS)
+    families = (oids.INTEGERS, _FLOATS, _TEXTS)
     together = any(operator.left in each and operator.right in each for each in families)
     if operator.left != operator.right and not together:
         raise NotColumnar("operands of two kinds")
@@ -62,7 +61,7 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
         return _cast(left, pa.int8()), _cast(right, pa.int8()), compare
     if types == {oids.UUID}:
         return _cast(left, pa.binary()), _cast(right, pa.binary()), compare
-    if types <= {*_WHOLE} and left.type != right.type:
+    if types <= oids.INTEGERS and left.type != right.type:
         wide = max(left.type, right.type, key=lambda kind: kind.bit_width)
         return _cast(left, wide), _cast(right, wide), compare
     if left.type != right.type or (left.typoid != right.typoid and not types <= {oids.VARCHAR, *_TEXTS}):
@@ -144,7 +143,7 @@ def _(node: tree.ScalarArrayOpExpr) -> Columnar:
     if not items:
         return _always(left, not node.use_or)
     values = [columnar(item) for item in items]
-    if (sign, node.use_or) in (("=", True), ("<>", False)) and left.typoid in (*_WHOLE, *_TEXTS, oids.VARCHAR):
+    if (sign, node.use_or) in (("=", True), ("<>", False)) and left.typoid in (*oids.INTEGERS, *_TEXTS, oids.VARCHAR):
         return _member(left, values, negated=not node.use_or)
     if len(values) > _FEW:
         raise NotColumnar("a long list")
@@ -195,7 +194,7 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
 
 
 def _pair_type(left: Columnar, right: Columnar) -> Any:
-    if left.typoid in _WHOLE and right.typoid in _WHOLE:
+    if left.typoid in oids.INTEGERS and right.typoid in oids.INTEGERS:
         return max(left.type, right.type, key=lambda kind: kind.bit_width)
     return left.type
 

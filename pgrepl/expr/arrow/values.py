@@ -14,7 +14,6 @@ from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, bool
 from pgrepl.types import oids
 from pgrepl.types.names import numeric_precision_scale
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _TEXTS = (oids.TEXT, oids.VARCHAR)
 _PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
 _EXACT = 1 << 53  # whole numbers up to this are exact in double precision
@@ -40,7 +39,9 @@ def _text(value: Columnar) -> Run:
     run = value.run
     if value.typoid in _TEXTS:
         return run
-    plain = value.typoid in (*_WHOLE, oids.BOOL) or (value.typoid == oids.NUMERIC and value.type.scale <= _PLAIN_SCALE)
+    plain = value.typoid in (*oids.INTEGERS, oids.BOOL) or (
+        value.typoid == oids.NUMERIC and value.type.scale <= _PLAIN_SCALE
+    )
     if not plain:
         raise NotColumnar("a text that Arrow does not write")
     return lambda columns: pc.cast(run(columns), pa.string())

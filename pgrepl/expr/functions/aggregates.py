@@ -236,7 +236,7 @@ def avg(call: Call) -> Accumulator:
     from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 
     argtype = call.argtypes[0]
-    if argtype in (oids.INT2, oids.INT4, oids.INT8):
+    if argtype in oids.INTEGERS:
         return _Average(lambda total, count: numeric_div(Decimal(total), Decimal(count)), operator.add)
     if argtype == oids.NUMERIC:
         return _Average(lambda total, count: numeric_div(checked(total), Decimal(count)), unchecked_sum)

@@ -218,7 +218,7 @@ def _boolean(function: str) -> Callable[[Call], Sql | None]:
 
 def _bits(function: str) -> Callable[[Call], Sql | None]:
     def make(call: Call) -> Sql | None:
-        if call.types[0] not in (oids.INT2, oids.INT4, oids.INT8):
+        if call.types[0] not in oids.INTEGERS:
             return None
         return call.of(function, form_type(call.types[0]))
 

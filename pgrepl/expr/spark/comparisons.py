@@ -151,9 +151,8 @@ def sign_of(op: int) -> str | None:
     return operator.name if comparable_type(operator.left) else None
 
 
-_INTEGERS = (oids.INT2, oids.INT4, oids.INT8)
 _CROSS = {
-    *((a, b) for a in _INTEGERS for b in _INTEGERS),
+    *((a, b) for a in oids.INTEGERS for b in oids.INTEGERS),
     (oids.FLOAT4, oids.FLOAT8),
     (oids.FLOAT8, oids.FLOAT4),
     (oids.NAME, oids.TEXT),

@@ -18,8 +18,6 @@ from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 
-_WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8})
-
 
 def over(
     window: tree.Window, targets: Sequence[tree.Target], names: Names, statement: Statement, ranked: bool = False
@@ -60,7 +58,7 @@ def _frame(window: tree.Window, by_resno: dict[int, tree.Expr], compiler: Compil
 def _check_range(window: tree.Window, by_resno: dict[int, tree.Expr]) -> None:
     """Check a RANGE offset: Spark adds it to the key, which must be a single integer without NULLs."""
     key = by_resno[window.order[0].resno]
-    if key.type not in _WHOLE:
+    if key.type not in oids.INTEGERS:
         raise refuse("a window frame of RANGE with an offset over this type")
 
 

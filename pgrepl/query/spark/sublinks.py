@@ -22,8 +22,6 @@ from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid
 
-_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
-
 
 def condition(level: Level, expr: Expr) -> str:
     """A condition for WHERE, in which NULL counts as false."""
@@ -103,7 +101,7 @@ def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
         own, other = part.args
         if operator is None or operator.name != "=" or not operator.canhash or _has_params(own):
             return None
-        if own.type != other.type and not {own.type, other.type} <= _WHOLE:
+        if own.type != other.type and not {own.type, other.type} <= oids.INTEGERS:
             return None
         pairs.append((own, other))
     return pairs

@@ -14,14 +14,12 @@ from pgrepl import engine
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
-from pgrepl.expr.context import Context
 from pgrepl.expr.dml.defaults import column_default
-from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.walk import contains_mutable_functions, var_attnums
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
 from pgrepl.replication.subscriber.apply.target import match_columns
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.rows.checks_columns import check_program, default_column
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
@@ -30,10 +28,9 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.copy import KernelSource, KernelTarget
-    from pgrepl.lake.kernels.copy_rows import KernelColumn, KernelCondition
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
     from pgrepl.lake.table import LakeColumn
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _TEXTS = (oids.TEXT, oids.VARCHAR)
 
 
@@ -95,8 +92,7 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
     from pgrepl.rows.unique_columns import whole_keys
 
     table = staged.relation
-    rules = table_rules(session, table)
-    if rules.generated:
+    if table_rules(session, table).generated:
         raise Declined("generated columns")
     places = match_columns(table, sent)
     columns = []
@@ -104,7 +100,8 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
         place = places[column.attnum - 1]
         attribute = table.attributes[column.attnum - 1]
         if place < 0:
-            columns.append(_default(session, table, attribute, column))
+            default = column_default(session, table, attribute)
+            columns.append(default_column(session, column, default, not_null=attribute.notnull))
             continue
         for source in sources:
             _check_form(
@@ -112,21 +109,8 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
             )
         columns.append(_copied(sent.columns[place], attribute, place))
     infos = [info for info in unique_indexes(session, table) if info.immediate]
-    check = _check(
-        session, table, [expr for _, expr in rules.checks] + (list(rules.bound) if table.is_partition else [])
-    )
+    check = check_program(session, table, bound=table.is_partition)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
-
-
-def _check(session: Session, table: Relation, exprs: list[Any]) -> KernelCondition | None:
-    from pgrepl.expr.arrow.program import none_is_false, program_of
-
-    if not exprs:
-        return None
-    found = program_of(none_is_false(exprs), Context(session))
-    if found is None:
-        raise Declined("a CHECK constraint" if not table.is_partition else "a constraint")
-    return found
 
 
 def _is_same(column: SentColumn, attribute: Attribute) -> bool:
@@ -138,7 +122,7 @@ def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColum
 
     longest = None
     if not _is_same(column, attribute):
-        whole = column.type in _WHOLE and attribute.type in _WHOLE
+        whole = column.type in oids.INTEGERS and attribute.type in oids.INTEGERS
         if not whole and not (column.type in _TEXTS and attribute.type in _TEXTS):
             raise Declined(f'the type of column "{attribute.name}"')
         if not whole and attribute.typmod >= 0 and not 0 <= column.typmod <= attribute.typmod:
@@ -153,15 +137,3 @@ def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
     kinds = {source.form.lake, target.form.lake}
     if len(kinds) > 1 and (same or not kinds <= {"int16", "int32", "int64"}):
         raise Declined(f'column "{target.name}" is kept as {source.form.lake}')
-
-
-def _default(session: Session, table: Relation, attribute: Attribute, column: LakeColumn) -> KernelColumn:
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
-
-    expr = column_default(session, table, attribute)
-    value = None
-    if expr is not None:
-        if contains_mutable_functions(expr) or var_attnums(expr):
-            raise Declined(f'the default of column "{attribute.name}"')
-        value = evaluate(expr, (), Context(session))
-    return KernelColumn(attribute.num, 0, column.form.to_array([value]), attribute.notnull)

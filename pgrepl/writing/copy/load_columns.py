@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from pgrepl import interrupts
 from pgrepl.engine import Choice, Declined
 from pgrepl.errors import PgError
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.walk import contains_mutable_functions, var_attnums
 from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.checks_columns import check_program, default_column
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.foreign_key import keys_of
@@ -68,14 +66,12 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
 
 
 def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
-    from pgrepl.expr.arrow.program import none_is_false, program_of
     from pgrepl.lake.kernels.copy import KernelTarget
     from pgrepl.lake.kernels.copy_rows import KernelColumn
     from pgrepl.rows.unique_columns import whole_keys
 
     rel = target.relation
-    rules = table_rules(session, rel)
-    if rules.generated:
+    if table_rules(session, rel).generated:
         raise Declined("generated columns")
     places = {attnum: place for place, attnum in enumerate(longest, 1)}
     columns = []
@@ -85,13 +81,7 @@ def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: d
             columns.append(KernelColumn(column.attnum, places[column.attnum], None, not_null, longest[column.attnum]))
             continue
         expr = target.defaults.get(column.attnum)
-        if expr is not None and (contains_mutable_functions(expr) or var_attnums(expr)):
-            raise Declined(f'the default of column "{column.name}"')
-        value = None if expr is None else evaluate(expr, (), Context(session))
-        columns.append(KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null))
-    exprs = [*(expr for _, expr in rules.checks), *(rules.bound if rel.is_partition else ())]
-    check = program_of(none_is_false(exprs), Context(session)) if exprs else None
-    if exprs and check is None:
-        raise Declined("a CHECK constraint")
+        columns.append(default_column(session, column, expr, not_null=not_null))
+    check = check_program(session, rel, bound=rel.is_partition)
     infos = unique_indexes(session, rel)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))

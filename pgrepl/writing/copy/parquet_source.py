@@ -198,7 +198,6 @@ class _Part:
         return make
 
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
 _SAME = (
     oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.TEXT, oids.BYTEA, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP,
     oids.TIMESTAMPTZ,
@@ -208,7 +207,7 @@ _SAME = (
 def _is_kept(column: CopyFileColumn, attribute: Attribute) -> bool:
     """Whether an assignment does the same as Arrow's cast to the lake's type."""
     pair = column.shipped, attribute.type
-    if pair[0] in _WHOLE and pair[1] in _WHOLE:
+    if pair[0] in oids.INTEGERS and pair[1] in oids.INTEGERS:
         return True
     if pair in ((oids.FLOAT4, oids.FLOAT8), (oids.TEXT, oids.VARCHAR)):
         return True

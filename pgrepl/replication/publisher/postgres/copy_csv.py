@@ -20,8 +20,7 @@ from pgrepl.types.text import reader
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WHOLE = frozenset((oids.INT2, oids.INT4, oids.INT8))
-_READ_BY_ARROW = _WHOLE | {
+_READ_BY_ARROW = oids.INTEGERS | {
     oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
     oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB,
 }  # fmt: skip
@@ -37,7 +36,7 @@ class CopiedColumn:
         self.local = local
         self.form = form
         self.same = same = sent is None or (sent.type, sent.typmod) == (local.type, local.typmod)
-        whole = sent is not None and sent.type in _WHOLE and local.type in _WHOLE
+        whole = sent is not None and sent.type in oids.INTEGERS and local.type in oids.INTEGERS
         self.by_arrow = (same and sent is not None and local.type in _READ_BY_ARROW) or whole
         self.csv_type = form.arrow() if self.by_arrow else pa.string()
 

@@ -78,20 +78,17 @@ def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Number
     return pa.concat_arrays([values, olds]).take(pa.array(numbers))
 
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-
-
 def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
     """Key values converted to the table's type. Declined for types whose conversion is not simple."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if source in (*_WHOLE, oids.TEXT) and target in _WHOLE:
+    if source in (*oids.INTEGERS, oids.TEXT) and target in oids.INTEGERS:
         width = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}[target]
         try:
             return pc.cast(values, width)
         except pa.ArrowInvalid:
             raise Declined("a key that does not convert") from None
-    if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in _WHOLE and target == oids.TEXT):
+    if {source, target} <= {oids.TEXT, oids.VARCHAR} or (source in oids.INTEGERS and target == oids.TEXT):
         return plain_array(pc.cast(values, pa.string()))
     raise Declined("the type of a key")

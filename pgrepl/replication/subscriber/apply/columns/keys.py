@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.int64]
     Truths = npt.NDArray[np.bool_]
 
-NOT_THERE = -1  # of a row: no message has its key; of a key: the table has no row
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
+NOT_THERE = -1  # a row's key that no message has
 _THREADS = 2
 _SPARSE = 8  # an array indexed by key is made, if it has at most so many elements for each key …
 _FEW_ROWS = 1 << 22  # keys of at most so many rows of a file are cached
@@ -59,7 +58,7 @@ class Keys:
         columns = [
             [comparable(column, part) for part in parts] for column, parts in zip(self.columns, columns, strict=True)
         ]
-        self.whole = len(attnums) == 1 and self.columns[0].typoid in _WHOLE
+        self.whole = len(attnums) == 1 and self.columns[0].typoid in oids.INTEGERS
         self._distinct: list[Any] = []
         self.codes: list[Codes] = []  # of each part
         if self.whole:

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_WHOLE = (oids.INT2, oids.INT4, oids.INT8)
-_POSITIONS = 1 << 20  # about so many positions are merged by one task
+_POSITIONS = 1 << 20  # that one task merges, about
 
 
 class LargeApply:
@@ -169,7 +168,7 @@ class OtherValues:
 def _rows(session: Session, table: LakeTable, snapshot: int, attnums: Sequence[int], part: DealtPart) -> TableRows:
     """The table's rows that may have keys of the part."""
     bounds = []
-    if len(attnums) == 1 and table.column(attnums[0]).typoid in _WHOLE:
+    if len(attnums) == 1 and table.column(attnums[0]).typoid in oids.INTEGERS:
         bounds.append(Bound(attnums[0], part.low, part.high))
     return table_rows(session, table, snapshot, table.columns, bounds)
 

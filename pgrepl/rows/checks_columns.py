@@ -1,0 +1,43 @@
+"""Rules and defaults of a table for kernels over Arrow, which see whole columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined
+from pgrepl.expr import tree
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.rows.checks_table import table_rules
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.table import LakeColumn
+
+
+def check_program(session: Session, rel: Relation, *, bound: bool) -> Program | None:
+    """The CHECK constraints that new rows must pass. `bound`: the partition constraint as well."""
+    from pgrepl.expr.arrow.program import none_is_false, program_of
+
+    rules = table_rules(session, rel)
+    exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
+    if not exprs:
+        return None
+    found = program_of(none_is_false(exprs), Context(session))
+    if found is None:
+        raise Declined("a CHECK constraint" if rules.checks else "a partition constraint")
+    return found
+
+
+def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:
+    """A column that has its default, NULL without one, in every row."""
+    from pgrepl.lake.kernels.copy_rows import KernelColumn
+
+    if expr is not None and (contains_mutable_functions(expr) or var_attnums(expr)):
+        raise Declined(f'the default of column "{column.name}"')
+    value = None if expr is None else evaluate(expr, (), Context(session))
+    return KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null)
