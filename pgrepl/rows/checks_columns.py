@@ -15,7 +15,7 @@ from pgrepl.rows.checks_table import table_rules
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
 
 
@@ -35,7 +35,7 @@ def check_program(session: Session, rel: Relation, *, bound: bool) -> Program | 
 
 def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:
     """A column that has its default, NULL without one, in every row."""
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
 
     if expr is not None and (contains_mutable_functions(expr) or var_attnums(expr)):
         raise Declined(f'the default of column "{column.name}"')

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound
     from pgrepl.lake.kernels.change import ChangedTable, TableChange
     from pgrepl.lake.kernels.change_rows import ChangedPart
-    from pgrepl.lake.kernels.copy_rows import KernelColumn, KeySpan
+    from pgrepl.lake.kernels.copy_rows import KeySpan
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.place import RowPlace
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.rows.changes import Row
@@ -71,7 +72,7 @@ def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
     """The kernel column that gets the value of an expression over the source."""
     from pgrepl.expr.arrow.program import value_of
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
 
     not_null = rel.attributes[column.attnum - 1].notnull
     found = value_of(expr, Context(session))

@@ -29,7 +29,7 @@ from pgrepl.writing.targets import changed_tables
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.change import TableChange
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
     from pgrepl.rows.members import Member
 
@@ -114,6 +114,6 @@ def _change_of(session: Session, modify: Modify, target: Relation, member: Membe
 
 
 def _kept(column: LakeColumn, rel: Relation) -> KernelColumn:
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
 
     return KernelColumn(column.attnum, column.attnum, None, rel.attributes[column.attnum - 1].notnull)

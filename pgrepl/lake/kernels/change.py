@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.lake.kernels.copy_rows import KernelColumn, KernelCondition
     from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition
     from pgrepl.lake.table import LakeTable
 
 

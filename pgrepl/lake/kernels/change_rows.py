@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.kernels.copy_rows import CopyPart, KernelColumn, KeySpan, RowsCopy
+from pgrepl.lake.kernels.copy_rows import CopyPart, KeySpan, RowsCopy
 from pgrepl.lake.kernels.part import ForeignRows, PlacedRows, Unfit
+from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.place import RowPlace
 from pgrepl.lake.position_set import PositionSet
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_arrays import plain_array, storage_type
 
 if TYPE_CHECKING:
     from pgrepl.lake.data_file import NewFile
@@ -99,7 +100,7 @@ class _Change(RowsCopy):
                 self.watch.check()
                 try:
                     kept, made = self.by_columns(arrays, count)
-                except (PgError, pa.ArrowException) as problem:
+                except (PgError, pa.ArrowException) as problem:  # Arrow's own: of the filter
                     if isinstance(problem, PgError) and not problem.is_of_data:
                         raise
                     kept, made = self.by_rows(arrays, count)
@@ -140,10 +141,10 @@ class _Change(RowsCopy):
         if not found:
             return kept, []
         made = []
-        for column, kind in zip(part.columns, self.kinds, strict=True):
+        for column in part.columns:
             form = target.column(column.attnum).form
             array = plain_array(form.to_array([each[column.attnum - 1] for each in found]))
-            made.append(array if array.type == kind else array.cast(kind))
+            made.append(array.cast(storage_type(form.arrow())))
         return kept, made
 
     def go(self, placed: PlacedRows, kept: Any, made: list[Any], count: int) -> None:

@@ -9,16 +9,18 @@ from pgrepl.catalog.statistics import count_scan
 from pgrepl.catalog.transaction import reading
 from pgrepl.frozen import frozen
 from pgrepl.lake.kernels import job
-from pgrepl.lake.kernels.copy_rows import CopiedPart, CopyPart, KernelColumn, copy_rows
+from pgrepl.lake.kernels.copy_rows import CopiedPart, CopyPart, copy_rows
 from pgrepl.lake.kernels.divide import divide, rows_of
 from pgrepl.lake.kernels.part import PartRows, Unfit
+from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.snapshot_pins import pin
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
     from pgrepl.lake.data_file import NewFile
-    from pgrepl.lake.kernels.copy_rows import KernelCondition, KeySpan
+    from pgrepl.lake.kernels.copy_rows import KeySpan
+    from pgrepl.lake.kernels.row_maker import KernelCondition
     from pgrepl.lake.table import LakeTable
 
 

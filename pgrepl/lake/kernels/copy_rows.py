@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.file_writer import ROWS_IN_GROUP, DataFileWriter, repeating
-from pgrepl.lake.kernels.part import PartRows, PartWatch, Unfit, forms_of, repeated
-from pgrepl.types.lake_arrays import storage_type
+from pgrepl.lake.kernels.part import PartRows, PartWatch, Unfit, forms_of
+from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
 
 if TYPE_CHECKING:
     from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.kernels.part import SourceColumns
     from pgrepl.lake.table import LakeTable
-    from pgrepl.types.lake_arrays import Form
-
-
-class KernelCondition(Protocol):
-    """A condition over rows (expr/arrow/program.py)."""
-
-    @property
-    def attnums(self) -> frozenset[int]: ...
-
-    def test(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
-
-    def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """The condition as a function of one row, whose values stand by attribute number."""
-
-
-class KernelValue(Protocol):
-    """An expression over rows (expr/arrow/program.py)."""
-
-    @property
-    def attnums(self) -> frozenset[int]: ...
-
-    def values(self, forms: Mapping[int, Form]) -> Callable[[Mapping[int, Any], int], Any]: ...
-
-    def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """The expression as a function of one row, whose values stand by attribute number."""
-
-
-@frozen
-class KernelColumn:
-    """How a column of the target is made: from a column of the source, cast to its type; by an expression; or as one
-    value for all rows."""
-
-    attnum: int  # of the target
-    source: int = 0  # attribute number; 0: `computed` or `value` makes the column
-    value: Any = None  # an array of length one
-    not_null: bool = False
-    longest: int | None = None  # characters
-    computed: KernelValue | None = None
-
-    @property
-    def read(self) -> frozenset[int]:
-        """The attribute numbers of the source's columns that make this one."""
-        if self.computed is not None:
-            return self.computed.attnums
-        return frozenset((self.source,)) if self.source else frozenset()
 
 
 @frozen
@@ -126,12 +81,7 @@ class RowsCopy:
         self.part = part
         self.watch = watch
         self.filter = None if part.filter is None else part.filter.test(forms_of(part.source, part.filter.attnums))
-        self.check = None if part.check is None else part.check.test(forms_of(part.target, part.check.attnums))
-        self.kinds = [storage_type(part.target.column(column.attnum).form.arrow()) for column in part.columns]
-        self.computed = [
-            None if column.computed is None else column.computed.values(forms_of(part.source, column.read))
-            for column in part.columns
-        ]
+        self.maker = RowMaker(part.source, part.target, part.columns, part.check)
         self.keys = [_Key() for _ in part.keys]
         self.held: list[list[Any]] = []
         self.count = 0  # of rows in `held`
@@ -157,15 +107,9 @@ class RowsCopy:
         return mask, {attnum: array.filter(mask) for attnum, array in arrays.items()}, left
 
     def made(self, arrays: Mapping[int, Any], count: int) -> list[Any]:
-        """The columns of the new rows, in the target's types and checked."""
-        made = [self.column(n, arrays, count) for n in range(len(self.kinds))]
-        if self.check is not None:
-            by_number = {column.attnum: array for column, array in zip(self.part.columns, made, strict=True)}
-            assert self.part.check is not None
-            passed = self.check({attnum: by_number[attnum] for attnum in self.part.check.attnums}, count)
-            if passed.true_count < count:
-                raise PgError("23514", "a row violates a check constraint")
-        return made
+        """The columns of the new rows, as the target wants them."""
+        made = self.maker.made(arrays, count)
+        return [made[column.attnum] for column in self.part.columns]
 
     def hold(self, made: list[Any], count: int) -> None:
         """Keep columns until there are enough rows for a row group. Row ids, if any, stand behind the columns."""
@@ -173,27 +117,6 @@ class RowsCopy:
         self.count += count
         if self.count >= ROWS_IN_GROUP:
             self.write()
-
-    def column(self, number: int, arrays: Mapping[int, Any], count: int) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        column, kind = self.part.columns[number], self.kinds[number]
-        computed = self.computed[number]
-        if computed is not None:
-            array = computed(arrays, count)
-        else:
-            array = arrays[column.source] if column.source else repeated(column.value, count)
-        if array.type != kind:
-            try:
-                array = array.cast(kind)
-            except pa.ArrowInvalid as problem:
-                raise PgError("22003", str(problem)) from problem
-        if column.not_null and array.null_count:
-            raise PgError("23502", "null value in a column that has none")
-        if column.longest is not None and (pc.max(pc.utf8_length(array)).as_py() or 0) > column.longest:
-            raise PgError("22001", "value too long")
-        return array
 
     def write(self) -> None:
         import pyarrow as pa

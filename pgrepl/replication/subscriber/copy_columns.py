@@ -28,7 +28,7 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.copy import KernelSource, KernelTarget
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
 
 _TEXTS = (oids.TEXT, oids.VARCHAR)
@@ -118,7 +118,7 @@ def _is_same(column: SentColumn, attribute: Attribute) -> bool:
 
 
 def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn:
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
 
     longest = None
     if not _is_same(column, attribute):

@@ -67,7 +67,7 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
 
 def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
     from pgrepl.lake.kernels.copy import KernelTarget
-    from pgrepl.lake.kernels.copy_rows import KernelColumn
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.rows.unique_columns import whole_keys
 
     rel = target.relation

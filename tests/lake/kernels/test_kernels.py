@@ -19,9 +19,10 @@ from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.file_writer import DataFileWriter
 from pgrepl.lake.kernels import here, job, shipping
 from pgrepl.lake.kernels.copy import KernelSource, KernelTarget, WrongRow, copy
-from pgrepl.lake.kernels.copy_rows import CopyPart, KernelColumn, copy_rows
+from pgrepl.lake.kernels.copy_rows import CopyPart, copy_rows
 from pgrepl.lake.kernels.divide import divide, rows_of
 from pgrepl.lake.kernels.part import CatalogRows, FileRows, PartRows, PartWatch, Unfit
+from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.spark_errors import from_spark
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator
