@@ -41,3 +41,18 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
         raise Declined(f'the default of column "{column.name}"')
     value = None if expr is None else evaluate(expr, (), Context(session))
     return KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null)
+
+
+def generated_columns(session: Session, rel: Relation) -> tuple[KernelColumn, ...]:
+    """Columns that are computed of the table's other ones."""
+    from pgrepl.expr.arrow.program import value_of
+    from pgrepl.lake.kernels.row_maker import KernelColumn
+
+    found = []
+    for attnum, expr in table_rules(session, rel).generated:
+        value = value_of(expr, Context(session))
+        attribute = rel.attributes[attnum - 1]
+        if value is None:
+            raise Declined(f'generated column "{attribute.name}"')
+        found.append(KernelColumn(attnum, 0, None, attribute.notnull, None, value))
+    return tuple(found)

@@ -365,7 +365,7 @@ def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> Non
         part = values.slice(start, 100)
         new, old = (part.take(pa.array(np.flatnonzero(which))) for which in (op != DELETE, op == DELETE))
         writer.write(np.arange(100) * 4 + start // 100, Decoded(op, op == DELETE, [new], {0: old}, {}))
-    messages = MessageFiles(relation, writer.close(), str)
+    messages = MessageFiles(relation, writer.close())
 
     def play(step: str, pieces: Sequence[Any], kernel: Any) -> list[Any]:
         return [kernel(pickle.loads(pickle.dumps(piece)), Nobody()) for piece in pieces]

@@ -11,27 +11,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
-from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
+from pgrepl.replication.subscriber.apply.columns.convert import copied, is_same
 from pgrepl.replication.subscriber.apply.target import match_columns
-from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_columns import check_program, default_column
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.copy import KernelSource, KernelTarget
-    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
-
-_TEXTS = (oids.TEXT, oids.VARCHAR)
 
 
 def stage_columns(
@@ -105,29 +102,12 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
             continue
         for source in sources:
             _check_form(
-                source.table.column(source.columns[place]), column, same=_is_same(sent.columns[place], attribute)
+                source.table.column(source.columns[place]), column, same=is_same(sent.columns[place], attribute)
             )
-        columns.append(_copied(sent.columns[place], attribute, place))
+        columns.append(copied(sent.columns[place], attribute, place))
     infos = [info for info in unique_indexes(session, table) if info.immediate]
     check = check_program(session, table, bound=table.is_partition)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
-
-
-def _is_same(column: SentColumn, attribute: Attribute) -> bool:
-    return (column.type, column.typmod) == (attribute.type, attribute.typmod)
-
-
-def _copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn:
-    from pgrepl.lake.kernels.row_maker import KernelColumn
-
-    longest = None
-    if not _is_same(column, attribute):
-        whole = column.type in oids.INTEGERS and attribute.type in oids.INTEGERS
-        if not whole and not (column.type in _TEXTS and attribute.type in _TEXTS):
-            raise Declined(f'the type of column "{attribute.name}"')
-        if not whole and attribute.typmod >= 0 and not 0 <= column.typmod <= attribute.typmod:
-            longest = attribute.typmod - 4
-    return KernelColumn(attribute.num, place + 1, None, attribute.notnull, longest)
 
 
 def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:

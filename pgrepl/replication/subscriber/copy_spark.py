@@ -15,8 +15,9 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import counting_writes
-from pgrepl.replication.publisher.protocol import BeginCount, CountRows, LakeSources, TableCopy
-from pgrepl.replication.subscriber.apply.columns.convert import Conversion, row_errors
+from pgrepl.replication.publisher.protocol import CountRows, LakeSources, TableCopy
+from pgrepl.replication.subscriber.apply.columns.convert import row_errors
+from pgrepl.replication.subscriber.convert_spark import new_rows
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.routing_spark import SparkRouter
@@ -64,7 +65,7 @@ class StagedCopy:
     # --- staging ------------------------------------------------------------------------------------------------------
 
     def fill(self, table: Relation, sent: SentRelation, rows: DataFrame) -> None:
-        new = Conversion(self._session, table, sent).new_rows(rows)
+        new = new_rows(self._session, table, sent, rows)
         if table.kind == "p":
             self._route(table, new)
         else:

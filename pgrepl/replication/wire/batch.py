@@ -167,13 +167,6 @@ class RelationChanges(Protocol):
         """Whether the columns that were prepared take at most so many bytes of memory."""
         ...
 
-    def rows(
-        self, places: Sequence[int], *, chosen: npt.NDArray[np.bool_] | None = None, ordered: bool = False
-    ) -> DataFrame:
-        """The new rows of all messages, or of those `chosen`, as a DataFrame: `at`, the number of the message, and
-        s{place} in the Spark form of the column's type; `ordered`: in the order of the messages."""
-        ...
-
 
 @frozen
 class WireBatch:

@@ -6,8 +6,7 @@ that follow each other in a file, as those of a transaction do, are sliced in on
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +15,13 @@ import numpy.typing as npt
 
 from pgrepl.frozen import frozen
 from pgrepl.lake.changes_side import stretches
-from pgrepl.replication.wire.batch import AT, DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
+from pgrepl.replication.wire.batch import DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 Numbers = npt.NDArray[Any]
 
@@ -58,12 +55,10 @@ class FileChanges:
         files: Sequence[MessageFile],
         chosen: Sequence[Numbers | None],
         counts: Sequence[int],
-        new_path: Callable[[], str],
     ) -> None:
         """`chosen`: by file, the numbers of its messages, ascending; None: its first ones, as many as `counts` says."""
         self.relation = relation
         self._files = files
-        self._new_path = new_path
         self._kept: Mapping[int, Kept] = {}
         self._new_starts = np.cumsum([0, *[file.news for file in files]])
         self._old_starts = np.cumsum([0, *[file.olds for file in files]])
@@ -170,43 +165,6 @@ class FileChanges:
         size = sum(file.size for file in self._files) * rows // max(int(self._new_starts[-1]), 1)
         return size + sum(self._kept[place].size for place in places if place in self._kept) <= most
 
-    # --- rows for Spark -----------------------------------------------------------------------------------------------
-
-    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        from pyspark.sql.types import LongType, StructField, StructType
-
-        from pgrepl.lake import spark
-        from pgrepl.lake.scan import spark_path
-        from pgrepl.lake.spark_types import spark_type
-
-        wanted = self.op != DELETE if chosen is None else (self.op != DELETE) & chosen
-        fields = [StructField(AT, LongType())]
-        for place in places:
-            column = self.relation.columns[place]
-            fields.append(StructField(f"s{place}", spark_type(form(column.type, column.typmod).spark)))
-        paths = list(self._write_rows(places, np.flatnonzero(wanted)))
-        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in paths])
-        return frame.orderBy(AT) if ordered else frame
-
-    def _write_rows(self, places: Sequence[int], at: Numbers) -> Iterator[str]:
-        """Write the messages to Parquet files, at least one for each processor, and yield their paths."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        from pgrepl.lake import storage
-
-        size = sum(file.size for file in self._files) + sum(each.size for each in self._kept.values())
-        each = min(_ROWS_IN_FILE, -(-len(at) // (os.cpu_count() or 1)), _BYTES_IN_FILE * self.count // max(1, size))
-        each = max(1, each)
-        names = [AT, *(f"s{place}" for place in places)]
-        for start in range(0, max(1, len(at)), each):
-            part = at[start : start + each]
-            rows = pa.Table.from_arrays([pa.array(part), *self.pick(places, part)], names=names)
-            path = self._new_path()
-            with storage.writing(path), storage.open_output(path) as output:
-                pq.write_table(rows, output, store_schema=False, use_dictionary=False, compression="snappy")
-            yield path
-
 
 @frozen
 class MessageFiles:
@@ -214,8 +172,7 @@ class MessageFiles:
 
     relation: SentRelation
     files: tuple[MessageFile, ...]
-    new_path: Callable[[], str]  # names a file that Spark can read
-    counts: tuple[int, ...] | None = None  # the number of first messages that are taken from each file; None: all
+    counts: tuple[int, ...] | None = None  # how many of the first messages of each file; None: all
 
     @property
     def taken(self) -> list[tuple[MessageFile, int]]:
@@ -248,13 +205,13 @@ class MessageFiles:
 
     def whole(self) -> FileChanges:
         files, counts = zip(*self.taken, strict=True)
-        return FileChanges(self.relation, files, [None] * len(files), counts, self.new_path)
+        return FileChanges(self.relation, files, [None] * len(files), counts)
 
     def some(self, pieces: Sequence[tuple[int, Numbers]]) -> FileChanges:
         """The messages with these numbers, from some of the files: (number of the file, numbers of messages)."""
         taken = [self.taken[n] for n, _ in pieces]
         files, counts = [file for file, _ in taken], [count for _, count in taken]
-        return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts, self.new_path)
+        return FileChanges(self.relation, files, [numbers for _, numbers in pieces], counts)
 
     def stand_in(self, folder: str) -> bool:
         return all(file.path.startswith(folder) for file in self.files)
@@ -265,7 +222,7 @@ class MessageFiles:
         return replace(self, files=tuple(files), counts=tuple([count for _, count in self.taken if count]))
 
     def sliced(self, slices: Sequence[MessageSlice]) -> FileChanges:
-        return of_slices(self.relation, slices, self.new_path)
+        return of_slices(self.relation, slices)
 
     def in_order(self, most: int) -> Iterator[FileChanges]:
         """All messages in order, about `most` at a time."""
@@ -281,11 +238,11 @@ class MessageFiles:
                 yield self.some(pieces)
 
 
-def of_slices(relation: SentRelation, slices: Sequence[MessageSlice], new_path: Callable[[], str] = str) -> FileChanges:
+def of_slices(relation: SentRelation, slices: Sequence[MessageSlice]) -> FileChanges:
     files, counts = [each.file for each in slices], [each.count for each in slices]
-    return FileChanges(relation, files, [each.numbers() for each in slices], counts, new_path)
+    return FileChanges(relation, files, [each.numbers() for each in slices], counts)
 
 
 def of_numbers(relation: SentRelation, file: MessageFile, numbers: Numbers) -> FileChanges:
-    """The messages of one file with these numbers."""
-    return FileChanges(relation, [file], [numbers], [file.count], str)
+    """Messages of one file."""
+    return FileChanges(relation, [file], [numbers], [file.count])

@@ -76,10 +76,6 @@ class MessageFolder:
             self._stack.callback(shutil.rmtree, self._own, ignore_errors=True)
         return f"{self._own}/{relation.relid}"
 
-    def new_path(self) -> str:
-        """Names a file that Spark can read."""
-        return self._spark_folder() + storage.new_name()
-
     def _spark_folder(self) -> str:
         if self._shared is None:
             self._shared = self._stack.enter_context(result_folder(self._data_path))

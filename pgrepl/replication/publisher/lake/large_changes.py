@@ -45,7 +45,7 @@ def changes_in_order(session: Session, oid: int, snapshot: int) -> Iterator[RowC
             frame = ChangesFrame(source, ids)
             if frame.count:
                 writer.write(frame.rank, _decoded(frame))
-        messages = MessageFiles(relation, writer.close(), folder.new_path)
+        messages = MessageFiles(relation, writer.close())
         for portion in messages.in_order(min(most, _ROWS)):
             yield from _row_changes(source.table, snapshot, portion)
 

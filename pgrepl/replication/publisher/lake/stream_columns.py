@@ -175,7 +175,7 @@ class _Found:
                 return None
             source.made |= each.made
             self.sends[each.sends] = True
-        return MessageFiles(relation, tuple([file for each in found for file in each.files]), self._folder.new_path)
+        return MessageFiles(relation, tuple([file for each in found for file in each.files]))
 
 
 def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:

@@ -302,23 +302,3 @@ class LakeChanges:
 
     def _sent(self, places: Sequence[int]) -> list[int]:
         return [self._numbers[place] for place in places if self._numbers[place]]
-
-    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        import numpy as np
-
-        numbers = np.full(self._found.count, LEFT_OUT, np.int64)
-        left_out = self.op == DELETE if chosen is None else (self.op == DELETE) | ~chosen
-        numbers[self._events] = np.where(left_out, LEFT_OUT, np.arange(self.count))
-        own = [(place, self._numbers[place]) for place in places]
-        rows = self._found.rows(sorted({attnum for _, attnum in own if attnum}), numbers, ordered=ordered)
-        names = [
-            f"c{attnum} AS s{place}" if attnum else f"CAST(NULL AS {self._spark_type(place)}) AS s{place}"
-            for place, attnum in own
-        ]
-        return rows.selectExpr(AT, *names)
-
-    def _spark_type(self, place: int) -> str:
-        from pgrepl.types.lake_forms import form
-
-        column = self.relation.columns[place]
-        return form(column.type, column.typmod).spark

@@ -82,7 +82,7 @@ class Decoder:
             writer.write(chosen + portion.first, _typed(made, writer.relation))
 
     def close(self) -> tuple[list[MessageFiles], tuple[tuple[int, TruncateMessage], ...]]:
-        found = [MessageFiles(each.relation, each.close(), self._folder.new_path) for each in self._writers.values()]
+        found = [MessageFiles(each.relation, each.close()) for each in self._writers.values()]
         return found, tuple(self._truncates)
 
     def _writer(self, relation: SentRelation) -> MessageWriter:

@@ -114,7 +114,7 @@ def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
         kept=kept,
         again=False,
     )
-    if not decided.changes.fits(described.sent_places, MOST_BYTES):
+    if not decided.changes.fits(described.new_places, MOST_BYTES):
         raise Declined("many large values in one part")
     files = []
     for rows in sent_columns(described, decided):

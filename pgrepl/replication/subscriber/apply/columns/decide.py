@@ -14,6 +14,7 @@ from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_other_keys
 from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
+from pgrepl.replication.subscriber.apply.columns.unsent import with_unsent
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def decide(
     indexes, to be checked later. Raises NotClean with the sequence number of a message that cannot be carried out."""
     import numpy as np
 
+    changes = with_unsent(described, changes)
     chosen = changes.seq >= since
     inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
     rounds = np.searchsorted(np.array(truncates, np.int64), changes.seq) if len(truncates) else None
@@ -88,8 +90,7 @@ class _Deciding:
         at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
         sides = [described.key_values(changes, attnums, at, old=old) for at, old in ((at_new, False), (at_old, True))]
         columns = [list(parts) for parts in zip(*sides, strict=True)]
-        if described.is_plain:
-            changes.prepare(described.sent_places, MOST_BYTES)
+        changes.prepare(described.new_places, MOST_BYTES)
         for parts, at in ((0, at_new), (1, at_old)):
             missing = [at[column[parts].is_null().to_numpy(zero_copy_only=False)] for column in columns
                        if column[parts].null_count]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Declined
@@ -10,12 +10,15 @@ from pgrepl.frozen import frozen
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
+    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.types.lake_arrays import Form
 
     Numbers = npt.NDArray[Any]
 
@@ -33,21 +36,54 @@ class TableKeys:
 
 
 @frozen
+class SentForm:
+    form: Form
+
+
+@frozen
 class DescribedTable:
-    """`places`: for each column by number its place among the sent columns, -1: not sent. `same`: the numbers of the
-    columns whose type and typmod are those of the sent column."""
+    """`places`: for each column by number the place among those that are sent; columns that are not sent have places
+    behind these, generated ones -1. `same`: the numbers of the columns that hold what is sent as it is. `defaults`:
+    what INSERTs put into columns that are not sent, by place, an array of one each."""
 
     table: LakeTable
     keys: TableKeys
     places: tuple[int, ...]
     same: frozenset[int]
-    is_plain: bool  # rows are stored as they were sent, and NOT NULL is the only constraint to check
-    needed: frozenset[int]  # the numbers of the columns that are NOT NULL
+    sent: tuple[tuple[int, int], ...]  # types and typmods of the places that are sent
+    columns: tuple[KernelColumn, ...]  # made of what is at a place, whose attribute number is the place + 1
+    generated: tuple[KernelColumn, ...]  # made of the table's own columns
+    check: KernelCondition | None
+    defaults: Mapping[int, pa.Array]
 
     @property
-    def sent_places(self) -> list[int]:
-        """The places of the table's columns among the sent ones, in the table's order."""
-        return [self.places[column.attnum - 1] for column in self.table.columns]
+    def new_places(self) -> list[int]:
+        """Those that new rows are made of."""
+        return [attnum - 1 for attnum in sorted({attnum for column in self.columns for attnum in column.read})]
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether there may be something wrong about a new row."""
+        plain = all(c.source and c.attnum in self.same and not c.not_null for c in self.columns)
+        return not plain or bool(self.generated) or self.check is not None
+
+    def column(self, attnum: int) -> SentForm | LakeColumn:
+        """What is at a place, for a RowMaker."""
+        if attnum <= len(self.sent):
+            return SentForm(form(*self.sent[attnum - 1]))
+        return self.table.column(self.places.index(attnum - 1) + 1)
+
+    def maker(self) -> RowMaker:
+        from pgrepl.lake.kernels.row_maker import RowMaker
+
+        return RowMaker(self, self.table, self.columns, self.check, self.generated)
+
+    def new_rows(self, maker: RowMaker, changes: RelationChanges, messages: Numbers) -> list[pa.Array]:
+        """The table's columns in their order. PgError: something is wrong about a row."""
+        places = self.new_places
+        arrays = {place + 1: array for place, array in zip(places, changes.pick(places, messages), strict=True)}
+        made = maker.made(arrays, len(messages))
+        return [made[column.attnum] for column in self.table.columns]
 
     def key_values(self, changes: RelationChanges, attnums: Sequence[int], at: Numbers, *, old: bool) -> list[pa.Array]:
         """Columns of the new or the old rows of some messages, in the table's types."""

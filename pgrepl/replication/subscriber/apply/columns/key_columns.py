@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
+from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.columns.convert import Conversion
+from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns, converted
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys
 from pgrepl.replication.subscriber.apply.target import identity_of
+from pgrepl.replication.wire.batch import INSERT
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.unique import unique_indexes
 
 if TYPE_CHECKING:
@@ -21,41 +23,58 @@ if TYPE_CHECKING:
 
 
 def described(
-    session: Session, table: Relation, conversion: Conversion, keys: TableKeys, *, routed: bool
+    session: Session, table: Relation, matched: MatchedColumns, keys: TableKeys, *, routed: bool, inserts: bool
 ) -> DescribedTable:
-    """The table as plain data. `routed`: the rows are known to satisfy the partition constraint."""
-    rules = table_rules(session, table)
-    same = frozenset(
-        [a.num for a in table.columns if conversion.places[a.num - 1] >= 0 and conversion.same_type(a.num)]
-    )
-    bound = rules.bound and not routed
-    is_plain = not (conversion.unsent or rules.checks or rules.generated or bound) and len(same) == len(table.columns)
+    """`routed`: rows are known to belong into this partition. `inserts`: there are INSERTs. Declined: new rows cannot
+    be made by columns."""
+    from pgrepl.lake.kernels.row_maker import KernelColumn
+
+    kept = lake_table(session, table.oid)
+    places = list(matched.places)
+    same, columns = set(), []
+    sent = tuple([(column.type, column.typmod) for column in matched.sent.columns])
+    for attribute in table.columns:
+        place = places[attribute.num - 1]
+        if place >= 0:
+            columns.append(converted(session, matched.sent.columns[place], attribute, place))
+            if matched.same_type(attribute.num):
+                same.add(attribute.num)
+    defaults = {}
+    for place, attribute in enumerate(matched.unsent, len(sent)):
+        places[attribute.num - 1] = place
+        expr = column_default(session, table, attribute) if inserts else None
+        defaults[place] = default_column(session, kept.column(attribute.num), expr, not_null=False).value
+        columns.append(KernelColumn(attribute.num, place + 1, None, attribute.notnull))
+        same.add(attribute.num)
     return DescribedTable(
-        lake_table(session, table.oid),
+        kept,
         keys,
-        conversion.places,
-        same,
-        is_plain,
-        frozenset([a.num for a in rules.not_null]),
+        tuple(places),
+        frozenset(same),
+        sent,
+        tuple(columns),
+        generated_columns(session, table),
+        check_program(session, table, bound=not routed),
+        defaults,
     )
 
 
 def table_keys(
-    session: Session, table: Relation, conversion: Conversion, unsent: Collection[int], *, needed: bool
+    session: Session, table: Relation, matched: MatchedColumns, unsent: Collection[int], *, needed: bool
 ) -> TableKeys:
     """The keys to look up. `needed`: some messages are UPDATE or DELETE, which must find rows. `unsent`: places whose
     values are missing in some messages. Declined for unique indexes that need another check."""
     infos = [info for info in unique_indexes(session, table) if info.immediate]
     if not infos and not needed:
         return TableKeys(())
-    places = conversion.places
+    places = matched.places
     if not needed and len(infos) == 1:
         info = infos[0]
         attnums = tuple(info.columns[: info.key_count])
         if any(places[n - 1] < 0 for n in attnums if n):
             raise Declined("a key that is not sent")
     else:
-        identity = identity_of(session, table, places, conversion.sent)
+        identity = identity_of(session, table, places, matched.sent)
         if not identity.by_index:
             raise Declined("a table without a key")
         attnums = identity.attnums
@@ -83,7 +102,8 @@ def described_leaves(session: Session, target: Relation, messages: MessageFiles)
         table = relation(session, oid)
         if table.kind == "p":
             continue
-        conversion = Conversion(session, table, messages.relation)
-        keys = table_keys(session, table, conversion, unsent, needed=messages.searches)
-        found[oid] = described(session, table, conversion, keys, routed=target.kind == "p")
+        matched = MatchedColumns(table, messages.relation)
+        keys = table_keys(session, table, matched, unsent, needed=messages.searches)
+        inserts = INSERT in messages.operations
+        found[oid] = described(session, table, matched, keys, routed=target.kind == "p", inserts=inserts)
     return found

@@ -156,7 +156,7 @@ class OtherValues:
         for attnums, files in self._kept.items():
             sent = index_relation(self._table, attnums)
             values = IndexValues(tuple([self._table.column(attnum) for attnum in attnums]))
-            for part in by_key(MessageFiles(sent, tuple(files), str), values, self._most, self._play):
+            for part in by_key(MessageFiles(sent, tuple(files)), values, self._most, self._play):
                 rows = _rows(self._session, self._table, self._snapshot, attnums, part)
                 tasks.append(ValuesToCheck(self._table, attnums, sent, part, rows))
         counts, obstacles = done(self._play("unique indexes", tasks, check_values)) if tasks else ([], [])

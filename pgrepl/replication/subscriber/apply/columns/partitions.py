@@ -13,7 +13,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.partition_order import partition_desc
-from pgrepl.replication.subscriber.apply.columns.convert import Conversion
+from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.wire.batch import INSERT, UPDATE, Kept, RelationChanges
@@ -23,7 +23,6 @@ from pgrepl.types.lake_forms import form
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
 
@@ -68,9 +67,6 @@ class SomeChanges:
     def fits(self, places: Sequence[int], most: int) -> bool:
         return self._whole.fits(places, most)
 
-    def rows(self, places: Sequence[int], *, chosen: Numbers | None = None, ordered: bool = False) -> DataFrame:
-        raise Declined("rows of partitions that are not kept as they were sent")
-
 
 def by_leaf(
     session: Session, root: Relation, changes: RelationChanges, since: int
@@ -79,12 +75,11 @@ def by_leaf(
     another leaf, or whose row has no leaf."""
     import numpy as np
 
-    conversion = Conversion(session, root, changes.relation)
+    matched = MatchedColumns(root, changes.relation)
     key = _key_columns(session, root)
-    for attnum in range(1, len(root.attributes) + 1):
-        if conversion.places[attnum - 1] < 0 or not conversion.same_type(attnum):
-            raise Declined("columns of a partitioned table that are not those that are sent")
-    places = [conversion.places[n - 1] for n in key]
+    places = [matched.places[n - 1] for n in key]
+    if any(place < 0 for place in places) or not all(matched.same_type(n) for n in key):
+        raise Declined("a partition key that is not what is sent")
     if any(place in changes.unchanged for place in places):
         raise Declined("a partition key that was not sent")
     chosen = np.flatnonzero(changes.seq >= since)
@@ -129,9 +124,8 @@ def _key_columns(session: Session, table: Relation) -> list[int]:
 def _check_identity(
     session: Session, root: Relation, leaf: Relation, key: Sequence[int], changes: RelationChanges
 ) -> None:
-    """Declined unless the replica identity has all columns of the partition key: only then a row can be in one leaf
-    alone."""
-    identity = identity_of(session, leaf, Conversion(session, leaf, changes.relation).places, changes.relation)
+    """A row has to be told by what says which leaf it is in."""
+    identity = identity_of(session, leaf, MatchedColumns(leaf, changes.relation).places, changes.relation)
     names = {leaf.attributes[n - 1].name for n in identity.attnums}
     if not identity.by_index or not {root.attributes[n - 1].name for n in key} <= names:
         raise Declined("rows that are found without their partition key")

@@ -1,11 +1,10 @@
-"""New rows that are stored as they were sent: whole columns, in the order of their messages, straight into files."""
+"""New rows by whole columns, in the order of their messages, into files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
@@ -38,9 +37,8 @@ class SentColumns:
 
         from pgrepl.lake.file_writer import DataFileWriter
 
-        table = self.described.table
-        arrays = self.changes.pick(self.described.sent_places, self.messages)
-        _check_needed(self.described, arrays)
+        described, table = self.described, self.described.table
+        arrays = described.new_rows(described.maker(), self.changes, self.messages)
         repeating = _repeating(table.columns, arrays)
         writer = DataFileWriter(table, row_ids=self.row_ids is not None, repeating=repeating, folder=folder)
         ids = None if self.row_ids is None else pa.array(self.row_ids)
@@ -49,10 +47,12 @@ class SentColumns:
 
 
 def sent_columns(described: DescribedTable, decided: Decided) -> list[SentColumns]:
-    """All new rows. Rows that do not last are only checked for NOT NULL. `described` is plain."""
+    """All new rows; those of which nothing is left are checked."""
     changes, folded = decided.changes, decided.folded
-    if described.needed and len(folded.passing):
-        _check_needed(described, changes.pick(described.sent_places, folded.passing))
+    if described.has_rules and len(folded.passing):
+        maker = described.maker()
+        for part in _parts_of(folded.passing):
+            described.new_rows(maker, changes, part)
     found = [SentColumns(described, changes, part, None) for part in _parts_of(folded.inserted)]
     if len(folded.updated):
         assert decided.places is not None
@@ -65,13 +65,6 @@ def sent_columns(described: DescribedTable, decided: Decided) -> list[SentColumn
 def _parts_of(messages: Numbers) -> list[Numbers]:
     """The messages divided, in order, by file."""
     return [messages[start : start + _PART] for start in range(0, len(messages), _PART)]
-
-
-def _check_needed(described: DescribedTable, arrays: Sequence[Any]) -> None:
-    """NOT NULL. The exact way finds the row and words the error."""
-    for column, array in zip(described.table.columns, arrays, strict=True):
-        if column.attnum in described.needed and array.null_count:
-            raise PgError("23502", f'null value in column "{column.name}" violates not-null constraint')
 
 
 def _repeating(columns: Sequence[LakeColumn], arrays: Sequence[Any]) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
@@ -114,10 +113,10 @@ class StagedBatch:
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
             return False
         on_spark = engine.choose_parts(session, messages.count).on_spark
-        described = found.get(target.oid)  # None: it is partitioned
+        described = found.get(target.oid)
         declined = ""
-        if described is None or not described.is_plain:
-            declined = "a partitioned table" if described is None else "rows that are not kept as they were sent"
+        if described is None:
+            declined = "a partitioned table"
             self._stage_in_turn(target, found, messages, since, most, files)
         else:
             try:
@@ -236,26 +235,11 @@ class StagedBatch:
         return found
 
     def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
-        """Enter the deleted rows of these tables into their writes; the answer is the files to write."""
-        from pgrepl.lake import spark
-        from pgrepl.lake.stage import write_frame
-
+        """What is left to do of these tables: old rows go, and files are to be written."""
         jobs: list[_Job] = []
         for table in decided:
             table.leave()
-            columns = table.columns()
-            if columns is not None:
-                jobs += [(table.write, each.write) for each in columns]
-                continue
-            if not engine.choose_job(self._session, self.batch.count).on_spark:
-                raise Declined("too few changes for Spark")
-            self.by_spark = True
-            for rows, row_ids in table.frames():
-                jobs.append((table.write, partial(write_frame, self._session, table.table, rows, row_ids)))
-            passing = table.passing()
-            if passing is not None:
-                with spark.pg_errors():
-                    passing.write.format("noop").mode("overwrite").save()
+            jobs += [(table.write, columns.write) for columns in table.columns()]
         return jobs
 
     def _target(self, sent: SentRelation) -> Relation:
