@@ -9,7 +9,7 @@ from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.expr.walk import is_volatile, var_attnums
 from pgrepl.rows.checks_table import table_rules
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
     """A column that has its default, NULL without one, in every row."""
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
-    if expr is not None and (contains_mutable_functions(expr) or var_attnums(expr)):
+    if expr is not None and (is_volatile(expr) or var_attnums(expr)):
         raise Declined(f'the default of column "{column.name}"')
     value = None if expr is None else evaluate(expr, (), Context(session))
     return KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null)
 
 
-def generated_columns(session: Session, rel: Relation) -> tuple[KernelColumn, ...]:
-    """Columns that are computed of the table's other ones."""
+def generated_columns(session: Session, rel: Relation) -> dict[int, KernelColumn]:
+    """Columns that are computed of the table's other ones, by number."""
     from pgrepl.expr.arrow.program import value_of
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
-    found = []
+    found = {}
     for attnum, expr in table_rules(session, rel).generated:
         value = value_of(expr, Context(session))
         attribute = rel.attributes[attnum - 1]
         if value is None:
             raise Declined(f'generated column "{attribute.name}"')
-        found.append(KernelColumn(attnum, 0, None, attribute.notnull, None, value))
-    return tuple(found)
+        found[attnum] = KernelColumn(attnum, 0, None, attribute.notnull, None, value, generated=True)
+    return found

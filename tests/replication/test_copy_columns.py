@@ -114,12 +114,13 @@ def test_columns_that_differ_and_those_that_are_not_sent(make: Make) -> None:
     ways.pub("CREATE TABLE t (a int PRIMARY KEY, b smallint, c bigint, s varchar(10), hidden text)")
     ways.at_subscribers(
         "CREATE TABLE t (own text DEFAULT 'here', s text, c int, b bigint NOT NULL, a bigint PRIMARY KEY,"
-        " extra numeric(5,1) DEFAULT 1 + 1, more uuid, CHECK (c < 100 OR own = 'here'))"
+        " extra numeric(5,1) DEFAULT 1 + 1, more uuid, made text GENERATED ALWAYS AS (own || a || coalesce(s, '')) STORED,"
+        " CHECK (c < 100 OR own = 'here'), CHECK (made > 'here1'))"
     )
     ways.pub("CREATE PUBLICATION p FOR TABLE t (a, b, c, s)")
     ways.pub("INSERT INTO t SELECT g, g % 5, g * 2, 'v' || g, 'x' FROM generate_series(1, 500) g")
     rows, _ = ways.copy()
-    assert rows[2] == ("here", "v3", "6", "3", "3", "2.0", None)
+    assert rows[2] == ("here", "v3", "6", "3", "3", "2.0", None, "here3v3")
     ways.copied()
 
 

@@ -149,6 +149,30 @@ def test_rows_of_which_nothing_is_left_are_checked_too(trio: Trio) -> None:
     assert trio.sub("SELECT a FROM t") == [("1",)]
 
 
+def test_rows_say_when_they_were_loaded(trio: Trio) -> None:
+    """A default that is the same for a whole transaction is so for a batch; one that is not goes row by row."""
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY)")
+    trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, at timestamptz DEFAULT now())")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    for database, name in ((trio.sub, "s"), (trio.other, "o")):
+        database.subscribe("p", "host=localhost dbname=pub", name=name)
+    trio.compare_ways()
+    trio.sub("SELECT pg_stat_reset()")
+    for first in (1, 101):
+        trio.pub(f"INSERT INTO t SELECT g FROM generate_series({first}, {first + 9}) g")
+        trio.compare_ways()
+    trio.pub("UPDATE t SET a = a + 1000 WHERE a = 5")
+    trio.compare_ways()
+    loaded = "SELECT count(DISTINCT at), bool_and(at < now() AND at > now() - interval '10 min'), max(a) FROM t"
+    assert trio.sub(f"{loaded} GROUP BY a BETWEEN 100 AND 200 ORDER BY 3") == [("1", "t", "110"), ("1", "t", "1005")]
+    assert trio.sub.ways() == {"apply": 3}
+    trio.at_subscribers("ALTER TABLE t ADD n serial")
+    trio.pub("INSERT INTO t SELECT g FROM generate_series(201, 210) g")
+    trio.compare_ways()
+    assert trio.sub("SELECT count(DISTINCT n) = count(*) FROM t") == [("t",)]
+    assert trio.sub.ways() == {"apply": 3, "apply row by row": 1}
+
+
 def test_a_truncation_divides_a_batch(trio: Trio) -> None:
     ready(trio)
     trio.at_subscribers("INSERT INTO t VALUES (99, 'local', 0)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.errors import PgError
@@ -45,7 +45,7 @@ class KernelValue(Protocol):
 @frozen
 class KernelColumn:
     """A column of the target: another's values, converted by a cast to its type; what is computed of others; or one
-    value for all rows."""
+    value for all rows. A generated column is computed of the target's own columns."""
 
     attnum: int  # of the target
     source: int = 0  # attribute number; 0: it is computed, or a value
@@ -53,28 +53,28 @@ class KernelColumn:
     not_null: bool = False
     longest: int | None = None  # characters
     computed: KernelValue | None = None
+    generated: bool = False
 
     @property
     def read(self) -> frozenset[int]:
         """The columns of the source that it is made of."""
         if self.computed is not None:
-            return self.computed.attnums
+            return frozenset() if self.generated else self.computed.attnums
         return frozenset((self.source,)) if self.source else frozenset()
 
 
 class RowMaker:
-    """`check` is over the columns of the target, as `generated` ones are; these are made of the other columns."""
+    """`check` is over the columns of the target."""
 
     def __init__(
         self,
         source: SourceColumns,
         target: LakeTable,
-        columns: Iterable[KernelColumn],
+        columns: Sequence[KernelColumn],
         check: KernelCondition | None,
-        generated: Iterable[KernelColumn] = (),
     ) -> None:
-        self._columns = [_Maker(column, source, target) for column in columns]
-        self._generated = [_Maker(column, target, target) for column in generated]
+        self._columns = [_Maker(column, source, target) for column in columns if not column.generated]
+        self._generated = [_Maker(column, target, target) for column in columns if column.generated]
         self._check = None if check is None else check.test(forms_of(target, check.attnums))
         self._checked = frozenset() if check is None else check.attnums
 

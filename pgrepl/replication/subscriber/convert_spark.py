@@ -10,7 +10,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.tree import Var
 from pgrepl.expr.walk import contains_mutable_functions
-from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns, check_readable, through_text
+from pgrepl.replication.subscriber.convert import MatchedColumns, check_readable, through_text
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 

@@ -17,11 +17,10 @@ from pgrepl.errors import PgError
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
-from pgrepl.replication.subscriber.apply.columns.convert import copied, is_same
 from pgrepl.replication.subscriber.apply.target import match_columns
+from pgrepl.replication.subscriber.convert import copied, is_same
 from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.rows.checks_columns import check_program, default_column
-from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
 
@@ -89,13 +88,15 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
     from pgrepl.rows.unique_columns import whole_keys
 
     table = staged.relation
-    if table_rules(session, table).generated:
-        raise Declined("generated columns")
     places = match_columns(table, sent)
     columns = []
+    generated = generated_columns(session, table)
     for column in staged.table.columns:
         place = places[column.attnum - 1]
         attribute = table.attributes[column.attnum - 1]
+        if column.attnum in generated:
+            columns.append(generated[column.attnum])
+            continue
         if place < 0:
             default = column_default(session, table, attribute)
             columns.append(default_column(session, column, default, not_null=attribute.notnull))

@@ -13,9 +13,8 @@ from pgrepl import interrupts
 from pgrepl.engine import Choice, Declined
 from pgrepl.errors import PgError
 from pgrepl.rows.changes import ModifyKind
-from pgrepl.rows.checks_columns import check_program, default_column
+from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
-from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.foreign_key import keys_of
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
@@ -71,14 +70,16 @@ def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: d
     from pgrepl.rows.unique_columns import whole_keys
 
     rel = target.relation
-    if table_rules(session, rel).generated:
-        raise Declined("generated columns")
+    generated = generated_columns(session, rel)
     places = {attnum: place for place, attnum in enumerate(longest, 1)}
     columns = []
     for column in staged.table.columns:
         not_null = rel.attributes[column.attnum - 1].notnull
         if column.attnum in places:
             columns.append(KernelColumn(column.attnum, places[column.attnum], None, not_null, longest[column.attnum]))
+            continue
+        if column.attnum in generated:
+            columns.append(generated[column.attnum])
             continue
         expr = target.defaults.get(column.attnum)
         columns.append(default_column(session, column, expr, not_null=not_null))

@@ -265,7 +265,8 @@ def test_columns_go_into_the_lake_as_they_are(engine: Instance, tmp_path: Path) 
     engine.play(
         "pub",
         "CREATE TABLE t (own text DEFAULT 'here', id bigint PRIMARY KEY, k smallint CHECK (k < 5000), s varchar(20),"
-        " f float8, m timestamp, n numeric(8,2) NOT NULL)",
+        " f float8, m timestamp, n numeric(8,2) NOT NULL, twice bigint GENERATED ALWAYS AS (id * 2) STORED,"
+        " day date DEFAULT current_date)",
         "CREATE TABLE u (LIKE t INCLUDING ALL)",
     )
     assert engine.play("pub", f"COPY t FROM '{path}' (FORMAT parquet)") == ["COPY 3000"]

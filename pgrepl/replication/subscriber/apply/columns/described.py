@@ -52,7 +52,6 @@ class DescribedTable:
     same: frozenset[int]
     sent: tuple[tuple[int, int], ...]  # types and typmods of the places that are sent
     columns: tuple[KernelColumn, ...]  # made of what is at a place, whose attribute number is the place + 1
-    generated: tuple[KernelColumn, ...]  # made of the table's own columns
     check: KernelCondition | None
     defaults: Mapping[int, pa.Array]
 
@@ -65,7 +64,7 @@ class DescribedTable:
     def has_rules(self) -> bool:
         """Whether there may be something wrong about a new row."""
         plain = all(c.source and c.attnum in self.same and not c.not_null for c in self.columns)
-        return not plain or bool(self.generated) or self.check is not None
+        return not plain or self.check is not None
 
     def column(self, attnum: int) -> SentForm | LakeColumn:
         """What is at a place, for a RowMaker."""
@@ -76,7 +75,7 @@ class DescribedTable:
     def maker(self) -> RowMaker:
         from pgrepl.lake.kernels.row_maker import RowMaker
 
-        return RowMaker(self, self.table, self.columns, self.check, self.generated)
+        return RowMaker(self, self.table, self.columns, self.check)
 
     def new_rows(self, maker: RowMaker, changes: RelationChanges, messages: Numbers) -> list[pa.Array]:
         """The table's columns in their order. PgError: something is wrong about a row."""

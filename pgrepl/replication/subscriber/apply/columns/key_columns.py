@@ -10,9 +10,9 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns, converted
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys
 from pgrepl.replication.subscriber.apply.target import identity_of
+from pgrepl.replication.subscriber.convert import MatchedColumns, converted
 from pgrepl.replication.wire.batch import INSERT
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def described(
-    session: Session, table: Relation, matched: MatchedColumns, keys: TableKeys, *, routed: bool, inserts: bool
+    session: Session, target: Relation, table: Relation, matched: MatchedColumns, keys: TableKeys, *, inserts: bool
 ) -> DescribedTable:
-    """`routed`: rows are known to belong into this partition. `inserts`: there are INSERTs. Declined: new rows cannot
-    be made by columns."""
+    """The target of the messages, or the partition of it that their rows are routed to. `inserts`: there are INSERTs.
+    Declined: new rows cannot be made by columns."""
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     kept = lake_table(session, table.oid)
@@ -40,9 +40,10 @@ def described(
             if matched.same_type(attribute.num):
                 same.add(attribute.num)
     defaults = {}
+    named = {attribute.name: attribute for attribute in target.columns}
     for place, attribute in enumerate(matched.unsent, len(sent)):
         places[attribute.num - 1] = place
-        expr = column_default(session, table, attribute) if inserts else None
+        expr = column_default(session, target, named[attribute.name]) if inserts else None
         defaults[place] = default_column(session, kept.column(attribute.num), expr, not_null=False).value
         columns.append(KernelColumn(attribute.num, place + 1, None, attribute.notnull))
         same.add(attribute.num)
@@ -52,9 +53,8 @@ def described(
         tuple(places),
         frozenset(same),
         sent,
-        tuple(columns),
-        generated_columns(session, table),
-        check_program(session, table, bound=not routed),
+        (*columns, *generated_columns(session, table).values()),
+        check_program(session, table, bound=target.oid == table.oid),
         defaults,
     )
 
@@ -105,5 +105,5 @@ def described_leaves(session: Session, target: Relation, messages: MessageFiles)
         matched = MatchedColumns(table, messages.relation)
         keys = table_keys(session, table, matched, unsent, needed=messages.searches)
         inserts = INSERT in messages.operations
-        found[oid] = described(session, table, matched, keys, routed=target.kind == "p", inserts=inserts)
+        found[oid] = described(session, target, table, matched, keys, inserts=inserts)
     return found

@@ -13,9 +13,9 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.partition_order import partition_desc
-from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
+from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import INSERT, UPDATE, Kept, RelationChanges
 from pgrepl.rows.routing import Router
 from pgrepl.types.lake_forms import form

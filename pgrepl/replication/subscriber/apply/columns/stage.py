@@ -29,7 +29,6 @@ from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import state
-from pgrepl.replication.subscriber.apply.columns.convert import row_errors
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.key_columns import described_leaves
@@ -41,6 +40,7 @@ from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
@@ -203,21 +203,20 @@ class StagedBatch:
         """Decide what the changes do to their table, or to each leaf. `described` and `kept`, by table: given where the
         changes are one part of all."""
         session = self._session
-        routed = target.kind == "p"
         found = []
-        for leaf, part in by_leaf(session, target, changes, since) if routed else [(target, changes)]:
+        for leaf, part in by_leaf(session, target, changes, since) if target.kind == "p" else [(target, changes)]:
             self._come_from(leaf.oid, changes.relation)
             with acting_for(session, self._subscription, target):
                 emptied = self._emptied.get(leaf.oid, [])
                 table = TableApply(
                     session,
+                    target,
                     leaf,
                     part,
                     since,
                     emptied,
                     self._write(leaf.oid),
-                    routed=routed,
-                    keys=None if described is None else described[leaf.oid].keys,
+                    known=None if described is None else described[leaf.oid],
                     kept=None if kept is None else kept.get(leaf.oid),
                 )
                 table.decide()

@@ -13,13 +13,13 @@ from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.lake.table import LakeTable
 from pgrepl.lake.table_rows import rows_within
 from pgrepl.lake.write import Write
-from pgrepl.replication.subscriber.apply.columns.convert import MatchedColumns
 from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
-from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, TableKeys
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.key_columns import described, table_keys
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.sent import SentColumns, sent_columns
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
+from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ class TableApply:
     def __init__(
         self,
         session: Session,
+        target: Relation,
         table: Relation,
         changes: RelationChanges,
         since: int,
         truncates: Sequence[int],
         write: Write,
         *,
-        routed: bool = False,
-        keys: TableKeys | None = None,
+        known: DescribedTable | None = None,
         kept: KeptKeys | None = None,
     ) -> None:
         """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
-        files. `routed`: the rows are known to satisfy the partition constraint. `keys` are given where the changes are
-        one part of all; `kept` then takes the new rows' values of other unique indexes."""
+        files. The `target` is the table, or the partitioned table whose rows are routed to it. Where the changes are
+        one part of all, the table is `known`, and `kept` takes the new rows' values of other unique indexes."""
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -61,22 +61,21 @@ class TableApply:
         self._changes = changes
         self._since = since
         self._truncates = sorted(truncates)
-        self._routed = routed
-        self._keys, self._kept = keys, kept
-        self._matched = MatchedColumns(table, changes.relation)
+        self._target = target
+        self._known, self._kept = known, kept
 
     def decide(self) -> None:
         """Raises NotClean with the sequence number of a message that cannot be carried out."""
-        changes, keys = self._changes, self._keys
+        session, table, changes = self._session, self.relation, self._changes
         chosen = changes.seq >= self._since
         inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
-        check_rights(self._session, self.relation, inserts, updates, deletes)
-        if keys is None:
-            needed = updates or deletes
-            keys = table_keys(self._session, self.relation, self._matched, changes.unchanged, needed=needed)
-        self.described = described(
-            self._session, self.relation, self._matched, keys, routed=self._routed, inserts=inserts
-        )
+        check_rights(session, table, inserts, updates, deletes)
+        if self._known is not None:
+            self.described = self._known
+        else:
+            matched = MatchedColumns(table, changes.relation)
+            keys = table_keys(session, table, matched, changes.unchanged, needed=updates or deletes)
+            self.described = described(session, self._target, table, matched, keys, inserts=inserts)
         self._decided = decide(
             self.described,
             changes,
@@ -84,7 +83,7 @@ class TableApply:
             since=self._since,
             truncates=self._truncates,
             kept=self._kept,
-            again=self._keys is None,
+            again=self._known is None,
         )
         for attnums, count in self._decided.looked_up.items():
             count_index_scans(self._session, self.table.oid, attnums, count)
