@@ -114,7 +114,8 @@ def test_columns_that_differ_and_those_that_are_not_sent(make: Make) -> None:
     ways.pub("CREATE TABLE t (a int PRIMARY KEY, b smallint, c bigint, s varchar(10), hidden text)")
     ways.at_subscribers(
         "CREATE TABLE t (own text DEFAULT 'here', s text, c int, b bigint NOT NULL, a bigint PRIMARY KEY,"
-        " extra numeric(5,1) DEFAULT 1 + 1, more uuid, made text GENERATED ALWAYS AS (own || a || coalesce(s, '')) STORED,"
+        " extra numeric(5,1) DEFAULT 1 + 1, more uuid,"
+        " made text GENERATED ALWAYS AS (own || a || coalesce(s, '')) STORED,"
         " CHECK (c < 100 OR own = 'here'), CHECK (made > 'here1'))"
     )
     ways.pub("CREATE PUBLICATION p FOR TABLE t (a, b, c, s)")
