@@ -34,7 +34,7 @@ from pgrepl.statements.table.access import HEAP
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
 from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
 from pgrepl.statements.table.heap import create_relation
-from pgrepl.statements.table.names import NAMEDATALEN, clip
+from pgrepl.statements.table.names import NAMEDATALEN, clip, make_object_name
 from pgrepl.statements.table.rename import move_relation, rename_relation
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.style import DEFAULT_STYLE
@@ -79,7 +79,7 @@ def _of_relation(session: Session, oid: int) -> Session:
 def _schema_made(made: adopt.SchemaMade, session: Session) -> None:
     database = store.one(session, tables.pg_database, datname=made.database)
     assert database is not None
-    name = _sayable(made.name)
+    name = clip(made.name, NAMEDATALEN - 1)
     existing = store.one(session, tables.pg_namespace, datid=database.oid, nspname=name)
     if existing is not None and existing.schema_id is None and existing.oid == PUBLIC_NAMESPACE:
         where = {"datid": database.oid, "oid": existing.oid}
@@ -91,7 +91,7 @@ def _schema_made(made: adopt.SchemaMade, session: Session) -> None:
         tables.pg_namespace,
         datid=database.oid,
         oid=store.new_oid(session),
-        nspname=_unused(name, taken),
+        nspname=_unused(made.name, taken.__contains__),
         nspowner=database.datdba,
         nspacl=None,
         schema_id=made.schema_id,
@@ -160,13 +160,7 @@ def _table_moved(moved: adopt.TableMoved, session: Session) -> None:
 
 
 def _free_relation_name(session: Session, namespace: int, name: str) -> str:
-    name = _sayable(name)
-    number = 0
-    wanted = name
-    while oid_in_schema(session, namespace, wanted) is not None:
-        number += 1
-        wanted = f"{name}_{number}"
-    return wanted
+    return _unused(name, lambda wanted: oid_in_schema(session, namespace, wanted) is not None)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -212,7 +206,8 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
     column = changed.column
     values: dict[str, Any] = {"attnotnull": not column.nulls_allowed or _is_key(there, changed.oid, changed.attnum)}
     if changed.renamed:
-        values["attname"] = _unused(_sayable(column.name), {c.name for c in rel.columns if c.num != changed.attnum})
+        others = {c.name for c in rel.columns if c.num != changed.attnum}
+        values["attname"] = _unused(column.name, others.__contains__)
     if changed.retyped:
         made = _column(column, ())
         finish(there, [made])
@@ -255,7 +250,7 @@ def _column(column: ForeignColumn, taken: Collection[str]) -> NewColumn:
     type_, typmod = foreign_type(column.type, column.fields)
     known = type_by_oid(type_)
     assert known is not None
-    name = _unused(_sayable(column.name), {*taken, *SYSTEM_COLUMNS})
+    name = _unused(column.name, {*taken, *SYSTEM_COLUMNS}.__contains__)
     ndims = 1 if known.category == "A" else 0
     return column_of_type(name, type_, typmod, known.collation, ndims=ndims, not_null=not column.nulls_allowed)
 
@@ -314,15 +309,11 @@ def _value(text: str | None, type_: int, typmod: int) -> Any:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def _sayable(name: str) -> str:
-    """The name, cut to NAMEDATALEN - 1 bytes."""
-    return clip(name, NAMEDATALEN - 1)
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    if name not in taken:
-        return name
-    number = 1
-    while f"{name}_{number}" in taken:
+def _unused(name: str, taken: Callable[[str], bool]) -> str:
+    """The name in NAMEDATALEN - 1 bytes, with a number if it is taken."""
+    wanted = clip(name, NAMEDATALEN - 1)
+    number = 0
+    while taken(wanted):
         number += 1
-    return f"{name}_{number}"
+        wanted = make_object_name(name, None, str(number))
+    return wanted

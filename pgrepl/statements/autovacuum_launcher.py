@@ -39,7 +39,7 @@ class AutovacuumLauncher:
         while not self._over.is_set():
             naptime = self._autovacuum.naptime() or 60.0
             listed = self._autovacuum.databases()
-            if listed is None:
+            if not listed:
                 self._over.wait(naptime)
                 continue
             for oid in listed:

@@ -177,6 +177,13 @@ def test_what_is_called_as_something_else_here_gets_a_number(lake: Lake, shop: S
     assert list(tables(shop)) == [f"public.{'n' * 63}", "public.s_1", "public.v_1"]
 
 
+def test_a_number_is_within_the_63_bytes_of_a_name(lake: Lake, shop: Session) -> None:
+    long = "n" * 70
+    list(run(shop, f"CREATE SEQUENCE {'n' * 63}"))
+    lake.duck_runs(f"CREATE TABLE shop.{long} ({long} INT, {long}x INT)")
+    assert tables(shop) == {f"public.{'n' * 61}_1": [f"{'n' * 63} integer", f"{'n' * 61}_1 integer"]}
+
+
 def test_history_is_that_of_the_lake(lake: Lake, shop: Session) -> None:
     lake.duck_runs("CREATE TABLE shop.t (a INT)", "INSERT INTO shop.t VALUES (1)")
     made = lake.last_snapshot() - 1

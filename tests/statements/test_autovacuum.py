@@ -14,6 +14,7 @@ from pgrepl.lake import compact
 from pgrepl.lake.sizes import RowCounts
 from pgrepl.statements import autovacuum
 from pgrepl.statements.autovacuum import Autovacuum, Thresholds
+from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
 from tests.harness.database import Database
 
 STATS = (
@@ -154,6 +155,20 @@ def test_every_database_has_its_turn_and_its_settings(db: Database) -> None:
         for each in (db, more):
             each(MANY_DEAD)
         assert look(db) == ['automatic vacuum of table "more.public.t"', *VACUUMED]
+
+
+def test_the_launcher_waits_if_no_database_allows_connections(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher, waited = AutovacuumLauncher(db.session, db.log), []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        launcher._over.set()
+
+    monkeypatch.setattr(launcher._over, "wait", wait)
+    monkeypatch.setattr(launcher._autovacuum, "databases", list)
+    monkeypatch.setattr(launcher._autovacuum, "clean", launcher._over.set)  # the loop ends in any case
+    launcher._run()
+    assert waited == [60]
 
 
 def test_an_error_is_logged_and_no_more(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
