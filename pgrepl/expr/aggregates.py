@@ -180,7 +180,7 @@ def _level(args: tuple[Expr, ...], agg_filter: Expr | None, direct: tuple[Expr, 
     else:
         level = found.var if found.aggregate < 0 else min(found.var, found.aggregate)
     if level == found.aggregate:
-        raise PgError("42803", NESTED, location=_aggregate_at(inside, level))
+        raise PgError("42803", NESTED, location=locate_aggregate(inside, level))
     _check_cte(found, level, location)
     if direct:
         found = _Levels()
@@ -188,9 +188,9 @@ def _level(args: tuple[Expr, ...], agg_filter: Expr | None, direct: tuple[Expr, 
             found.examine(expr)
         if 0 <= found.var < level:
             message = "outer-level aggregate cannot contain a lower-level variable in its direct arguments"
-            raise PgError("42803", message, location=_var_at(direct, found.var))
+            raise PgError("42803", message, location=locate_var(direct, found.var))
         if 0 <= found.aggregate <= level:
-            raise PgError("42803", NESTED, location=_aggregate_at(direct, found.aggregate))
+            raise PgError("42803", NESTED, location=locate_aggregate(direct, found.aggregate))
         _check_cte(found, level, location)
     return level
 
@@ -205,7 +205,7 @@ def _check_cte(found: _Levels, level: int, location: int) -> None:
         )
 
 
-def _aggregate_at(exprs: tuple[Expr, ...], level: int) -> int:
+def locate_aggregate(exprs: tuple[Expr, ...], level: int) -> int:
     """As locate_agg_of_level does."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
@@ -214,17 +214,13 @@ def _aggregate_at(exprs: tuple[Expr, ...], level: int) -> int:
     return -1
 
 
-def _var_at(exprs: tuple[Expr, ...], level: int) -> int:
+def locate_var(exprs: tuple[Expr, ...], level: int) -> int:
     """As locate_var_of_level does."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
             if isinstance(node, Var) and node.levelsup == level + depth and node.location >= 0:
                 return node.location
     return -1
-
-
-locate_var = _var_at
-locate_aggregate = _aggregate_at
 
 
 def place_window_function(scope: Scope, node: WindowFunc, over: WindowDef) -> WindowFunc:

@@ -51,7 +51,7 @@ __all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where"
 FORMS = (comparisons, sublinks)  # importing them registers the other forms
 
 
-def analyze_expr(session: Session, node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
+def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
     """The typed tree of an expression in a scope, with its collations assigned."""
     return assign_collations(transform(scope, node, kind))
 

@@ -15,7 +15,6 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.tree import (
     Aggref,
-    ArrayCoerceExpr,
     CaseExpr,
     CaseTestExpr,
     CoerceToDomain,
@@ -182,10 +181,6 @@ def _inside(expr: Expr, inner: State) -> Expr:
         lower = tuple(assign_collations(e) if e is not None else None for e in expr.lower)
         container = _assign(expr.container, inner) if expr.container is not None else None
         return replace(expr, upper=upper, lower=lower, container=container)
-    if isinstance(expr, ArrayCoerceExpr):
-        arg = _assign(expr.arg, inner) if expr.arg is not None else None
-        elem = _assign(expr.elem, inner) if expr.elem is not None else None
-        return replace(expr, arg=arg, elem=elem)
     if isinstance(expr, WindowFunc):
         args = tuple(_assign(arg, inner) for arg in expr.args)
         condition = assign_collations(expr.filter) if expr.filter is not None else None

@@ -69,10 +69,11 @@ def _(node: tree.MinMaxExpr, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.ArrayExpr, compiler: Compiler) -> Compiled:
-    from pgrepl.expr.functions.arrays import array_of_arrays, array_of_values
+    from pgrepl.expr.functions.arrays import array_of_arrays
+    from pgrepl.types.arrays import array_of
 
     elements = compiler.all(node.elements)
-    make = array_of_arrays if node.multidims else array_of_values
+    make = array_of_arrays if node.multidims else array_of
     element_type = node.element_type
     return lambda env: make(element_type, [element(env) for element in elements])
 

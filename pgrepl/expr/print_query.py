@@ -8,7 +8,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.opclasses import sort_operators
 from pgrepl.expr.print_expr import operator_name, print_const, print_expr, print_var
 from pgrepl.expr.print_names import names_of_query
-from pgrepl.expr.printer import STEP, VAR, Names, Printer, Style
+from pgrepl.expr.printer import STEP, VAR, Names, Printer
 from pgrepl.expr.tree import (
     Aggref,
     Const,
@@ -40,29 +40,19 @@ def print_subquery(
     names_visible: bool = True,
 ) -> None:
     """A query inside the text of another (get_query_def)."""
-    _print_query(query, out.session, out.style, out.parts, out.names, out.indent, result_names, names_visible)
+    _print_query(query, out, out.names, result_names, names_visible)
 
 
 def _print_query(
-    query: Query,
-    session: object,
-    style: Style,
-    parts: list[str],
-    parents: list[Names],
-    indent: int,
-    result_names: Sequence[str] | None,
-    names_visible: bool,
+    query: Query, around: Printer, parents: list[Names], result_names: Sequence[str] | None, names_visible: bool
 ) -> None:
-    from pgrepl.catalog.session import Session
-
-    assert isinstance(session, Session)
-    names = names_of_query(session, query, parents)
+    names = names_of_query(around.session, query, parents)
     out = Printer(
-        session,
-        style,
+        around.session,
+        around.style,
         [names, *parents],
-        parts,
-        indent,
+        around.parts,
+        around.indent,
         prefix=bool(parents) or len(query.rtable) != 1,
         windows=query.windows,
         targets=query.targets,
@@ -71,11 +61,9 @@ def _print_query(
     _print_select(query, out, names_visible)
 
 
-def print_whole_query(
-    query: Query, out: Printer, *, result_names: Sequence[str] | None = None, names_visible: bool = True
-) -> None:
+def print_whole_query(query: Query, out: Printer, *, result_names: Sequence[str] | None = None) -> None:
     """Print a top-level query."""
-    _print_query(query, out.session, out.style, out.parts, [], out.indent, result_names, names_visible)
+    _print_query(query, out, [], result_names, names_visible=True)
 
 
 def _print_select(query: Query, out: Printer, names_visible: bool) -> None:

@@ -6,8 +6,6 @@ Modules for rare clauses are imported only when a query has such a clause.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pgrepl.errors import PgError
 from pgrepl.expr.clauses import analyze_limit, read_with, refuse_into, settle_collations
 from pgrepl.expr.collate import assign_collations, common_collation
@@ -22,9 +20,6 @@ from pgrepl.expr.tree import Column, Expr, GroupSet, Query, RangeRef, Rte, RteKi
 from pgrepl.expr.walk import first_location, has_vars
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.sizes import MAX_ROW
-
-if TYPE_CHECKING:
-    pass
 
 
 def analyze_subquery(

@@ -87,15 +87,13 @@ def _offsets(
     scope: Scope, frame: WindowFrame, order: Sequence[SortGroup], targets: TargetList, location: int
 ) -> tuple[Expr | None, Expr | None]:
     offsets = (frame.start_offset, frame.end_offset)
-    sort_type = 0
     if frame.mode == "RANGE" and any(offset is not None for offset in offsets):
         if len(order) != 1:
             message = "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column"
             raise PgError("42P20", message, location=location)
-        sort_type = targets[order[0].resno].expr.type
     if frame.mode == "GROUPS" and not order:
         raise PgError("42P20", "GROUPS mode requires an ORDER BY clause", location=location)
-    start, end = (_offset(scope, frame.mode, offset, order, sort_type) for offset in offsets)
+    start, end = (_offset(scope, frame.mode, offset, order) for offset in offsets)
     return start, end
 
 
@@ -106,7 +104,7 @@ _KINDS = {
 }
 
 
-def _offset(scope: Scope, mode: str, raw: nodes.Expr | None, order: Sequence[SortGroup], sort_type: int) -> Expr | None:
+def _offset(scope: Scope, mode: str, raw: nodes.Expr | None, order: Sequence[SortGroup]) -> Expr | None:
     """As transformFrameOffset does."""
     if raw is None:
         return None

@@ -181,10 +181,9 @@ def _send_array(element: int, send: Send, value: PgArray) -> bytes:
     header = struct.pack("!iiI", int(bool(items)), int(None in items), element)
     if not items:
         return header
-    sent = [
-        struct.pack("!i", -1) if item is None else struct.pack("!i", len(send(item))) + send(item) for item in items
-    ]
-    return header + struct.pack("!ii", len(items), 1) + b"".join(sent)
+    sent = [None if item is None else send(item) for item in items]
+    framed = [struct.pack("!i", -1) if each is None else struct.pack("!i", len(each)) + each for each in sent]
+    return header + struct.pack("!ii", len(items), 1) + b"".join(framed)
 
 
 def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:

@@ -36,7 +36,7 @@ class Place:
     def analyzed(self, text: str) -> Expr:
         """A condition over the table t."""
         scope = scope_of_relation(self.session, self.relation("t"))
-        return analyze_expr(self.session, parse_expression(text), scope, ExprKind.WHERE)
+        return analyze_expr(parse_expression(text), scope, ExprKind.WHERE)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ class Program:
 
     @property
     def attnums(self) -> frozenset[int]:
-        return frozenset(var_attnums(self.expr))
+        return var_attnums(self.expr)
 
     def test(self, forms: Mapping[int, Form]) -> Test:
         """The compiled condition. `forms` are the lake forms of the columns, by attnum."""
@@ -65,7 +65,7 @@ class Value:
 
     @property
     def attnums(self) -> frozenset[int]:
-        return frozenset(var_attnums(self.expr))
+        return var_attnums(self.expr)
 
     def values(self, forms: Mapping[int, Form]) -> Test:
         """The compiled value. It raises PgError or Arrow's error if any row has an error."""

@@ -7,7 +7,7 @@ RETURNING a, u.x                →  SELECT a, x FROM written
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ def insert_query(session: Session, modify: Modify) -> Query:
     """The query for the rows to insert: the table's columns by attnum, with NULL for dropped and generated columns."""
     target = relation(session, modify.relid)
     values = {a.attnum: a.expr for a in modify.assigned}
-    if any(isinstance(rte, Rte) for rte in modify.rtable[1:2]) and modify.from_:
+    if modify.from_:
         source = modify.from_[0]
         assert isinstance(source, RangeRef)
         rtable: tuple[Rte, ...] = (modify.rtable[source.varno - 1],)
@@ -277,9 +277,8 @@ def column_of(target: Relation, attnum: int, levelsup: int) -> Var:
     return Var(column.type, typmod=column.typmod, collation=column.collation, varno=1, attnum=attnum, levelsup=levelsup)
 
 
-def whole_row(session: Session, target: Relation, column: object) -> Expr:
+def whole_row(session: Session, target: Relation, column: Callable[[int], Expr]) -> Expr:
     """A row of the target as one value, made of its columns."""
-    assert callable(column)
     args = tuple(Const(oids.INT4) if a.dropped else column(a.num) for a in target.attributes)
     return RowExpr(lookup.row_type(session, target.oid), args=args)
 

@@ -21,7 +21,7 @@ from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.statistics import MAKERS
 from pgrepl.types import oids
-from pgrepl.types.arrays import PgArray
+from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
@@ -307,11 +307,11 @@ class ArrayAgg:
         self.values.append(value)
 
     def result(self) -> PgArray | None:
-        from pgrepl.expr.functions.arrays import array_of_arrays, array_of_values
+        from pgrepl.expr.functions.arrays import array_of_arrays
 
         if not self.values:
             return None
-        make = array_of_arrays if self.of_arrays else array_of_values
+        make = array_of_arrays if self.of_arrays else array_of
         return make(self.elemtype, self.values)
 
 

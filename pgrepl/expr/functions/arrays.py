@@ -22,10 +22,6 @@ def empty(elemtype: int) -> PgArray:
     return PgArray(elemtype, (), (), ())
 
 
-def array_of_values(elemtype: int, values: list[Any]) -> PgArray:
-    return array_of(elemtype, values)
-
-
 def array_of_arrays(elemtype: int, parts: list[PgArray | None]) -> PgArray:
     """ARRAY[a, b] of arrays as ExecEvalArrayExpr does: the result has one more dimension."""
     present = [part for part in parts if part is not None]
@@ -92,10 +88,6 @@ def array_slice(array: PgArray, lowers: Sequence[int | None], uppers: Sequence[i
         indexes = [index * size + offset for index in indexes for offset in chosen]
     dims = tuple(len(chosen) for chosen in ranges)
     return PgArray(array.elemtype, dims, (1,) * len(dims), tuple(array.items[index] for index in indexes))
-
-
-def _equal(elemtype: int) -> Compare:
-    return comparer(elemtype)
 
 
 # ---------------------------------------------------------------------------------------------------------- dimensions
@@ -250,7 +242,7 @@ def array_position_start(array: PgArray | None, value: Any, start: int | None, g
         raise PgError("0A000", "searching for elements in multidimensional arrays is not supported")
     if given and start is None:
         raise PgError("22004", "initial position must not be null")
-    compare = _equal(array.elemtype)
+    compare = comparer(array.elemtype)
     lower = array.lbounds[0] if array.lbounds else 1
     for number, item in enumerate(array.items, lower):
         if (start is None or number >= start) and _is(compare, item, value):
@@ -264,7 +256,7 @@ def array_positions(array: PgArray | None, value: Any) -> PgArray | None:
         return None
     if len(array.dims) > 1:
         raise PgError("0A000", "searching for elements in multidimensional arrays is not supported")
-    compare = _equal(array.elemtype)
+    compare = comparer(array.elemtype)
     lower = array.lbounds[0] if array.lbounds else 1
     return array_of(oids.INT4, [n for n, item in enumerate(array.items, lower) if _is(compare, item, value)])
 
@@ -275,7 +267,7 @@ def array_remove(array: PgArray | None, value: Any) -> PgArray | None:
         return None
     if len(array.dims) > 1:
         raise PgError("0A000", "removing elements from multidimensional arrays is not supported")
-    compare = _equal(array.elemtype)
+    compare = comparer(array.elemtype)
     kept = [item for item in array.items if not _is(compare, item, value)]
     if len(kept) == len(array.items):
         return array
@@ -286,7 +278,7 @@ def array_remove(array: PgArray | None, value: Any) -> PgArray | None:
 def array_replace(array: PgArray | None, old: Any, new: Any) -> PgArray | None:
     if array is None:
         return None
-    compare = _equal(array.elemtype)
+    compare = comparer(array.elemtype)
     items = tuple(new if _is(compare, item, old) else item for item in array.items)
     return PgArray(array.elemtype, array.dims, array.lbounds, items)
 
@@ -294,7 +286,7 @@ def array_replace(array: PgArray | None, old: Any, new: Any) -> PgArray | None:
 def _contains(one: PgArray, two: PgArray) -> bool:
     if one.elemtype != two.elemtype:
         raise PgError("42804", "cannot compare arrays of different element types")
-    compare = _equal(one.elemtype)
+    compare = comparer(one.elemtype)
     known = [item for item in one.items if item is not None]
     return all(item is not None and any(compare(item, other) == 0 for other in known) for item in two.items)
 
@@ -311,7 +303,7 @@ def arraycontained(one: PgArray, two: PgArray) -> bool:
 
 @implements("arrayoverlap")
 def arrayoverlap(one: PgArray, two: PgArray) -> bool:
-    compare = _equal(one.elemtype)
+    compare = comparer(one.elemtype)
     known = [item for item in one.items if item is not None]
     return any(item is not None and any(compare(item, other) == 0 for other in known) for item in two.items)
 

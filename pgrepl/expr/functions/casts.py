@@ -20,13 +20,12 @@ implements = Family()
 # ------------------------------------------------------------------------------------------------------------- numbers
 
 
-@implements("i2toi4", "int28", "int48", "i2tod", "i4tod", "i8tod", "ftod", "oidtoi8")
+@implements("i2toi4", "int28", "int48", "ftod", "oidtoi8")
 def _widened(value: Any) -> Any:
     return value
 
 
-for _source in ("i2tod", "i4tod", "i8tod"):
-    implements(_source)(float)
+implements("i2tod", "i4tod", "i8tod")(float)
 
 
 @implements("i4toi2")

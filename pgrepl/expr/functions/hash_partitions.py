@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -17,7 +16,7 @@ implements = Family()
 @implements("satisfies_hash_partition", context=True)
 def satisfies_hash_partition(call: Call, parent: int | None, *rest: Any) -> bool | None:
     """Whether a row with these key values belongs to the partition with this modulus and remainder."""
-    return partial(_satisfies, call, parent)(*rest)
+    return _satisfies(call, parent, *rest)
 
 
 def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: int | None, *values: Any) -> bool | None:

@@ -202,7 +202,7 @@ def _extreme(function: str) -> Callable[[Call], Sql | None]:
         (arg,) = call.node.args
         typoid = call.types[0]
         value = call.value()
-        natural = typoid in NATURAL or (typoid == oids.NUMERIC and value.type != "STRING" and value.special is None)
+        natural = typoid in NATURAL or (typoid == oids.NUMERIC and value.type != "STRING")
         if natural:
             return Sql(call.spark(function, call.filtered(value.text), distinct=False), value.type)
         result = form_type(arg.type, arg.typmod)
@@ -227,8 +227,6 @@ def _bits(function: str) -> Callable[[Call], Sql | None]:
 
 def _any_value(call: Call) -> Sql | None:
     value = call.value()
-    if value.special is not None:
-        return None
     return Sql(f"first({call.filtered(value.text)}, true){call.over}", value.type)
 
 

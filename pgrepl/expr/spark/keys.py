@@ -43,7 +43,7 @@ def equal_key_of(expr: tree.Expr, compiler: Compiler) -> str:
     typoid = base_type(expr.type)
     if typoid == oids.NUMERIC:
         value = compiler.value(expr)
-        if decimal_size(value.type) is not None and value.special is None:
+        if decimal_size(value.type) is not None:
             return value.text
         return numeric_equal_key(numeric_text(value))
     if typoid == oids.BPCHAR:
@@ -58,7 +58,7 @@ def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
     typoid = base_type(expr.type)
     if typoid == oids.NUMERIC:
         value = compiler.value(expr)
-        if decimal_size(value.type) is not None and value.special is None:
+        if decimal_size(value.type) is not None:
             return value.text
         return numeric_order_key(Sql(numeric_text(value), "STRING"))
     if typoid == oids.BPCHAR:

@@ -73,7 +73,7 @@ def _key(session: Session, rel: Relation, elem: IndexElem) -> IndexKey:
     typed = name = None
     if elem.expr is not None:
         name = index_column_name(elem.expr)
-        typed = analyze_expr(session, elem.expr, scope_of_relation(session, rel), ExprKind.INDEX_EXPRESSION)
+        typed = analyze_expr(elem.expr, scope_of_relation(session, rel), ExprKind.INDEX_EXPRESSION)
     return IndexKey(
         name=elem.name,
         typed=typed,

@@ -56,7 +56,7 @@ def _analyzed(session: Session, rel: Relation, param: PartitionElem) -> Expr | N
     if param.expr is None:
         return None
     with unplaced():
-        return analyze_expr(session, param.expr, scope_of_relation(session, rel), ExprKind.PARTITION_KEY)
+        return analyze_expr(param.expr, scope_of_relation(session, rel), ExprKind.PARTITION_KEY)
 
 
 def _key(session: Session, rel: Relation, strategy: str, param: PartitionElem, expr: Expr | None, number: int) -> _Key:
