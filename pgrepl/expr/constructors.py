@@ -9,7 +9,7 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context, castable
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_boolean, coerce_to_target
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.common import coerce_to_common, common_type
+from pgrepl.expr.common import coerce_to_common, common_type, common_typmod
 from pgrepl.expr.operators import make_operator
 from pgrepl.expr.rawplaces import raw_location
 from pgrepl.expr.scope import Scope
@@ -32,12 +32,6 @@ from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 from pgrepl.types.arrays import check_dimensions
 from pgrepl.types.sizes import MAX_ROW
-
-
-def _shared_typmod(exprs: Sequence[Expr], typoid: int) -> int:
-    """The type modifier that all expressions share, if all are of the type; else -1."""
-    typmod = exprs[0].typmod if exprs else -1
-    return typmod if typmod >= 0 and all(e.type == typoid and e.typmod == typmod for e in exprs) else -1
 
 
 def _no_sets(scope: Scope, last_srf: Expr | None, construct: str) -> None:
@@ -75,7 +69,7 @@ def _(node: nodes.CaseExpr, scope: Scope) -> Expr:
     _no_sets(scope, last_srf, "CASE")
     return CaseExpr(
         common,
-        typmod=_shared_typmod([default, *results], common),
+        typmod=common_typmod([default, *results], common),
         location=node.location,
         arg=arg,
         whens=tuple(zip(conditions, results, strict=True)),
@@ -90,7 +84,7 @@ def _(node: nodes.CoalesceExpr, scope: Scope) -> Expr:
     common = common_type(scope, args, "COALESCE")
     args = [coerce_to_common(scope, arg, common, "COALESCE") for arg in args]
     _no_sets(scope, last_srf, "COALESCE")
-    return CoalesceExpr(common, typmod=_shared_typmod(args, common), location=node.location, args=tuple(args))
+    return CoalesceExpr(common, typmod=common_typmod(args, common), location=node.location, args=tuple(args))
 
 
 @transform_expr.register
@@ -99,7 +93,7 @@ def _(node: nodes.MinMaxExpr, scope: Scope) -> Expr:
     args = [transform_expr(arg, scope) for arg in node.args]
     common = common_type(scope, args, construct)
     args = [coerce_to_common(scope, arg, common, construct) for arg in args]
-    typmod = _shared_typmod(args, common)
+    typmod = common_typmod(args, common)
     return MinMaxExpr(common, typmod=typmod, location=node.location, greatest=node.greatest, args=tuple(args))
 
 
@@ -150,7 +144,7 @@ def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typ
         items = [coerce_to_common(scope, item, common, "ARRAY") for item in items]
     return ArrayExpr(
         array,
-        typmod=_shared_typmod(items, array if multidims else element),
+        typmod=common_typmod(items, array if multidims else element),
         location=node.location,
         element_type=element,
         elements=tuple(items),

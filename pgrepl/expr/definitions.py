@@ -13,14 +13,13 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_class, pg_constraint, pg_index, pg_rewrite
 from pgrepl.expr import stored, tree
 from pgrepl.expr.deparse import expression_text, query_text, stored_expression_text
-from pgrepl.expr.opclasses import default_opclass
+from pgrepl.expr.opclasses import BTREE, default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
-BTREE = 403
 
 
 def _qualified(session: Session, found: Relation, pretty: bool) -> str:

@@ -6,7 +6,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.tree import Aggref, Expr, Query, RangeRef, Rte, RteKind, Var, WindowFunc
 from pgrepl.expr.walk import walk
 
-_ONE_TABLE = "Views that do not select from a single table or view are not automatically updatable."
+ONE_TABLE = "Views that do not select from a single table or view are not automatically updatable."
 
 
 def require_updatable(query: Query) -> None:
@@ -49,11 +49,11 @@ def _has(query: Query, kind: type[Expr]) -> bool:
 
 def _source(query: Query) -> str | None:
     if len(query.from_) != 1 or not isinstance(query.from_[0], RangeRef):
-        return _ONE_TABLE
+        return ONE_TABLE
     varno = query.from_[0].varno
     rte: Rte = query.rtable[varno - 1]
     if rte.kind is not RteKind.RELATION or rte.relkind not in "rfvp":
-        return _ONE_TABLE
+        return ONE_TABLE
     if rte.sample is not None:
         return "Views containing TABLESAMPLE are not automatically updatable."
     if not any(_is_column(target.expr, varno) for target in query.targets if not target.junk):

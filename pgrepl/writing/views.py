@@ -14,7 +14,7 @@ from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Confl
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.rewrite import view_query, view_role
 from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowExpr, Rte, RteKind, SubLink, Var
-from pgrepl.expr.updatable import why_not_updatable
+from pgrepl.expr.updatable import ONE_TABLE, why_not_updatable
 from pgrepl.frozen import frozen
 from pgrepl.query.columns import used_columns
 from pgrepl.sql.nodes import BoolOp
@@ -23,7 +23,6 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_ONE_TABLE = "Views that do not select from a single table or view are not automatically updatable."
 _WORDS = {
     Command.INSERT: ("insert into", "inserting into"),
     Command.UPDATE: ("update", "updating"),
@@ -65,7 +64,7 @@ def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, 
 
 def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
     query = None if view.is_system else view_query(session, view.oid)
-    problem = _ONE_TABLE if query is None else why_not_updatable(query)
+    problem = ONE_TABLE if query is None else why_not_updatable(query)
     if problem is None:
         assert query is not None
         return query

@@ -10,8 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.arrays import empty
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, jsonb_tree, sorted_object, to_jsonb
-
-_MAX_SIZE = 134217727  # MaxArraySize
+from pgrepl.types.sizes import check_items
 
 
 def _error(message: str, detail: str | None = None) -> PgError:
@@ -40,8 +39,7 @@ def _put(array: PgArray, first: int, values: tuple[Any, ...]) -> PgArray:
     """Store values from an index on in a one-dimensional array."""
     lower, items = array.lbounds[0], array.items
     before, after = max(lower - first, 0), max(first + len(values) - lower - len(items), 0)
-    if before + len(items) + after > _MAX_SIZE:
-        raise PgError("54000", f"array size exceeds the maximum allowed ({_MAX_SIZE})")
+    check_items(before + len(items) + after)
     items = (None,) * before + tuple(items) + (None,) * after
     lower = min(lower, first)
     at = first - lower

@@ -16,7 +16,6 @@ from pgrepl.expr.spark.gathered import finished, gathered
 from pgrepl.expr.spark.keys import (
     NATURAL,
     USUAL_DECIMAL,
-    base_type,
     equal_key_of,
     scale_of,
     sort_key_of,
@@ -25,7 +24,7 @@ from pgrepl.expr.spark.keys import (
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, numeric_text, raised
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
-from pgrepl.types.builtin import array_type, proc_by_oid
+from pgrepl.types.builtin import array_type, base_type, proc_by_oid
 
 Node = tree.Aggref | tree.WindowFunc
 

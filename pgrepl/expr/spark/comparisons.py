@@ -12,7 +12,6 @@ from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.keys import (
     NATURAL,
     USUAL_DECIMAL,
-    base_type,
     equal_key_of,
     numeric_equal_key,
     numeric_order_key,
@@ -22,7 +21,7 @@ from pgrepl.expr.spark.keys import (
 from pgrepl.expr.spark.spans import length
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, numeric_text
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, operator_by_oid
+from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _WORDS = {sign: word for word, sign in SIGNS.items()}

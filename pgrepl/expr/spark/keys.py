@@ -13,7 +13,7 @@ from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, let, numeric_text
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.builtin import base_type, element_type
 
 # types whose lake form Spark orders, and finds equal, as PostgreSQL does
 NATURAL = frozenset(
@@ -71,12 +71,6 @@ def sort_key_of(expr: tree.Expr, compiler: Compiler) -> str:
 def sort_item_of(expr: tree.Expr, key: tree.SortGroup, compiler: Compiler) -> str:
     text = sort_key_of(expr, compiler)
     return f"{text} {'DESC' if key.descending else 'ASC'} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
-
-
-def base_type(typoid: int) -> int:
-    """The base type of a domain."""
-    row = type_by_oid(typoid)
-    return base_type(row.basetype) if row is not None and row.typtype == "d" else typoid
 
 
 def _made(expr: tree.Expr, compiler: Compiler) -> str:

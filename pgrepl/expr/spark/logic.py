@@ -8,11 +8,12 @@ from dataclasses import replace
 from pgrepl.expr import tree
 from pgrepl.expr.spark.comparisons import equal_pair
 from pgrepl.expr.spark.compiler import Compiler, native
-from pgrepl.expr.spark.keys import NATURAL, base_type
+from pgrepl.expr.spark.keys import NATURAL
 from pgrepl.expr.spark.sql import Sql, cast, decimal_size, decimal_type, form_type, numeric_text
 from pgrepl.expr.walk import map_children
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
 
 
 @native.register

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import Compiler
 from pgrepl.expr.spark.fallback import fall_back
-from pgrepl.expr.spark.keys import base_type
 from pgrepl.expr.spark.moments import is_utc
 from pgrepl.expr.spark.sql import Sql, quoted
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
 
 Spelling = tuple[str, str]  # the condition that usual values meet, and their cast
 

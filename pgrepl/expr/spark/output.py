@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import Compiler, native
-from pgrepl.expr.spark.keys import base_type
 from pgrepl.expr.spark.sql import Sql, form_type, let, numeric_text
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
 
 _STRINGS = frozenset({oids.TEXT, oids.VARCHAR, oids.NAME, oids.JSON, oids.JSONB, oids.UNKNOWN, oids.BIT, oids.VARBIT})
 _WHOLE = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID})
