@@ -211,6 +211,21 @@ def test_the_first_obstacle_of_all_parts_counts(trio: Trio, made: list[int]) -> 
     assert trio.compare_ways("t") == []
 
 
+@pytest.mark.usefixtures("way")
+def test_defaults_are_those_of_the_tables_owner(trio: Trio, made: list[int]) -> None:
+    """The owner applies the changes, unless run_as_owner says otherwise."""
+    trio.pub("CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t SELECT g FROM generate_series(1, 20) g")
+    trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, who name DEFAULT current_user)")
+    trio.sub("CREATE ROLE alice")
+    trio.at_subscribers("ALTER TABLE t OWNER TO alice")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.pub("INSERT INTO t SELECT g FROM generate_series(21, 60) g")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT who, count(*) FROM t GROUP BY who") == [("alice", "60")]
+    assert len(made) > 1
+
+
 BROKEN = {
     "not null": ("b text NOT NULL", "NULL", 'null value in column "b" of relation "t" violates not-null constraint'),
     "check": ("b text CHECK (b <> 'z')", "'z'", 'new row for relation "t" violates check constraint "t_b_check"'),

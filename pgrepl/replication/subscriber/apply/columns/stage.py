@@ -109,7 +109,8 @@ class StagedBatch:
         most = most_held(session, messages.size // max(messages.count, 1))
         if messages.count <= most:
             return False
-        found = described_leaves(session, target, messages)
+        with acting_for(session, self._subscription, target):
+            found = described_leaves(session, target, messages)
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
             return False
         on_spark = engine.choose_parts(session, messages.count).on_spark
