@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pgrepl.expr.tree import Expr as TypedExpr
+from pgrepl.expr.tree import Expr
 from pgrepl.frozen import frozen
-from pgrepl.sql.nodes import DefElem, Expr, NullsOrder, SortDir
+from pgrepl.sql.nodes import DefElem, NullsOrder, SortDir
 
 
 @frozen
 class IndexKey:
-    """A column by name, or an expression: as it was written (expr) or already understood (typed)."""
+    """A column by name, or an expression."""
 
     name: str | None = None
-    expr: Expr | None = None
-    typed: TypedExpr | None = None
+    typed: Expr | None = None
     column_name: str | None = None  # what the index's column is called, if that is decided
     collation: tuple[str, ...] = ()
     collation_oid: int = 0  # of a copied index, instead of a name
@@ -38,8 +37,7 @@ class IndexSpec:
     deferrable: bool = False
     initially_deferred: bool = False
     nulls_not_distinct: bool = False
-    where: Expr | None = None
-    typed_where: TypedExpr | None = None
+    typed_where: Expr | None = None
     options: tuple[DefElem, ...] = ()
     tablespace: str | None = None
     recurse: bool = True

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgrepl.catalog import store
+from pgrepl.catalog.relation import oid_in_schema
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_class, pg_constraint
+from pgrepl.catalog.tables import pg_constraint
 
 NAMEDATALEN = 64
 
@@ -47,16 +48,6 @@ def name_addition(columns: Iterable[str]) -> str:
     return text
 
 
-def relation_exists(session: Session, name: str, namespace: int) -> bool:
-    return relation_named(session, name, namespace) is not None
-
-
-def relation_named(session: Session, name: str, namespace: int) -> int | None:
-    """The relation of this name in this schema, as get_relname_relid does."""
-    row = store.one(session, pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
-    return None if row is None else int(row.oid)
-
-
 def constraint_exists(session: Session, name: str, namespace: int) -> bool:
     """Whether a constraint of the schema has this name."""
     return (
@@ -76,7 +67,7 @@ def choose_relation_name(
     number = 0
     while True:
         name = make_object_name(name1, name2, label if number == 0 else f"{label}{number}")
-        if not relation_exists(session, name, namespace) and not (
+        if oid_in_schema(session, namespace, name) is None and not (
             constraint and constraint_exists(session, name, namespace)
         ):
             return name
