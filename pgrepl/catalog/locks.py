@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
 _LOOK_FOR_DEAD = 0.3
-PAGE = 65535  # rows of a page, as far as ctid can tell: offsets have 16 bits
 
 
 class Wait(Enum):
@@ -325,4 +324,4 @@ def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
     return follow(holder, [], {holder})
 
 
-__all__ = ["PAGE", "TUPLE_MODES", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]
+__all__ = ["TUPLE_MODES", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]

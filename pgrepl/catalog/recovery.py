@@ -35,6 +35,15 @@ def refuse_in_recovery(session: CatalogSession, what: str) -> None:
         raise PgError("25006", f"cannot execute {what} during recovery")
 
 
+def require_recovery(session: CatalogSession) -> None:
+    if not in_recovery(session):
+        raise PgError(
+            "55000",
+            "recovery is not in progress",
+            hint="Recovery control functions can only be executed during recovery.",
+        )
+
+
 def control_functions_refused() -> PgError:
     """The error of functions that ask for the end of WAL, which a standby only replays."""
     return PgError("55000", "recovery is in progress", hint="WAL control functions cannot be executed during recovery.")

@@ -172,4 +172,5 @@ def count_index_scans(session: CatalogSession, oid: int, attnums: Collection[int
 
 
 def now() -> str:
+    """The present time as the catalog keeps it."""
     return datetime.now(timezone.utc).isoformat(sep=" ")

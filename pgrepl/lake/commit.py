@@ -16,7 +16,7 @@ from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.lake import sql
 from pgrepl.lake.commit_rows import record
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.history import ROW_CHANGES
+from pgrepl.lake.history import ROW_CHANGES, changes_after
 from pgrepl.lake.pending import changes_of
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
@@ -36,23 +36,15 @@ class LockedByOthers(Stale, LockNeeded):
 def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
     """Raise Stale if another session has changed a table since `snapshot`: its rows, definition, constraints, indexes
     or privileges. The caller holds the write lock."""
-    link = session.link
-    wanted = {str(table_id) for table_id in table_ids}
-    for (changes,) in link.execute(sql.CHANGES_AFTER, (snapshot,)):
-        for change in (changes or "").split(","):
-            _, colon, what = change.rpartition(":")
-            if colon and what in wanted:
-                raise Stale
+    if any(table in table_ids for _, table in changes_after(session, snapshot)):
+        raise Stale
     _check_definitions(session, table_ids, snapshot)
 
 
 def check_only_rows_changed(session: Session, table_id: int, snapshot: int) -> None:
     """Raise Stale if another session has changed more than rows of the table since the snapshot."""
-    for (changes,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
-        for change in (changes or "").split(","):
-            word, _, what = change.rpartition(":")
-            if what == str(table_id) and word not in ROW_CHANGES:
-                raise Stale
+    if any(table == table_id and word not in ROW_CHANGES for word, table in changes_after(session, snapshot)):
+        raise Stale
     _check_definitions(session, [table_id], snapshot)
 
 

@@ -6,10 +6,10 @@ They are written in the session's write transaction, at the statement's own snap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import statistics as counting
+from pgrepl.catalog.statistics import now
 from pgrepl.lake import inlined, sql, statistics
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.definition_inlined import inlined_table
@@ -166,7 +166,7 @@ class _Commit:
                 relative = self.truth(False)
         link.execute(
             sql.SCHEDULE_DELETION,
-            (delete_file_id, path, relative, _now()),
+            (delete_file_id, path, relative, now()),
         )
 
     def inline_deletes(self) -> None:
@@ -326,7 +326,3 @@ class Compaction(_Commit):
 
     def note(self, what: str) -> None:
         """A compaction inserts and deletes no rows."""
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(sep=" ")

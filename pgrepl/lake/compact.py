@@ -14,10 +14,11 @@ smaller ones together have grown to its size, so that a row is rewritten only a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, compact_beside, deleted_rows, inlined
+from pgrepl.lake import checksums, compact_beside, deleted_rows, inlined, storage
 from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.data_file import DataFile, NewFile
 from pgrepl.lake.file_scan import portions
@@ -138,7 +139,7 @@ def _write(session: Session, table: LakeTable, plan: CompactionPlan, at: int) ->
             if writer is None:
                 writer = DataFileWriter(table, row_ids=True)
                 path = writer.path
-                session.transaction.undo.append(lambda path=path: _remove(path))  # type: ignore[misc]
+                session.transaction.undo.append(partial(storage.remove, path))
             writer.write_arrays(arrays, row_ids, len(row_ids))
             written += len(row_ids)
             if written >= ROWS_IN_FILE:
@@ -183,9 +184,3 @@ def _inlined_arrays(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> Ite
         values = list(zip(*[row.values for row in some], strict=True))
         arrays = [column.form.to_array(list(given)) for column, given in zip(table.columns, values, strict=True)]
         yield arrays, pa.array([row.row_id for row in some], pa.int64())
-
-
-def _remove(path: str) -> None:
-    from pgrepl.lake import storage
-
-    storage.remove(path)

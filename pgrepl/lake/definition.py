@@ -26,7 +26,7 @@ from pgrepl.catalog.ducklake import (
 )
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.lake import definition_rows as versions
-from pgrepl.lake import sql
+from pgrepl.lake import sql, storage
 from pgrepl.lake.definition_columns import define_columns
 from pgrepl.lake.definition_names import free, is_variant, lower, quoted
 from pgrepl.lake.definition_schema import define_schemas, require_schema
@@ -103,7 +103,7 @@ def define_table(session: Session, row: tables.pg_class, constant: Constant) -> 
             session,
             ducklake_table,
             table_id=table_id,
-            table_uuid=(identifier := versions.uuid7()),
+            table_uuid=(identifier := storage.uuid7()),
             schema_id=schema.schema_id,
             table_name=name,
             path=_folder(schema, name, identifier),

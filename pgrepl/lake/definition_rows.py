@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import store
@@ -45,11 +42,3 @@ def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str,
         return
     end(session, table, **eq)
     store.insert(session, table, **{**row._asdict(), **values, "begin_snapshot": session.snapshot()})
-
-
-def uuid7() -> str:
-    """A UUID of version 7, which sorts by time, as DuckLake has them."""
-    stamp = time.time_ns() // 1_000_000
-    noise = int.from_bytes(os.urandom(10), "big")
-    value = stamp << 80 | noise & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
-    return str(uuid.UUID(int=value))

@@ -11,6 +11,7 @@ from pgrepl.catalog.ducklake import ducklake_schema, ducklake_table, ducklake_ta
 from pgrepl.catalog.namespace import is_temporary
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
+from pgrepl.lake import storage
 
 if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_schema
@@ -63,7 +64,7 @@ def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relat
         session,
         ducklake_schema,
         schema_id=schema_id,
-        schema_uuid=versions.uuid7(),
+        schema_uuid=storage.uuid7(),
         begin_snapshot=session.snapshot(),
         schema_name=name,
         path=path,

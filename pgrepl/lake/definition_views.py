@@ -9,6 +9,7 @@ from pgrepl.catalog.ducklake import ducklake_column, ducklake_schema, ducklake_t
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
+from pgrepl.lake import storage
 from pgrepl.lake.definition_schema import require_schema
 from pgrepl.lake.definition_types import column_type
 
@@ -36,7 +37,7 @@ def define_view(session: Session, row: tables.pg_class, free_name: Callable[[int
             session,
             ducklake_view,
             view_id=view_id,
-            view_uuid=versions.uuid7(),
+            view_uuid=storage.uuid7(),
             schema_id=schema.schema_id,
             view_name=name,
             dialect="duckdb",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +135,12 @@ def compactions(session: Session, table_id: int, after: int, upto: int) -> froze
         if rewritten or any(word in _COMPACTION and table == table_id for word, table in _words(made)):
             found.add(number)
     return frozenset(found)
+
+
+def changes_after(session: Session, snapshot: int) -> Iterator[tuple[str, int]]:
+    """The words of `changes_made` of all snapshots behind this one, each with its DuckLake table, or 0."""
+    for (made,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
+        yield from _words(made)
 
 
 def _words(made: str | None) -> list[tuple[str, int]]:

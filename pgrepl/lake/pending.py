@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.lake import commit_rows, sql
+from pgrepl.lake import commit_rows
 from pgrepl.lake.data_file import DataFile
+from pgrepl.lake.history import changes_after
 from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
 from pgrepl.lake.place import RowPlace
 
@@ -178,13 +179,8 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
 
 def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
     """Has another session done more to the table since than insert rows?"""
-    link = session.link
-    for (changes,) in link.execute(sql.CHANGES_AFTER, (since,)):
-        for change in (changes or "").split(","):
-            word, _, what = change.rpartition(":")
-            if what == str(table_id) and word not in ("inserted_into_table", "inlined_insert"):
-                return True
-    return False
+    insertions = ("inserted_into_table", "inlined_insert")
+    return any(table == table_id and word not in insertions for word, table in changes_after(session, since))
 
 
 def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:

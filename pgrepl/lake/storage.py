@@ -234,6 +234,7 @@ def new_name(suffix: str = ".parquet") -> str:
 
 
 def uuid7() -> str:
+    """A UUID of version 7, which sorts by time, as DuckLake has them."""
     import time
     from uuid import UUID
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.place import RowPlace
 
 _MOST_KEYS = 1000
-_OF_ROWS = ("inserted_into_table", "deleted_from_table", "inlined_insert", "inlined_delete")
 
 
 class Reads:
@@ -61,11 +60,9 @@ class Reads:
 
     def _changed(self, snapshot: int) -> set[int]:
         """The tables whose rows other transactions have changed since the snapshot."""
-        from pgrepl.lake import sql
+        from pgrepl.lake.history import ROW_CHANGES, changes_after
 
-        found = self._session.link.execute(sql.CHANGES_AFTER, (snapshot,))
-        words = [change.partition(":") for (changes,) in found for change in (changes or "").split(",")]
-        return {int(table) for word, _, table in words if word in _OF_ROWS}
+        return {table for word, table in changes_after(self._session, snapshot) if word in ROW_CHANGES}
 
     def _is_changed(self, oid: int, snapshot: int) -> bool:
         from pgrepl.lake.files import last_snapshot

@@ -40,7 +40,7 @@ def test_a_link_that_is_lost_says_so_whenever_it_is_asked(served: Served) -> Non
         with pytest.raises(PublisherError) as caught:
             link.rows("SELECT 1")
         assert caught.value.sqlstate in ("08006", "57P01")
-    assert not link.alive
+    assert not link.is_open
     link.close()
 
 

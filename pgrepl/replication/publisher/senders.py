@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import processes, tables
+from pgrepl.catalog import processes, statistics, tables
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -65,7 +65,7 @@ def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender
             f'number of requested standby connections exceeds "max_wal_senders" (currently {most})',
             severity="FATAL",
         )
-    now = _now()
+    now = statistics.now()
     insert(
         session,
         tables.pgrepl_walsender,
@@ -105,7 +105,7 @@ def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
         sent_lsn=lsn,
         flush_lsn=lsn,
         state="streaming" if lsn >= current else "catchup",
-        reply_time=_now(),
+        reply_time=statistics.now(),
         beat=processes.now(),
     )
 
@@ -113,7 +113,3 @@ def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
 def senders(session: Session) -> list[tables.pgrepl_walsender]:
     """The active walsenders."""
     return [row for row in rows(session, tables.pgrepl_walsender) if is_alive(row)]
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(sep=" ")

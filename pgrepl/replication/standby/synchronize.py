@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.recovery import STANDBY, in_recovery
+from pgrepl.catalog.recovery import STANDBY, require_recovery
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import delete
 from pgrepl.catalog.transaction import reading
@@ -90,11 +90,11 @@ def synchronize(standby: Session) -> Synchronized:
     place_here = standby.catalog.data_path
     with reading(standby):
         _require_superuser(standby, "synchronize a standby")
-        _require_standby(standby)
+        require_recovery(standby)
     claim(standby.catalog.folder)
     with _alone(place_here), on_primary(standby) as primary:
         with reading(standby):  # it may have been promoted a moment ago
-            _require_standby(standby)
+            require_recovery(standby)
             before = known_files(standby)
             settings = drafts.own_settings(standby.link)
         link = dict(settings).get(FILES) != "copy"
@@ -112,13 +112,13 @@ def promote(standby: Session) -> int:
     """End following the primary and allow writes; returns the LSN up to which the standby has the primary's changes."""
     with reading(standby):
         _require_superuser(standby, "promote a standby")
-        _require_standby(standby)
+        require_recovery(standby)
     with _alone(standby.catalog.data_path):
         apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
         apart.replays = True
         try:
             apart.transaction.begin_statement(writes=True)
-            _require_standby(apart)
+            require_recovery(apart)
             delete(apart, tables.pgrepl_setting, name=STANDBY)
             lsn = apart.transaction.numbering.last_snapshot() + 1
             apart.transaction.end_statement()
@@ -175,15 +175,6 @@ def _require_superuser(session: Session, what: str) -> None:
     if not is_superuser(session):
         raise PgError(
             "42501", f"permission denied to {what}", detail=f"Only roles with the SUPERUSER attribute may {what}."
-        )
-
-
-def _require_standby(session: Session) -> None:
-    if not in_recovery(session):
-        raise PgError(
-            "55000",
-            "recovery is not in progress",
-            hint="Recovery control functions can only be executed during recovery.",
         )
 
 

@@ -7,10 +7,9 @@ worker that has lost its lease fails. Beside it each table that is being copied 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import copies, processes, tables
+from pgrepl.catalog import copies, processes, statistics, tables
 from pgrepl.catalog.copies import Copying
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
@@ -66,7 +65,7 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
         token=token,
         pid=processes.worker_pid(),
         host=processes.machine(),
-        since=_now(),
+        since=statistics.now(),
         beat=processes.now(),
         received_lsn=0,
         last_msg_send_time=None,
@@ -93,7 +92,7 @@ def is_held(session: Session, subid: int, token: str) -> bool:
 
 def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | None = None) -> None:
     """Enter that the worker has received all changes before an LSN."""
-    moment = _now()
+    moment = statistics.now()
     update(
         session,
         tables.pgrepl_worker,
@@ -119,7 +118,3 @@ def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
     """The living workers of a subscription, that of the main stream first."""
     listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
     return sorted(listed, key=lambda row: row.relid)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(sep=" ")

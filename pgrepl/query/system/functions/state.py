@@ -8,7 +8,7 @@ from decimal import Decimal
 from pgrepl.catalog import system_settings
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.processes import STARTED
-from pgrepl.catalog.recovery import control_functions_refused, in_recovery
+from pgrepl.catalog.recovery import control_functions_refused, in_recovery, require_recovery
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
@@ -132,23 +132,14 @@ def last_xact_replay_timestamp(call: Call) -> int | None:
 
 @implements("pg_is_wal_replay_paused", context=True)
 def is_wal_replay_paused(call: Call) -> bool:
-    _require_recovery(call)
+    require_recovery(call.session)
     return False
 
 
 @implements("pg_get_wal_replay_pause_state", context=True)
 def wal_replay_pause_state(call: Call) -> str:
-    _require_recovery(call)
+    require_recovery(call.session)
     return "not paused"
-
-
-def _require_recovery(call: Call) -> None:
-    if not in_recovery(call.session):
-        raise PgError(
-            "55000",
-            "recovery is not in progress",
-            hint="Recovery control functions can only be executed during recovery.",
-        )
 
 
 @implements("pg_control_system", context=True)

@@ -160,12 +160,8 @@ class Link:
         """The process that serves this connection."""
         return int(self._conn.backend_pid)
 
-    @property
-    def alive(self) -> bool:
-        return bool(self._conn.status == self._pq.ConnStatus.OK)
-
     def close(self) -> None:
-        if self._waiting and self.alive:
+        if self._waiting and self.is_open:
             self._cancel()
         self._conn.finish()
 
@@ -173,7 +169,7 @@ class Link:
         """End the connection's running or waiting command with an error, even if the server does not answer; called
         from another thread."""
         self._interrupted = True
-        if self.alive:
+        if self.is_open:
             self._request_cancel()
 
     # --- text ---------------------------------------------------------------------------------------------------------
@@ -299,7 +295,7 @@ class Link:
         """Discard the rest of an answer."""
         self._cancel()
         conn = self._conn
-        if not self.alive:
+        if not self.is_open:
             raise self._lost()
         while True:
             while conn.is_busy():

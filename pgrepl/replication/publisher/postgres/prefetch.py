@@ -184,7 +184,7 @@ class Prefetch:
             slots.drop_copy(link, lane.slot)
             slots.copy(link, turn.slot, lane.slot)
         except PublisherError:
-            if not link.alive:
+            if not link.is_open:
                 raise
             return False
         return True

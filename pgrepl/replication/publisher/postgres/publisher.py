@@ -220,7 +220,7 @@ class PostgresPublisher(Publisher):
         if rows is not None:
             rows.close()
         link = self._opened
-        if link.alive:
+        if link.is_open:
             with suppress(PublisherError):
                 link.rows("ROLLBACK")
                 slots.drop(link, slot)
