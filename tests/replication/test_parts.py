@@ -20,7 +20,7 @@ from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.kernels import on_spark
-from pgrepl.lake.kernels.task import Nobody
+from pgrepl.lake.kernels.task import NoWatch
 from pgrepl.replication.subscriber.apply.columns import large, stage
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
@@ -321,7 +321,7 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
     done: list[str] = []
 
     def twice(session: Any, parts: Any, kernel: Any, **options: Any) -> list[Any]:
-        answers = [[kernel(part, Nobody()) for part in parts] for _ in range(2)]
+        answers = [[kernel(part, NoWatch()) for part in parts] for _ in range(2)]
         done.append(kernel.__name__)
         return [pair[n % 2] for n, pair in enumerate(zip(*answers, strict=True))]
 
@@ -376,7 +376,7 @@ def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> Non
     messages = MessageFiles(relation, writer.close())
 
     def play(step: str, pieces: Sequence[Any], kernel: Any) -> list[Any]:
-        return [kernel(pickle.loads(pickle.dumps(piece)), Nobody()) for piece in pieces]
+        return [kernel(pickle.loads(pickle.dumps(piece)), NoWatch()) for piece in pieces]
 
     seen: dict[Any, int] = {}
     numbers: list[int] = []

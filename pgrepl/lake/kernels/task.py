@@ -9,7 +9,7 @@ from zipimport import zipimporter
 from pgrepl.errors import PgError, marked
 
 
-class Nobody:
+class NoWatch:
     """The watch of a Spark task does nothing: the driver asks Spark for progress, and has Spark cancel tasks."""
 
     def check(self) -> None:
@@ -22,7 +22,7 @@ class Nobody:
 def done(task: bytes) -> bytes:
     number, kernel, part = pickle.loads(task)  # from our own driver
     try:
-        return pickle.dumps((number, kernel(part, Nobody())))
+        return pickle.dumps((number, kernel(part, NoWatch())))
     except PgError as error:
         raise RuntimeError(marked(error)) from error
     finally:

@@ -18,7 +18,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.query.local.env import Env, Row, Run
-from pgrepl.query.local.growing import Growing
+from pgrepl.query.local.lazy_rows import LazyRows
 
 
 @dataclass
@@ -87,9 +87,9 @@ def kept(run: Run, level: int | None) -> Run:
 
     def rows(env: Env) -> Iterable[Row]:
         memory = env.memory(level)
-        found: Growing[Any] | None = memory.get(place)
+        found: LazyRows[Any] | None = memory.get(place)
         if found is None:
-            found = memory[place] = Growing(run(env))
+            found = memory[place] = LazyRows(run(env))
         return found
 
     return rows

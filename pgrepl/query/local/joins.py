@@ -20,7 +20,7 @@ from pgrepl.instrument import counted
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.env import Combination, Env, Scan
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.growing import Growing
+from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import hash_form
@@ -290,7 +290,7 @@ class _Matcher:
         """Read the right side once, unless it depends on the left."""
         if self.lateral:
             return _Loaded([], {})
-        rows = Growing(self.right.run(env))
+        rows = LazyRows(self.right.run(env))
         table: dict[Any, list[Combination]] = {}
         if self.right_key:
             for combination in rows:

@@ -19,7 +19,7 @@ from pgrepl.expr.tree import Column, Rte, RteKind
 from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.growing import Growing
+from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.local.sampling import Sampling
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.system import views
@@ -89,12 +89,12 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
 
     if evaluator.around is None:
         return lambda env: read()
-    known: list[Growing[Row]] = []
+    known: list[LazyRows[Row]] = []
 
     def remembered(env: Env) -> Iterable[Row]:
         """The rows, kept: a subquery may run for each row of the outer query."""
         if not known:
-            known.append(Growing(read()))
+            known.append(LazyRows(read()))
         return known[0]
 
     return remembered

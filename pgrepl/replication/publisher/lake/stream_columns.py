@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import choose_parts
 from pgrepl.errors import PgError
 from pgrepl.lake.history import Snapshot
-from pgrepl.lake.kernels.task import Nobody
+from pgrepl.lake.kernels.task import NoWatch
 from pgrepl.replication.publisher.decision import truncated
 from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
 from pgrepl.replication.publisher.lake.size import rows_begun
@@ -169,7 +169,7 @@ class _Found:
             with spark.described(f"changes of {relation.qualified_name}: read"):
                 found = play_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
         else:
-            found = [read_range(task, Nobody()) for task in tasks]
+            found = [read_range(task, NoWatch()) for task in tasks]
         for each in found:
             if not each.is_sure:
                 return None

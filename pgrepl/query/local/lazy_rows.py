@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 
-class Growing(Generic[Item]):
+class LazyRows(Generic[Item]):
     """Rows that are computed on first use and kept for all readers."""
 
     def __init__(self, source: Iterable[Item]) -> None:
