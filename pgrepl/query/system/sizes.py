@@ -10,10 +10,10 @@ from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_class, pg_index
-from pgrepl.lake.sizes import PAGE
 from pgrepl.types import oids
 from pgrepl.types.builtin import access_methods, type_by_oid
 
+PAGE = 8192  # as in lake/sizes.py, which descriptions must not import
 _INDEX_PAGES = {"btree": 1, "hash": 4, "gist": 1, "gin": 2, "spgist": 3, "brin": 6}
 _TOAST_THRESHOLD = 2032  # TOAST_TUPLE_THRESHOLD: longer rows are cut down
 _HEADER = 23
