@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import spark
 from pgrepl.lake.kernels import shipping
+from pgrepl.lake.kernels.task import packed
 
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import Kernel
@@ -30,10 +31,10 @@ def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
     import pgrepl
 
     made = spark.session()
-    tasks = [pickle.dumps((number, kernel, part)) for number, part in enumerate(parts)]
+    tasks, shared = packed(kernel, parts)
     with spark.pg_errors():
         shipping.ship(made)
-        function = _function(pgrepl.__version__)
+        function = _function(pgrepl.__version__, shared)
         if spark.is_remote():
             frame = made.range(0, len(tasks), 1, len(tasks)).mapInArrow(_over_batches(function, tasks), "answer binary")
             found = frame.toArrow().column(0).to_pylist()
@@ -42,7 +43,7 @@ def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
     return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of our own tasks
 
 
-def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+def _function(version: str, shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
     """The function that a task runs. It is pickled by value, so it imports all that it uses."""
 
     def function(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -59,7 +60,7 @@ def _function(version: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
         if found != version:
             raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {found}, the driver {version}")
         for part in parts:
-            yield done(bytes(part))
+            yield done(bytes(part), shared)
 
     return function
 

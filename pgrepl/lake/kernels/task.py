@@ -1,12 +1,23 @@
-"""A task of a Spark job: unpickle the kernel and its part, run the kernel, pickle the answer."""
+"""The tasks of a Spark job as bytes: pickled by the driver; unpickled, run and answered by an executor.
+
+Many parts may look at the same data files. These are pickled once for all tasks, as a part's size must not grow with
+the table.
+"""
 
 from __future__ import annotations
 
+import io
 import pickle
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from zipimport import zipimporter
 
 from pgrepl.errors import PgError, marked
+from pgrepl.lake.data_file import DataFile
+
+if TYPE_CHECKING:
+    from pgrepl.lake.kernels.part import Kernel
 
 
 class NoWatch:
@@ -19,8 +30,43 @@ class NoWatch:
         return
 
 
-def done(task: bytes) -> bytes:
-    number, kernel, part = pickle.loads(task)  # from our own driver
+def packed(kernel: Kernel, parts: Sequence[Any]) -> tuple[list[bytes], bytes]:
+    """The tasks, and the data files that they share."""
+    shared: dict[Any, tuple[int, DataFile]] = {}
+    tasks = []
+    for number, part in enumerate(parts):
+        task = io.BytesIO()
+        _Pickler(task, shared).dump((number, kernel, part))
+        tasks.append(task.getvalue())
+    return tasks, pickle.dumps([file for _, file in shared.values()])
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, task: io.BytesIO, shared: dict[Any, tuple[int, DataFile]]) -> None:
+        super().__init__(task)
+        self._shared = shared
+
+    def persistent_id(self, value: Any) -> int | None:
+        if type(value) is not DataFile:
+            return None
+        known = (value.data_file_id, value.delete_files)
+        return self._shared.setdefault(known, (len(self._shared), value))[0]
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, task: bytes, shared: bytes) -> None:
+        super().__init__(io.BytesIO(task))
+        self._shared = shared
+        self._files: list[DataFile] | None = None
+
+    def persistent_load(self, number: int) -> DataFile:
+        if self._files is None:
+            self._files = pickle.loads(self._shared)
+        return self._files[number]
+
+
+def done(task: bytes, shared: bytes) -> bytes:
+    number, kernel, part = _Unpickler(task, shared).load()  # from our own driver
     try:
         return pickle.dumps((number, kernel(part, NoWatch())))
     except PgError as error:

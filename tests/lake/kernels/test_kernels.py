@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pgrepl.lake.kernels.copy_rows import CopyPart, copy_rows
 from pgrepl.lake.kernels.divide import divide, rows_of
 from pgrepl.lake.kernels.part import CatalogRows, FileRows, PartRows, PartWatch, Unfit
 from pgrepl.lake.kernels.row_maker import KernelColumn
+from pgrepl.lake.kernels.task import done, packed
 from pgrepl.lake.spark_errors import from_spark
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator
@@ -127,8 +129,9 @@ def test_a_part_that_nobody_waits_for_ends(lake: Lake) -> None:
 def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -> None:
     """The package comes in an archive; what is imported of it asks for nothing that only a driver has."""
     with job.job_folder(lake.table("t")) as folder:
-        task = tmp_path / "task"
-        task.write_bytes(pickle.dumps((7, copy_rows, part(lake, folder))))
+        (task,), shared = packed(copy_rows, [part(lake, folder)])
+        for name, content in (("task", task), ("shared", shared)):
+            (tmp_path / name).write_bytes(content)
         script = (
             "import sys, pickle\n"
             f"sys.path.insert(0, {shipping.archive()!r})\n"
@@ -137,13 +140,30 @@ def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -
             "        if name in ('sqlalchemy', 'click', 'lark', 'pyspark', 'pandas'): raise ModuleNotFoundError(name)\n"
             "sys.meta_path.insert(0, No())\n"
             "from pgrepl.lake.kernels.task import done\n"
-            f"answer = pickle.loads(done(open({str(task)!r}, 'rb').read()))\n"
+            "answer = pickle.loads(done(open('task', 'rb').read(), open('shared', 'rb').read()))\n"
             "import pgrepl; print('.zip' in pgrepl.__file__, answer[0], answer[1].files[0].record_count)\n"
         )
         played = subprocess.run(
             [sys.executable, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
         )
-    assert played.stdout.split() == ["True", "7", "10"], played.stderr
+    assert played.stdout.split() == ["True", "0", "10"], played.stderr
+
+
+def test_tasks_share_the_files_that_they_look_at(lake: Lake) -> None:
+    """A task does not grow with the table."""
+    with job.job_folder(lake.table("t")) as folder:
+        one = part(lake, folder)
+        (row,) = [rows for rows in one.rows if isinstance(rows, FileRows)][:1]
+        files = [replace(row, file=replace(row.file, data_file_id=n, path=f"{n}" * 99)) for n in range(100)]
+        parts = [replace(one, rows=tuple(files)) for _ in range(20)]
+        tasks, shared = packed(len, parts)
+        assert max(map(len, tasks)) < 10_000 < len(shared) < 100_000
+        assert [pickle.loads(done(task, shared))[0] for task in packed(_files_of, parts)[0]] == list(range(20))
+        assert pickle.loads(done(packed(_files_of, parts)[0][7], shared)) == (7, [each.file for each in files])
+
+
+def _files_of(part: CopyPart, _: object) -> list[object]:
+    return [rows.file for rows in part.rows if isinstance(rows, FileRows)]
 
 
 def test_errors_of_executors_are_told_once_and_clearly() -> None:

@@ -8,6 +8,7 @@ the order of messages counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.catalog.statistics import count_index_scans
@@ -111,8 +112,9 @@ class LargeApply:
             nothing = TableRows(self._snapshot, (), {}, (), ())
             yield from ((part, nothing) for part in as_they_are(messages))
             return
+        rows = _RowsOfParts(self._session, self._table, self._snapshot, attnums)
         for part in by_key(messages, values_of(self._described), self._most, self._play, self._moves):
-            yield part, _rows(self._session, self._table, self._snapshot, attnums, part)
+            yield part, rows.of(part)
 
     def _merged(self, applied: Sequence[AppliedPart], folder: str) -> list[StagedDeletes]:
         """The delete files of all data files that lose rows."""
@@ -156,21 +158,29 @@ class OtherValues:
         for attnums, files in self._kept.items():
             sent = index_relation(self._table, attnums)
             values = IndexValues(tuple([self._table.column(attnum) for attnum in attnums]))
+            rows = _RowsOfParts(self._session, self._table, self._snapshot, attnums)
             for part in by_key(MessageFiles(sent, tuple(files)), values, self._most, self._play):
-                rows = _rows(self._session, self._table, self._snapshot, attnums, part)
-                tasks.append(ValuesToCheck(self._table, attnums, sent, part, rows))
+                tasks.append(ValuesToCheck(self._table, attnums, sent, part, rows.of(part)))
         counts, obstacles = done(self._play("unique indexes", tasks, check_values)) if tasks else ([], [])
         for task, count in zip(tasks, counts, strict=False):
             count_index_scans(self._session, self._table.oid, task.attnums, count)
         return obstacles
 
 
-def _rows(session: Session, table: LakeTable, snapshot: int, attnums: Sequence[int], part: DealtPart) -> TableRows:
-    """The table's rows that may have keys of the part."""
-    bounds = []
-    if len(attnums) == 1 and table.column(attnums[0]).typoid in oids.INTEGERS:
-        bounds.append(Bound(attnums[0], part.low, part.high))
-    return table_rows(session, table, snapshot, table.columns, bounds)
+class _RowsOfParts:
+    """The table's rows that may have the keys of parts. Only of one whole number do the files' bounds tell."""
+
+    def __init__(self, session: Session, table: LakeTable, snapshot: int, attnums: Sequence[int]) -> None:
+        self._read = partial(table_rows, session, table, snapshot, table.columns)
+        self._key = attnums[0] if len(attnums) == 1 and table.column(attnums[0]).typoid in oids.INTEGERS else 0
+        self._all: TableRows | None = None
+
+    def of(self, part: DealtPart) -> TableRows:
+        if self._key:
+            return self._read([Bound(self._key, part.low, part.high)])
+        if self._all is None:
+            self._all = self._read()
+        return self._all
 
 
 def done(answers: Sequence[Answer | Unfinished]) -> tuple[list[Answer], list[int]]:
