@@ -11,6 +11,8 @@ from pgrepl.frozen import frozen
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
+
 
 def plain_array(array: Any) -> Any:
     """An Arrow array as a single chunk of its storage type."""

@@ -11,7 +11,7 @@ from uuid import UUID
 from pgrepl.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.json import Jsonb
-from pgrepl.types.lake_arrays import Form, arrow_type, plain_array, same, same_raw
+from pgrepl.types.lake_arrays import PLAIN_SCALE, Form, arrow_type, plain_array, same, same_raw
 from pgrepl.types.lake_times import date_form, time_form, timestamp_form
 from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import to_float4, write_float4
@@ -155,7 +155,7 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
             return [None if v is None else Decimal(v).quantize(unit, context=EXACT) for v in array.to_pylist()]
         if array.type.scale != scale:
             return [None if v is None else v.quantize(unit, context=EXACT) for v in array.to_pylist()]
-        if scale <= 6:  # the text has no exponent then, and is found faster
+        if scale <= PLAIN_SCALE:  # reading the text is faster
             return [None if v is None else Decimal(v) for v in array.cast(pa.string()).to_pylist()]
         found: list[Any] = array.to_pylist()
         return found

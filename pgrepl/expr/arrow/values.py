@@ -12,10 +12,10 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, boolean, columnar, condition
 from pgrepl.types import oids
+from pgrepl.types.lake_arrays import PLAIN_SCALE
 from pgrepl.types.names import numeric_precision_scale
 
 _TEXTS = (oids.TEXT, oids.VARCHAR)
-_PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
 _EXACT = 1 << 53  # whole numbers up to this are exact in double precision
 _EXACT_SCALE = 22  # powers of ten up to this exponent are exact in double precision
 
@@ -32,7 +32,7 @@ def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
 
 
 def _text(value: Columnar) -> Run:
-    """The value as text, as its output function writes it."""
+    """The value as text, as a cast writes it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -40,7 +40,7 @@ def _text(value: Columnar) -> Run:
     if value.typoid in _TEXTS:
         return run
     plain = value.typoid in (*oids.INTEGERS, oids.BOOL) or (
-        value.typoid == oids.NUMERIC and value.type.scale <= _PLAIN_SCALE
+        value.typoid == oids.NUMERIC and value.type.scale <= PLAIN_SCALE
     )
     if not plain:
         raise NotColumnar("a text that Arrow does not write")
@@ -62,9 +62,10 @@ def _(node: tree.CoerceViaIO) -> Columnar:
     import pyarrow as pa
 
     assert node.arg is not None
-    if node.type not in _TEXTS:
+    arg = columnar(node.arg)
+    if node.type not in _TEXTS or arg.typoid == oids.BOOL:  # boolout writes t, a cast true
         raise NotColumnar("a cast by text")
-    return Columnar(node.type, pa.string(), _text(columnar(node.arg)))
+    return Columnar(node.type, pa.string(), _text(arg))
 
 
 def _length(args: Sequence[tree.Expr]) -> Columnar:

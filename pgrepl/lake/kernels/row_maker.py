@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.kernels.part import forms_of, repeated
-from pgrepl.types.lake_arrays import storage_type
+from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array, storage_type
 
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import SourceColumns
@@ -99,12 +99,12 @@ class RowMaker:
 class _Maker:
     def __init__(self, column: KernelColumn, source: SourceColumns, target: LakeTable) -> None:
         self.column = column
-        self._kind = storage_type(target.column(column.attnum).form.arrow())
+        self._form: Form = target.column(column.attnum).form
+        self._kind = storage_type(self._form.arrow())
         computed = column.computed
         self._computed = None if computed is None else computed.values(forms_of(source, computed.attnums))
 
     def made(self, arrays: Columns, count: int) -> Any:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         column = self.column
@@ -113,12 +113,20 @@ class _Maker:
         else:
             array = arrays[column.source] if column.source else repeated(column.value, count)
         if array.type != self._kind:
-            try:
-                array = array.cast(self._kind)
-            except pa.ArrowInvalid as problem:
-                raise PgError("22003", str(problem)) from problem
+            array = self._cast(array)
         if column.not_null and array.null_count:
             raise PgError("23502", f"null value in column number {column.attnum} violates not-null constraint")
         if column.longest is not None and (pc.max(pc.utf8_length(array)).as_py() or 0) > column.longest:
             raise PgError("22001", "value too long")
         return array
+
+    def _cast(self, array: Any) -> Any:
+        """The column in the target's storage type. A numeric that is kept as text has PostgreSQL's text."""
+        import pyarrow as pa
+
+        if pa.types.is_decimal(array.type) and array.type.scale > PLAIN_SCALE and pa.types.is_string(self._kind):
+            return plain_array(self._form.to_array(array.to_pylist()))
+        try:
+            return array.cast(self._kind)
+        except pa.ArrowInvalid as problem:
+            raise PgError("22003", str(problem)) from problem
