@@ -249,6 +249,45 @@ def test_a_row_that_breaks_a_rule_in_one_part(trio: Trio, made: list[int], name:
     assert trio.sub("SELECT DISTINCT b FROM t") == [("1",)]
 
 
+SEARCHED = {  # a column of the subscribers', and what a message that finds no row, or needs no such value, has for it
+    "new row": ("b int", "", "UPDATE t SET b = 'many' WHERE a = '7'", 'invalid input syntax for type integer: "many"'),
+    "old row": ("b int", "b = 'many'", "DELETE FROM t WHERE a = '8'", 'invalid input syntax for type integer: "many"'),
+    "old key": ("c int", "a = '0xFFFFFFFF'", "DELETE FROM t", 'value "0xFFFFFFFF" is out of range for type integer'),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_values_that_rows_are_looked_for_by_convert(trio: Trio, name: str) -> None:
+    """Arrow reads 0xFFFFFFFF as -1."""
+    column, unseen, change, error = SEARCHED[name]
+    trio.pub("CREATE TABLE t (a text PRIMARY KEY, b text)")
+    trio.at_subscribers(f"CREATE TABLE t (a int PRIMARY KEY, b text, {column})".replace("b text, b", "b"))
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t SELECT g, g FROM generate_series(1, 12) g")
+    trio.subscribe()
+    trio.at_subscribers("DELETE FROM t WHERE a = 7; INSERT INTO t VALUES (-1)")
+    if unseen:
+        trio.pub("ALTER TABLE t REPLICA IDENTITY FULL; ALTER PUBLICATION p SET (publish = 'insert, delete')")
+        trio.pub(f"UPDATE t SET {unseen} WHERE a = '8'")
+        trio.compare_ways("t")
+    trio.pub(change)
+    ((message, _, _),) = trio.compare_ways("t")
+    assert message == error
+    assert trio.sub("SELECT count(*) FROM t") == [("12",)]
+
+
+def test_a_key_that_is_cut_to_its_length(trio: Trio) -> None:
+    trio.pub("CREATE TABLE t (a text PRIMARY KEY, b int)")
+    trio.at_subscribers("CREATE TABLE t (a varchar(3) PRIMARY KEY, b int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.subscribe()
+    trio.pub("INSERT INTO t VALUES ('abc   ', 1), ('b', 1), ('c', 1), ('d', 1)")
+    assert trio.compare_ways("t") == []
+    for change in ("UPDATE t SET b = 7", "DELETE FROM t"):
+        trio.pub(change)
+        assert trio.compare_ways("t") == []
+
+
 @pytest.mark.usefixtures("way")
 def test_a_table_without_a_key(trio: Trio, made: list[int]) -> None:
     """Rows that only come are divided as they are."""

@@ -62,9 +62,23 @@ def decide(
         return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest), None, {})
     deciding = _Deciding(described, changes, within, kept, again)
     try:
-        return deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
-    except NotClean as found:
-        raise NotClean(int(changes.seq[found.message])) from None
+        found = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
+    except NotClean as obstacle:
+        raise NotClean(int(changes.seq[obstacle.message])) from None
+    _check_searched(described, changes, updates | deletes, found.folded)
+    return found
+
+
+def _check_searched(described: DescribedTable, changes: RelationChanges, searching: Numbers, folded: Folded) -> None:
+    """Convert what rows are looked for by. PostgreSQL does so before it looks (slot_store_data), so that a value that
+    does not convert is an error even if the value is not needed, or there is no such row."""
+    import numpy as np
+
+    described.check_searched(changes, np.flatnonzero(searching & changes.has_old), old=True)
+    missed = searching & ~changes.has_old
+    for done in (folded.inserted, folded.updated, folded.passing):
+        missed[done] = False  # their new rows are made
+    described.check_searched(changes, np.flatnonzero(missed), old=False)
 
 
 class _Deciding:

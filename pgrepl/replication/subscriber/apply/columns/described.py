@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import Declined
@@ -79,10 +80,20 @@ class DescribedTable:
 
     def new_rows(self, maker: RowMaker, changes: RelationChanges, messages: Numbers) -> list[pa.Array]:
         """The table's columns in their order. PgError: something is wrong about a row."""
-        places = self.new_places
-        arrays = {place + 1: array for place, array in zip(places, changes.pick(places, messages), strict=True)}
-        made = maker.made(arrays, len(messages))
+        made = maker.made(_picked(changes, self.new_places, messages), len(messages))
         return [made[column.attnum] for column in self.table.columns]
+
+    def check_searched(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> None:
+        """Convert the values that these messages look for a row by. PgError: one is not a value of its column."""
+        from pgrepl.lake.kernels.row_maker import RowMaker
+
+        columns = [replace(c, not_null=False) for c in self.columns if c.attnum not in self.same and not c.generated]
+        if old:
+            columns = [c for c in columns if all(changes.relation.columns[n - 1].is_key for n in c.read)]
+        if columns and len(messages):
+            places = sorted({attnum - 1 for column in columns for attnum in column.read})
+            maker = RowMaker(self, self.table, columns, None)
+            maker.made(_picked(changes, places, messages, old=old), len(messages))
 
     def key_values(self, changes: RelationChanges, attnums: Sequence[int], at: Numbers, *, old: bool) -> list[pa.Array]:
         """Columns of the new or the old rows of some messages, in the table's types."""
@@ -97,6 +108,13 @@ class DescribedTable:
         if attnum in self.same:
             return values
         return _read_as(values, changes.relation.columns[place].type, self.table.column(attnum).typoid)
+
+
+def _picked(
+    changes: RelationChanges, places: Sequence[int], messages: Numbers, *, old: bool = False
+) -> dict[int, pa.Array]:
+    """What is at the places, for a RowMaker."""
+    return {place + 1: array for place, array in zip(places, changes.pick(places, messages, old=old), strict=True)}
 
 
 def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
