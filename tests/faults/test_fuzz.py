@@ -200,7 +200,7 @@ def try_in_vain(session: Session, watch: Watch, text: str) -> bool:
         return False
     watch.look()
     if block is Block.NONE and "\0" not in text and len(text) % 2:
-        answer(session, f"{LIMITED}; {text}; SELECT 1/0")  # one implicit transaction
+        answer(session, f"{LIMITED}; {text}\n; SELECT 1/0")  # one implicit transaction; a comment ends before
     elif block is Block.EXPLICIT:
         sequences = rows(session, pg_sequence)
         answer(session, "SAVEPOINT fuzz")
