@@ -91,6 +91,15 @@ CASES = {
         "extra text DEFAULT 'here' || 1, c text CHECK (c <> '77'), n numeric(9,1), b varchar(90), a bigint PRIMARY KEY,"
         " d date, made text GENERATED ALWAYS AS (coalesce(b, '?') || '/' || extra || a) STORED",
     ),
+    "kinds": Case(
+        "a int PRIMARY KEY, b text, c int, o bool, f float8, e numeric(20,10), w char(3)", "a",
+        "g, 'v' || g, g % 9, g > 20, g / 7.0, g / 1e10, g % 7", "a + 100",
+        "u uuid DEFAULT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', e numeric, gone int, k text[] DEFAULT '{a,NULL}',"
+        " o text, f float4, w text, y bytea DEFAULT '\\x00', c numeric(5,1), n bigint, a int PRIMARY KEY,"
+        " b varchar(90), us uuid[] DEFAULT '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}',"
+        " CHECK (o <> 'true' AND w || '!' > '')",
+        "ALTER TABLE t DROP gone",
+    ),
     "made in partitions": Case(
         "a int PRIMARY KEY, b text, c int", "a", "g, 'v' || g, g % 9", "a + 1000",
         "extra text DEFAULT 'here', c text CHECK (c <> '77'), n int, a int PRIMARY KEY, b text) PARTITION BY HASH (a",
@@ -167,6 +176,8 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
         trio.pub("ALTER TABLE t REPLICA IDENTITY FULL")
     if name.startswith("made"):
         trio.at_subscribers("UPDATE t SET extra = 'local ' || a WHERE a % 2 = 1")
+    if name == "kinds":
+        trio.at_subscribers("UPDATE t SET u = NULL, k = '{}', us = NULL, y = '\\xff' WHERE a % 2 = 1")
     workload(trio, case, random.Random(len(name)), 7)
     assert len(made) > 10
     assert trio.sub.ways()["apply"] >= 2
@@ -179,7 +190,7 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", ["whole number", "two columns", "identity full", "made"])
+@pytest.mark.parametrize("name", ["whole number", "two columns", "identity full", "made", "kinds"])
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     case = CASES[name]
     ready(trio, case)

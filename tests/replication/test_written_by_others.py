@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.harness.database import by_columns
 from tests.harness.pair import Pair
 from tests.lake import duck
 
@@ -97,3 +98,18 @@ def test_a_slot_whose_snapshots_others_have_expired_is_lost(pair: Pair) -> None:
     )
     lost = "SELECT wal_status, invalidation_reason FROM pg_replication_slots WHERE slot_name = 's'"
     assert pair.pub(lost) == [("lost", "wal_removed")]
+
+
+def test_what_a_hugeint_cannot_hold_is_an_error_by_columns_too(pair: Pair) -> None:
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, h numeric(39,0)); CREATE PUBLICATION p FOR TABLE t")
+    path = pair.sub.session.catalog.path
+    assert path is not None
+    duck.run(path, "CREATE TABLE sub.t (a INTEGER, h HUGEINT)")
+    duck.close(path)
+    by_columns(pair.sub)
+    pair.sub("SELECT FROM t", "ALTER TABLE t ADD PRIMARY KEY (a)")
+    pair.subscribe()
+    pair.pub("INSERT INTO t VALUES (1, 'NaN')")
+    ((message, _, _),) = pair.catch_up()
+    assert message == "value NaN is out of range for lake type int128"
+    assert pair.sub("SELECT * FROM t") == []

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.engine import Declined
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.table import lake_table
@@ -17,9 +17,12 @@ from pgrepl.replication.wire.batch import INSERT
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.unique import unique_indexes
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeColumn
 
 
 def described(
@@ -36,6 +39,7 @@ def described(
     for attribute in table.columns:
         place = places[attribute.num - 1]
         if place >= 0:
+            _check_form(kept.column(attribute.num), attribute)
             columns.append(converted(session, matched.sent.columns[place], attribute, place))
             if matched.same_type(attribute.num):
                 same.add(attribute.num)
@@ -57,6 +61,12 @@ def described(
         check_program(session, table, bound=target.oid == table.oid),
         defaults,
     )
+
+
+def _check_form(column: LakeColumn, attribute: Attribute) -> None:
+    """Declined for numerics that DuckDB keeps as another type: a HUGEINT is a double in files, and would take NaN."""
+    if attribute.type == oids.NUMERIC and column.form.lake != form(attribute.type, attribute.typmod).lake:
+        raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
 
 
 def table_keys(
