@@ -5,14 +5,14 @@
     parts.py              the messages dealt by key into parts
     apply_part.py         the kernels of parts, which ask no session
     table.py              the messages for one table; partitions.py divides those for a partitioned one among its leaves
-    described.py          a table as plain data, and its key's values in messages
+    described.py          a table as plain data: its key's values in messages, and how new rows are made
     decide.py             the net effect of messages on a table, and where the old rows stand
     fold.py               the net effect of messages, key by key, and whether they are clean
-    key_columns.py        the key that a table's rows are found by
+    key_columns.py        the key that a table's rows are found by; makes the description (convert.py: one column of it)
     keys.py               keys as numbers
     other_keys.py         unique indexes besides the one that rows are found by
-    convert.py            sent columns as the target's columns, in Spark
-    sent.py               new rows that are stored as they were sent
+    sent.py               new rows as files
+    unsent.py             columns that are not sent at all: an INSERT's defaults
     unchanged.py          values that an UPDATE did not send
 
 Rule of the room: changes that cannot be applied exactly as PostgreSQL applies them are declined with the reason;

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[Any]
 
 
-MOST_BYTES = 1 << 30  # of columns that are held in memory; larger ones are left to Spark
+MOST_BYTES = 1 << 30  # of columns that are held in memory; larger ones are left to the exact way
 
 
 @frozen

@@ -4,7 +4,7 @@ write."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.statistics import count_index_scans
@@ -23,14 +23,7 @@ from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from pgrepl.catalog.session import Session
-
-    Numbers = npt.NDArray[Any]
-
-ROW = "__row"  # the row id that a new version keeps
-_CHUNK = 16  # bits of a message's number within its chunk
 
 
 class TableApply:
