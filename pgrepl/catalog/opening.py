@@ -32,25 +32,28 @@ from pgrepl.errors import PgError
 _BUSY_SLICE_MS = 200  # SQLite waits in slices of this, so that Ctrl-C is noticed between two of them
 
 
-def open_catalog(path_or_url: str | os.PathLike[str] = "catalog.db", *, data_path: str | None = None) -> Catalog:
+def open_catalog(
+    path_or_url: str | os.PathLike[str] = "catalog.db", *, data_path: str | None = None, folder: str = ""
+) -> Catalog:
     """Open the catalog, and make it if there is none. `data_path` is the folder for the files of a new catalog's
-    tables, if not beside it."""
+    tables, if not beside it. Relative paths start from `folder`, by default the working directory."""
     text = os.fspath(path_or_url)
-    where = None if data_path is None else _data_path(data_path)
+    where = None if data_path is None else _data_path(data_path, folder)
     if "://" in text:
-        return _open_url(text, where)
+        return _open_url(text, where, folder)
     if text == ":memory:":  # what SQLite calls a database without a file
         raise _in_memory()
-    return _open_file(Path(text), text, where)
+    return _open_file(Path(folder, text), text, where)
 
 
-def _data_path(text: str) -> str:
+def _data_path(text: str, folder: str = "") -> str:
     """The path as DuckLake keeps it: absolute, with a slash at its end."""
-    whole = text if "://" in text else os.path.abspath(text)
+    whole = text if "://" in text else os.path.abspath(os.path.join(folder, text))
     return whole if whole.endswith("/") else f"{whole}/"
 
 
 def _open_file(path: Path, name: str, data_path: str | None) -> Catalog:
+    path = path.absolute()  # the working directory may change while the catalog is open
     fresh = not os.path.lexists(path)
     if fresh:
         _create_file(path, name, data_path or _data_path(f"{path}.files"))
@@ -237,7 +240,7 @@ def _check_file(path: Path, name: str) -> int:
     return version
 
 
-def _open_url(text: str, data_path: str | None) -> Catalog:
+def _open_url(text: str, data_path: str | None, folder: str) -> Catalog:
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -251,7 +254,7 @@ def _open_url(text: str, data_path: str | None) -> Catalog:
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
             raise _in_memory()
-        return _open_file(Path(url.database), url.database, data_path)
+        return _open_file(Path(folder, url.database), url.database, data_path)
     name = url.render_as_string(hide_password=True)
     if backend != "postgresql":
         raise fatal("0A000", f'catalog "{name}": only SQLite and PostgreSQL can hold a catalog')

@@ -32,16 +32,24 @@ class ConnectFailure(Exception):
     """A connection that failed; the message is one line or several, without the last line end."""
 
 
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
     """A catalog, database and role to connect to. `catalog` is a file or an SQLAlchemy URL; `data_path` is the folder
-    for the files of a new catalog's tables, if not beside it."""
+    for the files of a new catalog's tables, if not beside it. Relative paths start from `folder`, after `\\cd`, too."""
 
     catalog: str
     database: str = DEFAULT_DATABASE
     user: str = DEFAULT_USER
     settings: Mapping[str, str] = field(default_factory=dict)
     data_path: str | None = None
+    folder: str = field(default_factory=_working_directory)
 
 
 def is_conninfo(text: str) -> bool:
@@ -126,7 +134,9 @@ class Connection:
         self.idle_since = time.monotonic()
         self._catch_up: CatchUp | None = None
         try:
-            self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path)
+            self.catalog: Catalog = open_catalog(
+                target.catalog, data_path=target.data_path, folder=target.folder
+            )
             self.session: Session = open_session(
                 self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
             )
@@ -148,7 +158,7 @@ class Connection:
         """The `host=` by which a subscription connects to this instance: the catalog's folder, or its URL."""
         if "://" in self.target.catalog:
             return self.target.catalog.partition("@")[2] or self.target.catalog
-        path = os.path.abspath(self.target.catalog)
+        path = os.path.abspath(os.path.join(self.target.folder, self.target.catalog))
         return os.path.dirname(path) if os.path.basename(path) == CATALOG_FILE else path
 
     @property

@@ -208,3 +208,21 @@ def test_a_sqlite_url_is_the_file(path: Path) -> None:
 def test_parameters_are_written_as_the_driver_wants_them() -> None:
     sql = """SELECT "w%?", '5 %?' FROM t WHERE a = ? AND "b""?" LIKE ?"""
     assert for_psycopg(sql) == """SELECT "w%%?", '5 %%?' FROM t WHERE a = %s AND "b""?" LIKE %s"""
+
+
+def test_the_files_of_a_catalog_stay_beside_it_when_the_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r"""`\cd` changes the folder of the process; locks in another folder would bind nobody."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    catalog = open_catalog("catalog.db")
+    session = open_session(catalog)
+    monkeypatch.chdir("elsewhere")
+    assert session.transaction.locks.xid > 0
+    with session.beside.newest():
+        pass
+    session.close()
+    catalog.close()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert (tmp_path / "catalog.db-locks").exists()

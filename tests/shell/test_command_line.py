@@ -293,3 +293,11 @@ def test_connect_to_another_folder(pgrepl: Run, tmp_path: Path) -> None:
         " client for servers\n\tGive a folder with a catalog.db as host, or the catalog with --catalog.\n",
         2,
     )
+
+
+def test_connecting_after_cd_finds_the_same_catalog(pgrepl: Run, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    script = "\\cd sub\n\\c template1\n\\conninfo\n\\echo :HOST\n"
+    connected = 'connected to database "template1" as user "postgres" in catalog "catalog.db".\n'
+    assert shown(pgrepl, "-q", "--data-path", "files", script=script) == (f"You are {connected}{tmp_path}\n", 0)
+    assert list((tmp_path / "sub").iterdir()) == []
