@@ -133,6 +133,7 @@ class Connection:
         self.lost: PgError | None = None  # the error that has ended the session
         self.idle_since = time.monotonic()
         self._catch_up: CatchUp | None = None
+        self._superuser = False
         try:
             self.catalog: Catalog = open_catalog(
                 target.catalog, data_path=target.data_path, folder=target.folder
@@ -185,6 +186,13 @@ class Connection:
 
     def setting(self, name: str) -> str:
         return self.session.settings.get(name)
+
+    @property
+    def is_superuser(self) -> bool:
+        """Is the current role a superuser? After the session has ended, the answer is the last one before."""
+        if self.lost is None:
+            self._superuser = self.setting("is_superuser") == "on"
+        return self._superuser
 
     # --- running -----------------------------------------------------------------------------------------------------
 

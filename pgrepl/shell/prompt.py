@@ -62,7 +62,7 @@ def _escape(shell: Shell, status: Prompt, template: str, at: int) -> tuple[str, 
     if char == "l":
         return str(shell.statement_line), at + 1
     if char == "#":
-        superuser = shell.connection is not None and shell.connection.setting("is_superuser") == "on"
+        superuser = shell.connection is not None and shell.connection.is_superuser
         return ("#" if superuser else ">"), at + 1
     if char == "?":
         return "", at + 1

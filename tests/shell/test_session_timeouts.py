@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pgrepl.errors import PgError
+from pgrepl.shell.connection import Connection, ConnectTarget
+from pgrepl.shell.lexer import Prompt
+from pgrepl.shell.prompt import prompt_text
+from pgrepl.shell.shell import Shell
 from tests.harness.programs import PATIENCE, cpu_seconds, environment, eventually
 from tests.shell.conftest import Run
 
@@ -66,3 +71,13 @@ def test_control_c_ends_a_script_whose_statement_is_still_being_read(tmp_path: P
     eventually(lambda: cpu_seconds(running.pid) > begun + 0.5)
     running.send_signal(signal.SIGINT)
     assert running.wait(PATIENCE) == 3
+
+
+def test_the_prompt_of_a_session_that_has_ended(tmp_path: Path) -> None:
+    """It is as before: the next statement says that the session has ended."""
+    shell = Shell()
+    shell.connection = Connection(ConnectTarget(str(tmp_path / "catalog.db")), shell.on_notice)
+    before = prompt_text(shell, Prompt.READY)
+    shell.connection.terminate(PgError("57P05", "terminating connection due to idle-session timeout", severity="FATAL"))
+    assert (before, prompt_text(shell, Prompt.READY)) == ("postgres=# ", "postgres=# ")
+    shell.connection.close()
