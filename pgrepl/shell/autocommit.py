@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_FIRST_WORDS = re.compile(r"(?:\s+|--[^\n]*\n?|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
+# each text before a word matches in one way only: a second one would be tried, and then a third, without end
+_FIRST_WORDS = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*([A-Za-z]+)")
 _BLOCK_COMMANDS = frozenset({"abort", "begin", "start", "commit", "end", "rollback", "vacuum"})
 
 

@@ -47,6 +47,11 @@ def test_these_run_outside_of_blocks(query: str) -> None:
         "release s;",
         "",
         "-- only a comment",
+        "-- vacuum\n(select 1);",
+        "/* vacuum */ (select 1);",
+        "select" + " " * 200 + "1;",
+        "select" + "\n--\n" * 200 + "1;",
+        "select" + "/**/" * 200 + "1;",
     ],
 )
 def test_these_get_a_begin_before_them(query: str) -> None:
