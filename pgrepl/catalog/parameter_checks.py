@@ -146,7 +146,7 @@ def _offset_seconds(name: str, text: str) -> int | None:
     return None
 
 
-_NUMBER = r"[ \t\n\v\f\r]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z"
+_NUMBER = r"[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z"
 
 
 def _offset_zone(seconds: int) -> str:

@@ -79,8 +79,8 @@ def _parse_enum(parameter: Parameter, text: str, shown: str) -> str:
     raise invalid_value(shown, text, hint=f"Available values: {', '.join(options)}.")
 
 
-_NUMBER = r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|\d+)"
-_FLOAT = r"[ \t\n\v\f\r]*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)"
+_NUMBER = r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)"
+_FLOAT = r"[ \t\n\v\f\r]*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?P<word>inf(?:inity)?|nan))"
 _HINTS = {
     True: 'Valid units for this parameter are "B", "kB", "MB", "GB", and "TB".',
     False: 'Valid units for this parameter are "us", "ms", "s", "min", "h", and "d".',
@@ -110,14 +110,17 @@ def _parse_number(parameter: Parameter, text: str, shown: str, *, real: bool) ->
         else:
             number = int(digits)
         if number.bit_length() > 63:  # strtol gives up and strtod takes over
-            number = math.inf if number.bit_length() > 1024 else float(number)
+            try:
+                number = float(number)
+            except OverflowError:
+                raise invalid_value(shown, text) from None
         number = -number if matched[1] == "-" else number
     else:
         matched = re.match(_FLOAT, text, re.IGNORECASE)
         if matched is None:
             raise invalid_value(shown, text)
         number = float(matched[0])
-        if math.isnan(number):
+        if math.isnan(number) or (math.isinf(number) and not (real and matched["word"])):
             raise invalid_value(shown, text)
     rest = text[matched.end() :].strip(" \t\n\v\f\r")
     if rest:
@@ -140,7 +143,7 @@ def _to_base(number: float, unit: str, base: str) -> float | None:
     multiplier = scale[unit] / BASE[base]
     smaller = [s / BASE[base] for s in scale.values() if s < scale[unit]]
     value = number * multiplier
-    if smaller:
+    if smaller and math.isfinite(value):
         value = round(value / max(smaller)) * max(smaller)
     return value
 

@@ -136,4 +136,5 @@ def _with_unit(value: float, base: str) -> str:
                 return f"{round(quotient)}{unit}"
         elif abs(quotient - round(quotient)) <= 1e-8 * max(abs(quotient), 1.0) and quotient >= 1:
             return f"{quotient:g}{unit}"
-    return f"{value:g}{base}"
+    smallest = min(scale, key=scale.__getitem__)
+    return f"{value / (scale[smallest] / BASE[base]):g}{smallest}"
