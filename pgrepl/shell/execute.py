@@ -133,6 +133,20 @@ def run_hidden(shell: Shell, query: str) -> Result | None:
     return results[-1] if results else None
 
 
+def run_secret(shell: Shell, query: str) -> bool:
+    """Run a query with a password in it, which neither -E nor `\\errverbose` shows (PQchangePassword)."""
+    assert shell.connection is not None
+    try:
+        with interrupt.cancels_query():
+            for _ in shell.connection.run(query):
+                pass
+    except PgError as error:
+        shell.report(error.report, None)
+        check_connection(shell, error)
+        return False
+    return True
+
+
 def _quietly(shell: Shell, command: str) -> bool:
     """Run a transaction command around the person's query; only its error is printed."""
     assert shell.connection is not None

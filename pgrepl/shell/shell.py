@@ -248,7 +248,10 @@ class Shell:
             terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
         except OSError:
             self.stderr.write(prompt)
-            return standard_input().read_line() or ""
+            answer = standard_input().read_line() or ""
+            if not echo:
+                self.stderr.write("\n")
+            return answer
         with open(terminal, "rb", buffering=0) as reader:
             return _ask_on_terminal(reader, terminal, prompt, echo=echo)
 

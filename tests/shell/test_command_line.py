@@ -301,3 +301,18 @@ def test_connecting_after_cd_finds_the_same_catalog(pgrepl: Run, tmp_path: Path)
     connected = 'connected to database "template1" as user "postgres" in catalog "catalog.db".\n'
     assert shown(pgrepl, "-q", "--data-path", "files", script=script) == (f"You are {connected}{tmp_path}\n", 0)
     assert list((tmp_path / "sub").iterdir()) == []
+
+
+def test_password_is_neither_shown_nor_remembered(pgrepl: Run, tmp_path: Path) -> None:
+    """It is hashed as often as scram_iterations says; \\errverbose does not repeat the statement."""
+    (tmp_path / "s.sql").write_text(
+        "set scram_iterations = 5000;\n\\set ECHO_HIDDEN noexec\n\\password postgres\n\\password nosuch\n\\errverbose\n"
+        "select substr(rolpassword, 1, 18) from pg_authid where rolname = 'postgres';\n"
+    )
+    asked = 'Enter new password for user "{}": \nEnter it again: \n'
+    assert shown(pgrepl, "-Atq", "-f", "s.sql", script="a\na\nb\nb\n") == (
+        asked.format("postgres")
+        + asked.format("nosuch")
+        + 'psql:s.sql:4: ERROR:  role "nosuch" does not exist\nThere is no previous error.\nSCRAM-SHA-256$5000\n',
+        0,
+    )

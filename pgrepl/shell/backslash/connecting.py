@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
-from pgrepl.shell.execute import run_hidden
+from pgrepl.shell.execute import NOT_CONNECTED, run_hidden, run_secret
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.variables import parse_bool
 
@@ -139,10 +139,14 @@ def password(c: BackslashCommand) -> bool:
     if first != second:
         shell.error("Passwords didn't match.")
         return False
-    method = shell.connection.setting("password_encryption") if shell.connection is not None else "scram-sha-256"
+    if shell.connection is None:
+        shell.error(NOT_CONNECTED)
+        return False
+    method, rounds = (shell.connection.setting(name) for name in ("password_encryption", "scram_iterations"))
     name = user.replace('"', '""')
-    statement = f"ALTER USER \"{name}\" PASSWORD '{encrypt_password(method, user, first)}'"
-    return run_hidden(shell, statement) is not None
+    return run_secret(
+        shell, f"ALTER USER \"{name}\" PASSWORD '{encrypt_password(method, user, first, int(rounds))}'"
+    )
 
 
 @command("restrict")
