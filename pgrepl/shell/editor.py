@@ -38,7 +38,10 @@ def edit_query(shell: Shell, text: str, file: str | None, line: int | None) -> E
         shell.error(f"{name}: {error.strerror}")
         return None
     finally:
-        os.unlink(name)
+        try:
+            os.unlink(name)
+        except OSError as error:  # the editor has removed it
+            shell.error(f"{name}: {error.strerror}")
 
 
 def _edit(shell: Shell, name: str, line: int | None) -> Edited | None:

@@ -316,3 +316,16 @@ def test_password_is_neither_shown_nor_remembered(pgrepl: Run, tmp_path: Path) -
         + 'psql:s.sql:4: ERROR:  role "nosuch" does not exist\nThere is no previous error.\nSCRAM-SHA-256$5000\n',
         0,
     )
+
+
+@pytest.mark.parametrize("interval", ["1e400", "-1", "1x"])
+def test_watch_refuses_what_is_no_interval(pgrepl: Run, interval: str) -> None:
+    printed = f'\\watch: incorrect interval value "{interval}"\n'
+    assert shown(pgrepl, "-v", "ON_ERROR_STOP=1", script=f"select 1 \\watch {interval}\n") == (printed, 3)
+
+
+def test_an_editor_that_removes_the_file(pgrepl: Run, tmp_path: Path) -> None:
+    done = pgrepl(script="select 1\n\\e\n\\echo after\n\\r\n", PSQL_EDITOR="rm", TMPDIR=str(tmp_path))
+    lines = done.stdout.decode().splitlines()
+    assert [line.partition(": ")[2] for line in lines[:2]] == ["No such file or directory"] * 2
+    assert lines[2:] == ["after", "Query buffer reset (cleared)."]

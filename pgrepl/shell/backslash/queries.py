@@ -232,13 +232,16 @@ def _watch_settings(c: BackslashCommand) -> dict[str, float | int] | None:
     return settings
 
 
+_LONGEST_PAUSE = 2**63 // 10**9  # seconds that time.sleep can wait
+
+
 def _seconds(value: str) -> float | None:
     """The number as strtod reads it; an empty text is 0."""
     try:
         seconds = float(value) if value else 0.0
     except ValueError:
         return None
-    return seconds if seconds >= 0 and "_" not in value and not value[-1:].isspace() else None
+    return seconds if 0 <= seconds <= _LONGEST_PAUSE and "_" not in value and not value[-1:].isspace() else None
 
 
 def _positive(value: str) -> int | None:
