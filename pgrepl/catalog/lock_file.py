@@ -52,12 +52,22 @@ class _Link(sqlite3.Connection):
         try:
             return super().execute(*arguments)
         except sqlite3.DatabaseError as problem:
-            if self.in_transaction:
-                self.rollback()
-            if read_only.is_full(self.path):
-                raise read_only.FULL.error(str(self.path)) from problem
-            damaged = driver_errors.result_code(problem) in _DAMAGED
-            raise PgError("XX001" if damaged else "58030", f'file "{self.path}" cannot be used: {problem}') from problem
+            raise self._failure(problem) from problem
+
+    def executemany(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().executemany(*arguments)
+        except sqlite3.DatabaseError as problem:
+            raise self._failure(problem) from problem
+
+    def _failure(self, problem: sqlite3.DatabaseError) -> PgError:
+        """The error, after a rollback."""
+        if self.in_transaction:
+            self.rollback()
+        if read_only.is_full(self.path):
+            return read_only.FULL.error(str(self.path))
+        damaged = driver_errors.result_code(problem) in _DAMAGED
+        return PgError("XX001" if damaged else "58030", f'file "{self.path}" cannot be used: {problem}')
 
 
 class LockFile:

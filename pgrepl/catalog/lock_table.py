@@ -150,7 +150,8 @@ class LockTable(LockFile):
             if blocked is None and ticket is not None:
                 link.execute("DELETE FROM waiting WHERE ticket = ?", (ticket,))
         except BaseException:
-            link.execute("ROLLBACK")
+            if link.in_transaction:
+                link.execute("ROLLBACK")
             raise
         link.execute("COMMIT")
         return None if blocked is None else wanted[blocked]

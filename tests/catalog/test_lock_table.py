@@ -8,7 +8,9 @@ import pytest
 
 from pgrepl.catalog import processes
 from pgrepl.catalog.lock_file import path_of
-from pgrepl.catalog.lock_table import LockTable
+from pgrepl.catalog.lock_modes import LockKind, RowMode
+from pgrepl.catalog.lock_table import LockRequest, LockTable
+from pgrepl.errors import PgError
 
 
 def test_a_file_of_an_earlier_start_of_the_machine_is_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +33,15 @@ def test_a_damaged_file_is_thrown_away(path: Path, length: int) -> None:
     content = path_of(path).read_bytes()
     path_of(path).write_bytes(content[:length] + b"\xa5" * (len(content) - length))
     assert LockTable(path).holders() == {}
+
+
+def test_locks_that_do_not_fit_on_the_disk(path: Path) -> None:
+    """The error names the cause, and nothing is locked."""
+    table = LockTable(path)
+    holder = table.enter(1, "client backend", processes.new_token(), 5).id
+    link = table.open()
+    link.execute(f"PRAGMA max_page_count = {link.execute('PRAGMA page_count').fetchone()[0]}")
+    with pytest.raises(PgError) as caught:
+        table.take(holder, [LockRequest(LockKind.ROW, 16384, row, RowMode.UPDATE) for row in range(1000)], 0)
+    assert str(caught.value) == f'file "{path_of(path)}" cannot be used: database or disk is full'
+    assert table.held() == []
