@@ -198,11 +198,18 @@ class Transaction(CatalogTransaction):
             self.block = Block.NONE  # the caller rolls all of it back
             raise
         with hold_interrupts():
-            self._commit_sql()
+            self._commit_or_leave_block()
             callbacks = self.callbacks
             self._leave(committed=True, chain=chain)
             for callback in callbacks:
                 callback()
+
+    def _commit_or_leave_block(self) -> None:
+        try:
+            self._commit_sql()
+        except PgError:
+            self.block = Block.NONE  # the caller rolls all of it back
+            raise
 
     @contextmanager
     def collecting(self, changes: PendingChanges) -> Iterator[None]:
@@ -237,7 +244,7 @@ class Transaction(CatalogTransaction):
             self.block = Block.NONE  # the caller rolls all of it back
             raise
         with hold_interrupts():
-            self._commit_sql()
+            self._commit_or_leave_block()
             self.locks.detach()
             callbacks = self.callbacks
             self._leave(committed=True, chain=False)

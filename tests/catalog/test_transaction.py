@@ -226,3 +226,18 @@ def test_nothing_may_look_into_an_aborted_block(session: Session) -> None:
     with pytest.raises(PgError, match="current transaction is aborted"):
         made(session)
     session.transaction.rollback_block()
+
+
+def test_a_commit_that_fails_ends_the_block(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in PostgreSQL: there is nothing left to roll back."""
+
+    def full(*_: object) -> None:
+        raise PgError("53100", "No space left on device")
+
+    begin(session)
+    statement(session, make("a"))
+    with monkeypatch.context() as patch, pytest.raises(PgError, match="No space left"):
+        patch.setattr(session.link, "commit", full)
+        statement(session, lambda session: session.transaction.commit_block())
+    assert session.transaction.block is Block.NONE
+    assert made(session) == []
