@@ -135,9 +135,7 @@ class Connection:
         self._catch_up: CatchUp | None = None
         self._superuser = False
         try:
-            self.catalog: Catalog = open_catalog(
-                target.catalog, data_path=target.data_path, folder=target.folder
-            )
+            self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path, folder=target.folder)
             self.session: Session = open_session(
                 self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
             )

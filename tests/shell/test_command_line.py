@@ -329,3 +329,14 @@ def test_an_editor_that_removes_the_file(pgrepl: Run, tmp_path: Path) -> None:
     lines = done.stdout.decode().splitlines()
     assert [line.partition(": ")[2] for line in lines[:2]] == ["No such file or directory"] * 2
     assert lines[2:] == ["after", "Query buffer reset (cleared)."]
+
+
+def test_roles_show_until_when_a_password_is_valid_in_the_sessions_zone_and_style(pgrepl: Run) -> None:
+    script = (
+        "create role a valid until '2030-01-01 00:00+00';\ncreate role b valid until 'infinity';\n"
+        "set timezone = 'Asia/Tokyo';\nset datestyle = 'German';\n\\du [ab]\n"
+    )
+    assert shown(pgrepl, "-Atq", script=script) == (
+        "a|Cannot login\nPassword valid until 01.01.2030 09:00:00 JST\nb|Cannot login\nPassword valid until infinity\n",
+        0,
+    )

@@ -144,9 +144,7 @@ def password(c: BackslashCommand) -> bool:
         return False
     method, rounds = (shell.connection.setting(name) for name in ("password_encryption", "scram_iterations"))
     name = user.replace('"', '""')
-    return run_secret(
-        shell, f"ALTER USER \"{name}\" PASSWORD '{encrypt_password(method, user, first, int(rounds))}'"
-    )
+    return run_secret(shell, f"ALTER USER \"{name}\" PASSWORD '{encrypt_password(method, user, first, int(rounds))}'")
 
 
 @command("restrict")

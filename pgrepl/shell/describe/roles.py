@@ -9,10 +9,13 @@ from pgrepl.catalog.comments import shared_comment_on
 from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.roles import memberships, role_display, roles, settings_of_roles
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
+from pgrepl.types.oids import TIMESTAMPTZ
+from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.roles import Role
     from pgrepl.shell.shell import Shell
+    from pgrepl.types.style import TextStyle
 
 
 def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
@@ -26,7 +29,7 @@ def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> b
             continue
         if pattern is None and not system and row.rolname.startswith("pg_"):
             continue
-        cells = [row.rolname, attributes(row)]
+        cells = [row.rolname, attributes(row, session.text_style)]
         if verbose:
             cells.append(shared_comment_on(session, PG_AUTHID, row.oid) or "")
         listed.append(cells)
@@ -34,7 +37,7 @@ def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> b
     return print_description(shell, "List of roles", headers, listed, [])
 
 
-def attributes(row: Role) -> str:
+def attributes(row: Role, style: TextStyle) -> str:
     named = (
         (row.rolsuper, "Superuser"), (not row.rolinherit, "No inheritance"), (row.rolcreaterole, "Create role"),
         (row.rolcreatedb, "Create DB"), (not row.rolcanlogin, "Cannot login"), (row.rolreplication, "Replication"),
@@ -46,7 +49,8 @@ def attributes(row: Role) -> str:
     elif row.rolconnlimit > 0:
         lines.append(f"{row.rolconnlimit} connection{'' if row.rolconnlimit == 1 else 's'}")
     if row.rolvaliduntil:
-        lines.append(f"Password valid until {row.rolvaliduntil}")
+        until = write_text(read_text(row.rolvaliduntil, TIMESTAMPTZ), TIMESTAMPTZ, style)
+        lines.append(f"Password valid until {until}")
     return "\n".join(line for line in lines if line)
 
 
