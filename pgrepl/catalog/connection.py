@@ -36,7 +36,7 @@ PG_SCHEMA = "pgrepl"
 _FILE = "NULL"
 _DATABASE = """'postgresql:' || (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/'
     || (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"""
-
+_SECRETS = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 _connections: WeakSet[CatalogConnection] = WeakSet()  # of this process
 
@@ -361,6 +361,17 @@ def wrong_version(name: str, version: int) -> PgError:
             f"this one knows format {FORMAT_VERSION}",
         )
     return fatal("XX001", f'catalog "{name}" has format {version}, which no pgrepl has written')
+
+
+def without_password(name: str) -> str:
+    """A catalog's name for messages: of a URL the passwords are hidden, which may stand in its query, too."""
+    scheme, separator, rest = name.partition("://")
+    if not separator:
+        return name
+    credentials, at, place = rest.rpartition("@")
+    if at and ":" in credentials:
+        rest = f"{credentials.partition(':')[0]}:***@{place}"
+    return scheme + separator + _SECRETS.sub(r"\1***", rest)
 
 
 def fatal(sqlstate: str, message: str, hint: str | None = None) -> PgError:

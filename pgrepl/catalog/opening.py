@@ -23,6 +23,7 @@ from pgrepl.catalog.connection import (
     Catalog,
     fatal,
     is_connected,
+    without_password,
     wrong_version,
 )
 from pgrepl.catalog.data_folder import DataFolder
@@ -255,7 +256,7 @@ def _open_url(text: str, data_path: str | None, folder: str) -> Catalog:
         if not url.database or url.database == ":memory:":
             raise _in_memory()
         return _open_file(Path(folder, url.database), url.database, data_path)
-    name = url.render_as_string(hide_password=True)
+    name = without_password(url.render_as_string(hide_password=True))
     if backend != "postgresql":
         raise fatal("0A000", f'catalog "{name}": only SQLite and PostgreSQL can hold a catalog')
     if url.drivername == "postgresql":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl import jobs
+from pgrepl.catalog.connection import without_password
 from pgrepl.errors import PgError, Report
 from pgrepl.types.depth import stack_depth_exceeded
 
@@ -156,14 +157,14 @@ class Connection:
     def host(self) -> str:
         """The `host=` by which a subscription connects to this instance: the catalog's folder, or its URL."""
         if "://" in self.target.catalog:
-            return self.target.catalog.partition("@")[2] or self.target.catalog
+            return without_password(self.target.catalog).rpartition("@")[2]
         path = os.path.abspath(os.path.join(self.target.folder, self.target.catalog))
         return os.path.dirname(path) if os.path.basename(path) == CATALOG_FILE else path
 
     @property
     def described(self) -> str:
         """The catalog's quoted name for messages, without a password."""
-        return f'"{_without_password(self.target.catalog)}"'
+        return f'"{without_password(self.target.catalog)}"'
 
     @property
     def status(self) -> Status:
@@ -256,20 +257,12 @@ class Connection:
 
 
 def _connect_message(catalog: str, report: Report) -> str:
-    lines = [f'connection to catalog "{_without_password(catalog)}" failed: {report.severity}:  {report.message}']
+    lines = [f'connection to catalog "{without_password(catalog)}" failed: {report.severity}:  {report.message}']
     if report.detail is not None:
         lines.append(f"DETAIL:  {report.detail}")
     if report.hint is not None:
         lines.append(f"HINT:  {report.hint}")
     return "\n".join(lines)
-
-
-def _without_password(catalog: str) -> str:
-    scheme, separator, rest = catalog.partition("://")
-    credentials, at, place = rest.rpartition("@")
-    if not separator or not at or ":" not in credentials:
-        return catalog
-    return f"{scheme}://{credentials.partition(':')[0]}:***@{place}"
 
 
 def _of_spark(problem: Exception) -> PgError | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg
+from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg, without_password
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError, Report
 from tests.harness.database import identifiers_seen
@@ -226,3 +226,22 @@ def test_the_files_of_a_catalog_stay_beside_it_when_the_folder_changes(
     catalog.close()
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert (tmp_path / "catalog.db-locks").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("catalog.db", "catalog.db"),
+        ("postgresql://host/db", "postgresql://host/db"),
+        ("postgresql://u:p@host/db", "postgresql://u:***@host/db"),
+        ("postgresql://u@host/db?password=p&sslmode=require", "postgresql://u@host/db?password=***&sslmode=require"),
+        ("postgresql://host/db?sslmode=require&sslpassword=p", "postgresql://host/db?sslmode=require&sslpassword=***"),
+    ],
+)
+def test_messages_show_no_password_of_a_url(name: str, shown: str) -> None:
+    assert without_password(name) == shown
+
+
+def test_a_catalog_on_a_server_has_no_password_in_its_name() -> None:
+    report = refusal("postgresql://u@127.0.0.1:1/db?password=hunter2")
+    assert report.message.startswith('could not open catalog "postgresql://u@127.0.0.1:1/db?password=***": ')
