@@ -257,7 +257,7 @@ class Shell:
 
 
 def _ask_on_terminal(reader: BinaryIO, terminal: int, prompt: str, *, echo: bool) -> str:
-    os.write(terminal, prompt.encode())
+    os.write(terminal, prompt.encode("utf-8", "surrogateescape"))
     if echo:
         return LineReader(reader).read_line() or ""
     import termios
