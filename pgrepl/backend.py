@@ -1,7 +1,7 @@
-"""Opening a session: the one place that stands above all that a session needs, and hands it over.
+"""Opening a session, with its hooks.
 
-The catalog, whose sessions these are, is one of the lowest floors. What it needs of higher ones (catalog/session.py:
-`Hooks`) is imported here, and not before it is first asked for.
+The catalog is one of the lowest floors. The functions of higher floors that a session calls (catalog/session.py:
+`Hooks`) are imported here, each at its first call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def open_session(
     on_report: Callable[[Report], None] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Session:
-    """Connect, as a client does: FATAL errors as PostgreSQL's. `settings` are the start-up packet's."""
+    """Connect as a client does, with PostgreSQL's FATAL errors. `settings` are those of the start-up packet."""
     session = Session(HOOKS, catalog, SessionIdentity(), on_report=on_report)
     session.admit(database, user, settings or {})
     return session
@@ -65,7 +65,7 @@ def _catalog_function(source: str) -> Implementation | None:
 
 
 def function_families() -> Iterator[Family]:
-    """One is imported when those before it do not have what is looked for."""
+    """The families of catalog functions. A family is imported when a function is in none of those before it."""
     from pgrepl.query.system.functions import families
 
     yield from families()

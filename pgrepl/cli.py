@@ -1,7 +1,7 @@
 """The command line: `pgrepl [OPTION]… [DBNAME [USERNAME]]` with psql's options, and subcommands of its own.
 
-The options are declared to click and read by its parser; what they do, in the order in which they stand, is
-`shell.startup`'s matter.
+The options are declared to click and read by its parser; `shell.startup` applies them in their order on the command
+line.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Shell(click.Command):
 
 
 class _Ambiguous(Exception):
-    """A shortened option that may be one of several; as getopt_long complains."""
+    """A shortened option that stands for several options; the message is getopt_long's."""
 
 
 def _option(name: str, short: str | None, takes: str | None) -> click.Option:
@@ -115,14 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _collect_seldom() -> None:
-    """Nearly all that a start makes stays to the end: the collector would go through it again and again in vain, and
-    once more at the exit."""
+    """Collect garbage seldom, and not at the exit: nearly all objects that a start makes live until then."""
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
 
 
 class _WithoutPandas:
-    """Where pandas is installed pyarrow imports it at its first array, which takes as long as many answers."""
+    """An import hook that hides pandas: pyarrow would import it at its first array, which takes long."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == "pandas":
@@ -130,7 +129,7 @@ class _WithoutPandas:
 
 
 def _leave_pandas_out(arguments: Sequence[str]) -> None:
-    """Only Spark Connect has a use for it."""
+    """Hide pandas, unless Spark Connect may need it."""
     if not os.environ.get("PGREPL_REMOTE") and not any(word.startswith("--r") for word in arguments):
         sys.meta_path.insert(0, _WithoutPandas())
 
@@ -151,9 +150,7 @@ def run(arguments: Sequence[str]) -> int:
     except (click.BadOptionUsage, click.NoSuchOption) as problem:
         return startup.usage_error(_complaint(problem), later)
     code = startup.run(options, words)
-    if (
-        code == _NO_CONNECTION and later is not None and later in words
-    ):  # it was taken for a database's name, or a role's
+    if code == _NO_CONNECTION and later is not None and later in words:  # the word was taken for a database or a role
         startup.hint_at_command(later)
     return code
 
@@ -230,7 +227,7 @@ def _help_topic(arguments: Sequence[str]) -> str | None:
 
 
 def _read(arguments: list[str]) -> tuple[list[tuple[str, str | None]], list[str]]:
-    """Read the options; a long one may be shortened as long as it is clear which is meant."""
+    """Read the options. A long option may be shortened to an unambiguous prefix."""
     shell = _Shell()
     try:
         return shell.read(arguments)
@@ -248,7 +245,7 @@ def _read(arguments: list[str]) -> tuple[list[tuple[str, str | None]], list[str]
 
 
 def _complaint(problem: click.NoSuchOption | click.BadOptionUsage) -> str:
-    """As getopt_long words it."""
+    """The error in getopt_long's words."""
     name = str(problem.option_name)
     long = name.startswith("--")
     if isinstance(problem, click.NoSuchOption):

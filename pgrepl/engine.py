@@ -1,19 +1,20 @@
-"""Which engine does the work of a statement, a copy or a batch of changes: decided here, once, and carried along.
+"""The choice of an engine for a statement, a copy or a batch of changes. It is made here, once.
 
 | engine | the work is done |
 | --- | --- |
 | local | in this process, row by row as PostgreSQL does |
 | columns | in this process, by whole columns |
-| spark | by jobs of Spark's |
+| spark | by Spark jobs |
 
-`pgrepl.engine` names one for everything; `auto` goes by what is left to look at once files are skipped. Up to
-`pgrepl.local_rows` rows stay here. A copy between lakes goes by columns, from `pgrepl.spark_rows` rows on as tasks of
-Spark's, which do the same. Else in replication a job of Spark's is worth it later: one by one, a message costs some
-60 microseconds and a copied row 30; a job costs a second or two, the first ones several, and the start of a session
-some more. Before that, batches go by columns.
+The setting `pgrepl.engine` names one engine for everything; `auto` decides by the number of rows that are left once
+files are skipped. Up to `pgrepl.local_rows` rows stay in this process. A copy between lakes goes by columns, and from
+`pgrepl.spark_rows` rows on by Spark tasks that run the same kernels. Elsewhere in replication a Spark job pays only for
+more rows: row by row a message costs some 60 microseconds and a copied row 30, while a job costs a second or two, the
+first jobs several, and the start of Spark some more. Smaller batches go by columns.
 
-What an engine cannot do as PostgreSQL does it is `Declined`, and done row by row. `pgrepl_stat_engine` shows what was
-done by columns and by Spark, and what was declined and why; what is small from the start is not counted.
+An engine that cannot do the work as PostgreSQL does raises `Declined`, and the work is done row by row.
+`pgrepl_stat_engine` shows the work done by columns and by Spark, and the work declined with the reason. Work that is
+small from the start is not counted.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.files import Extent
 
-COLD_WRITES = 5  # times `pgrepl.local_rows` that a statement looks at and writes here before Spark has started
-WARM, COLD = 3, 10  # times `pgrepl.local_rows` that a job is for, once Spark has been started, and when it has not
-WHOLE_COLUMNS = 1000  # times `pgrepl.local_rows` that this process takes where it looks at whole columns only
+COLD_WRITES = 5  # times `pgrepl.local_rows` that a statement reads and writes here while Spark has not started
+WARM, COLD = 3, 10  # times `pgrepl.local_rows` from which a job pays, with Spark started and not started
+WHOLE_COLUMNS = 1000  # times `pgrepl.local_rows` that this process does by whole columns
 WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
@@ -46,14 +47,14 @@ class Engine(str, Enum):
 
 @frozen
 class Choice:
-    """Of an engine; `rows` and `bytes` are what there is to look at, as far as that had to be known."""
+    """The chosen engine and why. `rows` and `bytes` are the size of the input, as far as it had to be known."""
 
     engine: Engine
     reason: str
     rows: int = 0
     bytes: int = 0
-    kernels: bool = False  # over Arrow: here, or as tasks of Spark's
-    unfit: str = ""  # why kernels do not, of what is large enough
+    kernels: bool = False  # kernels over Arrow do the work, in this process or as Spark tasks
+    unfit: str = ""  # why kernels cannot do work that is large enough for them
 
     @property
     def on_spark(self) -> bool:
@@ -66,7 +67,7 @@ class Choice:
 
 
 class Declined(Exception):
-    """The engine that was chosen cannot do this as PostgreSQL does; says why."""
+    """The chosen engine cannot do the work as PostgreSQL does; the message says why."""
 
 
 # --- what the settings say ------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def _setting(session: Session) -> str:
 
 
 def never_spark(session: Session) -> bool:
-    """Whether the user wants everything done in this process."""
+    """Does the user want everything done in this process?"""
     return _setting(session) == Engine.LOCAL.value
 
 
@@ -86,7 +87,7 @@ def is_auto(session: Session) -> bool:
 
 
 def local_rows(session: Session) -> int:
-    """How many rows `auto` keeps in this process."""
+    """The number of rows up to which `auto` stays in this process."""
     return int(session.settings.value("pgrepl.local_rows"))
 
 
@@ -104,12 +105,12 @@ def choose(
     limit: int | None = None,
     if_large: bool = False,
 ) -> Choice:
-    """For a statement, or a part of one that is done by itself.
+    """The engine of a statement, or of a part that is carried out by itself.
 
-    `unfit`: why there is nothing in it for Spark, whoever wants it there; `best_here`: why it is done here though it
-    is large, unless the user wants Spark; `by_columns`: whether whole columns can do it; `cold`: so many times the
-    limit are done here sooner than Spark has started. `limit` stands for `pgrepl.local_rows`. `if_large`: few rows
-    stay here though the user wants Spark.
+    `unfit`: why Spark cannot do it, whatever the setting. `best_here`: why it is done in this process though it is
+    large, unless the setting is spark. `by_columns`: can whole columns do it? `cold`: so many times the limit is done
+    here while Spark has not started. `limit`: in place of `pgrepl.local_rows`. `if_large`: few rows stay in this
+    process, even if the setting is spark.
     """
     wanted = _setting(session)
     if unfit or (wanted == Engine.LOCAL.value and by_columns is None):
@@ -132,7 +133,7 @@ def choose(
 
 
 def choose_to_change(session: Session, extent: Callable[[], Extent], check: Callable[[], None]) -> Choice:
-    """For a statement that changes rows: whether kernels over Arrow do it. Declined: it does not fit them."""
+    """The engine of a statement that changes rows. `check` raises Declined if kernels over Arrow cannot do it."""
     wanted, cost = _setting(session), extent()
     limit = local_rows(session)
     if cost.rows <= limit and wanted != Engine.SPARK.value:
@@ -147,7 +148,7 @@ def choose_to_change(session: Session, extent: Callable[[], Extent], check: Call
 
 
 def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
-    """Whether to find out how many rows are left of so many before Spark is asked: by whole columns that is quick."""
+    """Does it pay to count by whole columns, which is quick, how many of the rows are left, before Spark is chosen?"""
     limit = local_rows(session)
     return (
         _setting(session) != Engine.SPARK.value and limit * (1 if is_warm() else cold) < rows <= limit * WHOLE_COLUMNS
@@ -155,7 +156,7 @@ def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
 
 
 def is_warm() -> bool:
-    """Whether a job can begin at once."""
+    """Can a Spark job begin at once?"""
     return jobs.started() and not jobs.is_starting()
 
 
@@ -171,7 +172,7 @@ def _by_rows(count: int, limit: int, what: str = "rows") -> str:
 
 
 def least_changes(session: Session) -> int | None:
-    """From how many changes on a batch is applied by columns; None: it never is."""
+    """The number of changes from which a batch is applied by columns; None: it never is."""
     wanted = _setting(session)
     if wanted == Engine.LOCAL.value:
         return None
@@ -179,13 +180,13 @@ def least_changes(session: Session) -> int | None:
 
 
 def choose_batch(session: Session, rows: int) -> Choice:
-    """Row by row or by columns."""
+    """The engine of a batch of changes: local or columns."""
     return _from(session, least_changes(session), rows, Engine.COLUMNS, "changes")
 
 
 def choose_direct(session: Session, size: int) -> Choice:
-    """For rows of a server, which can go into files by columns as they come: read by this process, or, where they are
-    many, by the executors of a cluster."""
+    """The engine of a copy from a server whose rows go into files by columns as they arrive. This process reads them,
+    or, if they are many, the executors of a cluster."""
     rows = size // BYTES_IN_ROW
     if size < WORTH_A_FILE:
         return Choice(Engine.LOCAL, f"{size} bytes, less than {WORTH_A_FILE}", rows, size)
@@ -198,8 +199,8 @@ def choose_direct(session: Session, size: int) -> Choice:
 
 
 def choose_kernels(session: Session, rows: int) -> Choice:
-    """For a copy of about so many rows of a lake by kernels over Arrow: row by row where they are few, by columns in
-    this process, or by tasks of Spark's from `pgrepl.spark_rows` rows on."""
+    """The engine of a copy of about so many rows of a lake: row by row if they are few, else by kernels over Arrow, in
+    this process or, from `pgrepl.spark_rows` rows on, as Spark tasks."""
     wanted = _setting(session)
     least = WORTH_A_KERNEL if wanted == Engine.LOCAL.value or is_auto(session) else 1
     if rows < least:
@@ -211,14 +212,14 @@ def choose_kernels(session: Session, rows: int) -> Choice:
 
 
 def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
-    """Where kernels look at so many rows, and the limit by which that is decided."""
+    """The engine that runs kernels over so many rows, and the limit that decides."""
     limit = int(session.settings.value("pgrepl.spark_rows"))
     return Engine.SPARK if rows > limit else Engine.COLUMNS, limit
 
 
 def choose_parts(session: Session, changes: int) -> Choice:
-    """For the parts of a batch that is larger than memory is to hold: by threads of this process, or by tasks of
-    Spark's where that has more machines than this one, and more than `pgrepl.spark_rows` changes are worth it."""
+    """The engine of a batch that is divided into parts because it is too large for memory: threads of this process, or
+    Spark tasks, if Spark has a cluster and there are more than `pgrepl.spark_rows` changes."""
     wanted = _setting(session)
     if not is_auto(session):
         return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), changes)
@@ -229,14 +230,14 @@ def choose_parts(session: Session, changes: int) -> Choice:
 
 
 def has_cluster() -> bool:
-    """Whether Spark runs elsewhere than in this machine."""
+    """Does Spark run elsewhere than on this machine?"""
     from pgrepl.lake.spark import is_elsewhere
 
     return is_elsewhere()
 
 
 def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
-    """For an initial copy of about so many rows, before it begins."""
+    """The engine of an initial copy of about so many rows. `direct`: they can go into files as a server sends them."""
     if not direct:
         return choose_kernels(session, rows)
     found = choose_direct(session, rows * BYTES_IN_ROW)
@@ -244,7 +245,7 @@ def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
 
 
 def choose_job(session: Session, rows: int) -> Choice:
-    """Whether it is worth a job of Spark's."""
+    """Spark, if so many rows are worth a job, else local."""
     least = least_changes(session)
     if least is not None and is_auto(session):
         least = (least - 1) * (WARM if jobs.started() else COLD) + 1
@@ -268,7 +269,7 @@ def done(session: Session, work: str, engine: Engine) -> None:
 
 
 def declined(session: Session, work: str, reason: object, message: str) -> None:
-    """Count work that was to be done so, and is done row by row; `message` says it to who hears DEBUG."""
+    """Count work that was declined and is done row by row; a DEBUG message has `message` and the reason."""
     count(session, ENGINE, work, **{f"{_DECLINED}{reason}": 1})
     session.notice("DEBUG1", f"{message}: {reason}")
 

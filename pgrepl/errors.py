@@ -1,7 +1,7 @@
-"""What goes wrong, and what is worth saying: PostgreSQL's errors and notices.
+"""PostgreSQL's errors and notices.
 
 Every failure that a person can cause is a `PgError`: severity, SQLSTATE and message, with DETAIL, HINT, CONTEXT and a
-cursor position where PostgreSQL gives them. A `Notice` has the same fields and does not stop the statement.
+cursor position where PostgreSQL gives them. A notice is a `Report` with the same fields, which stops no statement.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PgError(Exception):
         return self
 
     def with_context(self, context: str) -> PgError:
-        """Say in what it happened, behind what is said already."""
+        """Add a line to the CONTEXT, after those it has."""
         known = self.report.context
         self.report = replace(self.report, context=f"{known}\n{context}" if known else context)
         return self
@@ -88,14 +88,14 @@ class PgError(Exception):
 
 
 def _reported(report: Report) -> PgError:
-    """What another process has raised."""
+    """The PgError of a report: an error from another process is unpickled so."""
     error = PgError(report.sqlstate, report.message)
     error.report = report
     return error
 
 
 def unsupported(what: str, *, location: int | None = None) -> PgError:
-    """PostgreSQL has it, pgrepl does not: `VACUUM is not supported`."""
+    """The error for a feature of PostgreSQL that pgrepl lacks: `CREATE TRIGGER is not supported`."""
     return PgError("0A000", f"{what} is not supported", location=location)
 
 
@@ -114,7 +114,7 @@ def marked(error: PgError) -> str:
 
 
 def unmarked(text: str) -> PgError | None:
-    """The error that stands somewhere in what Spark says, if one does."""
+    """The marked error in a text of Spark's; None: there is none."""
     import json
 
     at = text.find(_MARK + "{")

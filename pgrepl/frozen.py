@@ -59,7 +59,7 @@ def _compiled_init(cls: type[Any]) -> Any:
 
 
 def _values(self: Any) -> tuple[Any, ...]:
-    """What two instances are compared by."""
+    """The values by which two instances are compared."""
     return tuple(getattr(self, each.name) for each in fields(self) if each.compare)
 
 

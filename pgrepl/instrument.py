@@ -1,5 +1,5 @@
-"""What EXPLAIN ANALYZE counts while a statement is carried out: how often each node of its plan ran, how many rows it
-gave, and how long that took, with what stands below it (instrument.c)."""
+"""The counters of EXPLAIN ANALYZE: how often each plan node ran, how many rows it returned, and how long that took,
+the nodes below it included (instrument.c)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class Instrumentation:
-    """Of one node: sums over all its runs."""
+    """The counters of one plan node, summed over its runs."""
 
     __slots__ = ("_clock", "is_timed", "joins_removed", "loops", "removed", "rows", "startup", "total")
 
@@ -21,12 +21,12 @@ class Instrumentation:
         self.loops = 0
         self.rows = 0
         self.removed = 0  # rows that did not pass the filter
-        self.joins_removed = 0  # and pairs that did not pass that of a join
+        self.joins_removed = 0  # pairs that did not pass the filter of a join
         self.startup = 0.0  # seconds until the first row
         self.total = 0.0
 
     def run(self, make: Callable[[], Iterable[Item]], size: Callable[[Item], int] | None = None) -> Iterator[Item]:
-        """The rows of one run. `size`: how many rows an item stands for."""
+        """The rows of one run, counted. `size` is the number of rows that an item stands for."""
         clock = self._clock
         self.loops += 1
         begin = clock()
@@ -43,7 +43,7 @@ class Instrumentation:
             self.total += clock() - begin
 
     def before(self, work: Callable[[], Item]) -> Item:
-        """Work that is done before the first row."""
+        """Do work that precedes the first row, and time it."""
         begin = self._clock()
         try:
             return work()
@@ -75,13 +75,13 @@ _END: Any = object()
 
 
 def counted(node: Instrumentation | None, make: Callable[[], Iterable[Item]]) -> Iterable[Item]:
-    """The rows of a run; None: nobody asks what they are like."""
+    """The rows of a run, counted for the node; None: they are not counted."""
     return make() if node is None else node.run(make)
 
 
 class Instruments:
-    """Of one statement, by query and by what step of it a node is. Equal queries are one: a statement that is analysed
-    again is still the same."""
+    """The counters of one statement, by query and step. Equal queries share their counters, because a statement may be
+    analysed twice."""
 
     def __init__(self, *, timing: bool) -> None:
         self._clock: Callable[[], float] = perf_counter if timing else _no_clock
@@ -100,11 +100,11 @@ class Instruments:
         return nodes.setdefault(step, Instrumentation(self._clock))
 
     def find(self, query: object, step: Hashable) -> Instrumentation | None:
-        """None: nothing is known of it."""
+        """The counters of a step; None: it has none."""
         return (self._of_query(query) or {}).get(step)
 
     def stands_for(self, query: object, meant: object, steps: Mapping[Hashable, Hashable] | None = None) -> None:
-        """A query is carried out in place of another, and some of its steps in place of others."""
+        """Count a query's steps for the query in whose place it runs; `steps` maps those with other names there."""
         self._stand_ins.append((query, meant, steps or {}))
 
     def _of_query(self, query: object) -> dict[Hashable, Instrumentation] | None:

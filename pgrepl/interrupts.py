@@ -1,4 +1,4 @@
-"""What ends a statement before its end: Ctrl-C and the timeouts (ProcessInterrupts in postgres.c).
+"""Interrupts, which end a statement early: Ctrl-C and the timeouts (ProcessInterrupts in postgres.c).
 
 A signal reaches the main thread only, and raises its error there at once, in the middle of whatever Python runs. So
 most code needs nothing of this module. There are three exceptions:
@@ -18,16 +18,16 @@ from typing import Literal, TypeAlias
 
 from pgrepl.errors import PgError
 
-Deadline: TypeAlias = "tuple[float, PgError]"  # in seconds of time.monotonic(), and what happens then
+Deadline: TypeAlias = "tuple[float, PgError]"  # seconds of time.monotonic(), and the error that is raised then
 
 _SLICE = 0.1  # seconds between two checks of a thread that waits
 
 
 class _State(threading.local):
-    """Of one thread."""
+    """The interrupts of one thread."""
 
-    held = 0  # blocks of hold_interrupts() that it is in
-    interrupt: PgError | None = None  # what ends its statement
+    held = 0  # the number of hold_interrupts() blocks around the running code
+    interrupt: PgError | None = None  # the error that is to end its statement
     deadline: Deadline | None = None  # of its statement
 
 
@@ -43,13 +43,13 @@ def statement_timeout() -> PgError:
 
 
 def begin() -> None:
-    """A statement begins, or has ended: what came before does not concern what follows."""
+    """Forget the interrupt and the deadline of an earlier statement."""
     state = _state
     state.interrupt = state.deadline = None
 
 
 def set_deadline(moment: float, error: PgError) -> None:
-    """The thread's statement ends with `error` then, unless it has ended before."""
+    """Have the thread's statement fail with `error` at that moment, if it still runs."""
     _state.deadline = moment, error
 
 
@@ -58,7 +58,7 @@ def deadline() -> Deadline | None:
 
 
 def note(error: PgError) -> None:
-    """The thread's statement is to end with this error, at its next check; the first such error counts."""
+    """Have the thread's statement fail with this error at its next check; the first such error counts."""
     if _state.interrupt is None:
         _state.interrupt = error
 
@@ -80,7 +80,7 @@ def interrupted() -> PgError | None:
 
 
 def check_for_interrupts() -> None:
-    """Raise what ends the thread's statement, as CHECK_FOR_INTERRUPTS() does."""
+    """Raise the error that is to end the thread's statement, if there is one (CHECK_FOR_INTERRUPTS)."""
     state = _state
     if (state.interrupt is not None or state.deadline is not None) and not state.held:
         error = interrupted()
@@ -102,7 +102,7 @@ def pause(seconds: float) -> None:
 
 
 class hold_interrupts:
-    """Nothing in here is interrupted; what comes meanwhile is raised by a check behind it, if the statement goes on."""
+    """A block without interrupts. One that arrives meanwhile is raised by the next check after the block."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class hold_interrupts:
 
 
 def _copy(error: PgError) -> PgError:
-    """Each raise has its own: places and contexts are added to errors on their way."""
+    """A copy of the error for each raise, because callers add positions and contexts to it."""
     report = error.report
     return PgError(report.sqlstate, report.message, detail=report.detail, hint=report.hint, severity=report.severity)
 

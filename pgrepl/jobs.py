@@ -1,5 +1,5 @@
-"""Spark's jobs in this process, for those who never start Spark: who interrupts a statement, shows how far it is, says
-why it failed. Who starts Spark announces it here."""
+"""Spark's jobs, for code that does not import Spark: interrupts, progress bars, error messages. The code that starts
+Spark announces it here."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pgrepl.errors import PgError
 
 
 class Jobs(Protocol):
-    """Of a session that is being made, has been made, or could not be made."""
+    """The jobs of a Spark session, which may still be starting, or have failed to start."""
 
     @property
     def lost(self) -> bool:
-        """It could not be made, or its process has ended since."""
+        """Has the start failed, or has the session's process ended?"""
 
     @property
     def is_starting(self) -> bool: ...
 
     def running_tasks(self) -> tuple[int, int] | None:
-        """Of the stages under way how many tasks are done, and how many there are."""
+        """The number of finished tasks and of all tasks of the running stages."""
 
     def pg_error(self, problem: BaseException) -> PgError | None: ...
 
@@ -30,13 +30,13 @@ _jobs: Jobs | None = None
 
 
 def announce(jobs: Jobs | None) -> None:
-    """Spark is being started, or has been stopped."""
+    """Set the session that is being started; None: it was stopped."""
     global _jobs
     _jobs = jobs
 
 
 def started() -> bool:
-    """Whether a session is there or on its way: a statement that could do without Spark need not wait for one."""
+    """Is there a Spark session, running or starting?"""
     return _jobs is not None and not _jobs.lost
 
 
@@ -45,7 +45,7 @@ def is_starting() -> bool:
 
 
 def running_tasks() -> tuple[int, int] | None:
-    """None: nothing runs, or it is not known."""
+    """As `Jobs.running_tasks`; None: no job runs, or the numbers are not known."""
     return None if _jobs is None or not started() else _jobs.running_tasks()
 
 
@@ -57,7 +57,7 @@ def pg_error(problem: BaseException) -> PgError | None:
 def cancel() -> bool:
     """End the running jobs; for a signal's handler, so it does not wait.
 
-    True: the main thread is in the middle of a call to the JVM, which must not be broken off. It comes back as soon as
-    the jobs have ended, and then fails as a cancelled statement does.
+    True: the main thread is in a call to the JVM, which must not be broken off. The call returns as soon as the jobs
+    have ended, and then fails as a cancelled statement does.
     """
     return _jobs is not None and _jobs.cancel()

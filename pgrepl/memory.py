@@ -1,8 +1,8 @@
-"""How much memory a statement may take: rows that pile up without end are an error before they are the machine's end.
+"""The memory limit of a statement, which fails before its rows fill the machine's memory.
 
-What the process holds is looked at while rows go by (`Meter.watch`), a few dozen times a second: whatever keeps them,
-a sort, a hash table, a recursion or a result, has grown by then. Limits of PostgreSQL's kind (work_mem) spill to disk;
-here Spark is for what is larger than memory.
+`Meter.watch` reads the process's memory a few dozen times a second while rows pass. So every structure that keeps rows
+counts: a sort, a hash table, a recursion, a result. PostgreSQL's work_mem spills to disk; here Spark does the work that
+is larger than memory.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ OUT_OF_MEMORY = "53200"
 Item = TypeVar("Item")
 
 _PAUSE = 0.02  # seconds between two looks
-_MOST_OF_FREE = 0.8  # of the memory that nobody uses, for one statement
-_REMEMBERED = 1.0  # seconds for which the machine is not asked again
+_MOST_OF_FREE = 0.8  # the share of the free memory that one statement may take
+_REMEMBERED = 1.0  # seconds for which the machine's free memory is remembered
 _UNKNOWN = 1 << 62
 
 
 class Meter:
-    """Of one statement. `limit` in bytes; 0: half of the machine's memory, and never all that is free."""
+    """The memory of one statement. `limit` is in bytes; 0: half of the machine's memory, but never all that is free."""
 
     __slots__ = ("_base", "_limit", "_next")
 
@@ -38,7 +38,7 @@ class Meter:
         self._next = 0.0
 
     def watch(self, rows: Iterable[Item]) -> Iterator[Item]:
-        """The rows, as long as there is room for more."""
+        """The rows; an error as soon as the process has grown beyond the limit."""
         clock = time.monotonic
         for row in rows:
             if clock() >= self._next:
@@ -77,8 +77,8 @@ _known: tuple[float, int, int] | None = None
 
 
 def _default_limit(taken: int) -> int:
-    """For a statement that has taken so much. Others may take memory meanwhile, so the machine is asked again after a
-    while, but not for each statement: short ones come by the thousand."""
+    """The limit of a statement that has taken so many bytes. The machine's free memory is read again after a second, as
+    other processes take some, but not for each statement: short ones come by the thousand."""
     global _known
     now = time.monotonic()
     if _known is None or now - _known[0] > _REMEMBERED:
@@ -108,7 +108,7 @@ def available() -> int:
 
 
 def _group(name: str) -> int | None:
-    """A number of the control group that the process is in, as a container has one."""
+    """A number of the process's control group, such as a container's; None: it is not set."""
     try:
         text = Path("/sys/fs/cgroup", name).read_text("ascii").strip()
     except OSError:
