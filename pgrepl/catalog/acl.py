@@ -1,4 +1,4 @@
-"""Access control lists: their text form, their defaults, and who may do what (PostgreSQL's acl.c and aclchk.c).
+"""Access control lists: their text form, their defaults, and checks of privileges (PostgreSQL's acl.c and aclchk.c).
 
 A list is stored as PostgreSQL prints it, with role OIDs in place of names: `["=U/10", "10=UC/10"]`.
 """
@@ -22,7 +22,7 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
-Owned: TypeAlias = "pg_namespace | pg_database"  # what has an owner and a list, beside relations
+Owned: TypeAlias = "pg_namespace | pg_database"  # objects with an owner and a list, beside relations
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -204,7 +204,7 @@ class AclColumn(Protocol):
 
 
 class AclRelation(Protocol):
-    """What privileges on a relation (relation.py) depend on."""
+    """The properties of a relation (relation.py) that decide about privileges on it."""
 
     @property
     def oid(self) -> int: ...

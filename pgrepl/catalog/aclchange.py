@@ -38,7 +38,7 @@ def revoke(
     option_only: bool,
     cascade: bool,
 ) -> Acl:
-    """REVOKE [GRANT OPTION FOR] … [CASCADE]; what was granted on by virtue of a lost option goes too."""
+    """REVOKE [GRANT OPTION FOR] … [CASCADE]. Privileges that were granted by a lost grant option are revoked, too."""
     for grantee in grantees:
         change = AclItem(grantee, grantor, 0 if option_only else privileges, privileges)
         acl = _revoked(session, acl, change, owner, cascade)
@@ -67,7 +67,8 @@ def _revoked(session: Session, acl: Acl, change: AclItem, owner: int, cascade: b
 
 
 def _without_dependents(session: Session, acl: Acl, grantee: int, lost: int, owner: int, cascade: bool) -> Acl:
-    """As recursive_revoke: the owner never loses an option, others may still have it from elsewhere."""
+    """The list without the privileges that depend on lost grant options (recursive_revoke). The owner never loses an
+    option; another role may still have it from a second grantor."""
     if grantee == owner:
         return acl
     lost &= ~(aclmask(session, acl, grantee, owner, lost << 16) >> 16)
@@ -82,7 +83,8 @@ def _without_dependents(session: Session, acl: Acl, grantee: int, lost: int, own
 
 
 def _check_circularity(session: Session, acl: Acl, change: AclItem, owner: int) -> None:
-    """Without the grantee's options and what hangs on them, the grantor must still have his (check_circularity)."""
+    """An error unless the grantor still has its options without those of the grantee and their dependents
+    (check_circularity)."""
     if change.grantor == owner:
         return
     while True:
@@ -96,7 +98,7 @@ def _check_circularity(session: Session, acl: Acl, change: AclItem, owner: int) 
 
 
 def best_grantor(session: Session, role: int, privileges: int, acl: Acl, owner: int) -> tuple[int, int]:
-    """As whom to grant, and which options that role has (select_best_grantor)."""
+    """The role to grant as, and the grant options that it has (select_best_grantor)."""
     if role == owner or is_superuser(session, role):
         return owner, privileges
     best, most = (role, 0), 0
@@ -130,6 +132,6 @@ def with_new_owner(stored: Sequence[str] | None, old: int, new: int) -> list[str
 
 
 def effective_acl(kind: ObjectKind, owner: int, stored: Sequence[str] | None) -> Acl:
-    """The list that counts: the stored one, or the default."""
+    """The stored list, or else the default."""
     acl = parse_acl(stored)
     return default_acl(kind, owner) if acl is None else acl

@@ -83,8 +83,8 @@ def _make(link: CatalogConnection, data_path: str) -> None:
 
 
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
-    """Make the catalog in a schema of a PostgreSQL database, unless it is there; of two processes that do so at once
-    one waits for the other. Whether it was made now."""
+    """Make the catalog in a schema of a PostgreSQL database, unless it is there. Of two processes that do so at
+    once, one waits for the other. True: it was made now."""
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
     if exists:

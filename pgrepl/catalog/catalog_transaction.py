@@ -32,7 +32,7 @@ class ReadSet(Protocol):
     """The reads of a SERIALIZABLE transaction (query/serializable.py)."""
 
     def check(self, snapshot: int) -> None:
-        """Raise 40001 if others have changed it since the snapshot."""
+        """Raise 40001 if another transaction has changed the rows since the snapshot."""
 
 
 class SecondConnection(Protocol):
@@ -42,7 +42,7 @@ class SecondConnection(Protocol):
 
 
 class Owner(Defining, Protocol):
-    """The session whose transaction it is."""
+    """The session that owns the transaction."""
 
     @property
     def settings(self) -> Settings: ...
@@ -80,7 +80,7 @@ class CatalogTransaction:
         self.collects = False  # row changes are pending although it has the write lock
         self.prefers_pending = False  # the changes of a statement by itself are pending, too: others have locks
         self.in_recovery = False  # the instance is a standby
-        self.waits_for_disk: bool | None = None  # the commit, whatever synchronous_commit says (ForceSyncCommit)
+        self.waits_for_disk: bool | None = None  # must the commit, whatever synchronous_commit says? (ForceSyncCommit)
         self._commits = False
         self._version: int | None = None
         self._definitions: tuple[object, ...] | None = None  # the state that the session remembers
@@ -127,7 +127,7 @@ class CatalogTransaction:
         self._session.beside.end()
 
     def refresh(self) -> bool:
-        """Read what others have committed, unless the snapshot is kept. Whether anything has changed."""
+        """Read the commits of other sessions, unless the snapshot is kept. True: something has changed."""
         if self.sql is SqlTransaction.WRITE or self.keeps_snapshot:
             return False
         before = self._version
@@ -243,7 +243,7 @@ class CatalogTransaction:
     def _check_serializable(self, seen: int) -> None:
         """Raise 40001 if others have changed rows since the snapshot that the transaction keeps: it is about to read
         the catalog as it is now."""
-        if self._commits:  # its rows are locked: what others have changed it has not
+        if self._commits:  # its rows are locked, so that no other transaction has changed them
             if self.reads is not None:
                 self.reads.check(seen)
             return
@@ -301,7 +301,7 @@ class CatalogTransaction:
 
     @property
     def _synchronous_commit(self) -> str | None:
-        """The synchronous_commit of this commit; None: nobody has set it."""
+        """The synchronous_commit of this commit; None: the setting has its default."""
         settings = self._session.settings
         chosen = settings.get("synchronous_commit") if settings.source("synchronous_commit") != "default" else None
         if self.waits_for_disk is None:

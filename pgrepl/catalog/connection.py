@@ -57,10 +57,10 @@ class CatalogConnection:
         self.is_sqlite = catalog.is_sqlite
         self.file = _identity(catalog.path)
         self._gives_up = False
-        self._waits = False  # for the lock, in PostgreSQL
+        self._waits = False  # is it waiting for the lock in PostgreSQL?
         self._syncs = True  # SQLite syncs its log with each commit
         self._is_writing = False
-        self.transactions = 0  # so many have begun
+        self.transactions = 0  # the number of those begun
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -139,8 +139,8 @@ class CatalogConnection:
         return min(lock_timeout, _GIVING_UP) if self._gives_up else lock_timeout
 
     def commit(self, synchronous_commit: str | None = None) -> None:
-        """Commit. With `synchronous_commit = off` the commit does not wait for the disk. None: nobody has set it;
-        SQLite waits, a server does as its own configuration says."""
+        """Commit. With `synchronous_commit = off` the commit does not wait for the disk. None: the setting has
+        its default; SQLite waits, and a server follows its own configuration."""
         if not self.is_sqlite and synchronous_commit is not None:
             self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
         self.execute("COMMIT")
@@ -230,7 +230,7 @@ class Catalog:
         self.identity = ""  # the file, or which database of which server
         self.system_identifier = 0
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
-        self.obstacle: Obstacle | None = None  # it can only be read
+        self.obstacle: Obstacle | None = None  # why it can only be read
         self.at_close: Callable[[], None] = lambda: None
         self._spare: CatalogConnection | None = None
         self._folder_synced = False
@@ -275,7 +275,7 @@ class Catalog:
         self.sync_folder()
 
     def sync_folder(self) -> None:
-        """Sync the folder, which has the log's name. SQLite does so only in the connection that has made the log."""
+        """Sync the folder, for the name of the log in it. SQLite does so only in the connection that made the log."""
         if self.path is not None and not self._folder_synced:
             disk.sync_folder(os.path.dirname(os.path.abspath(self.path)))
             self._folder_synced = True
@@ -292,7 +292,7 @@ class Catalog:
         return DataFolder(self.data_path, self.identity, self.system_identifier)
 
     def check_format(self) -> None:
-        """Read the catalog's format, and refuse one that is not ours. The connection is kept for the first session."""
+        """Read the catalog's format, and refuse an unknown one. The connection is kept for the first session."""
         link = self.connect()
         try:
             found = link.execute(
@@ -348,7 +348,7 @@ def _identity(path: Path | None) -> tuple[int, int] | None:
 
 
 def is_connected(path: Path) -> bool:
-    """Whether this process has connections to the file."""
+    """Has this process connections to the file?"""
     file = _identity(path)
     return any(connection.file == file for connection in list(_connections))
 

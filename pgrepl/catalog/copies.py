@@ -24,7 +24,7 @@ class Copying:
     relid: int
     command: str = "COPY FROM"
     kind: str = "CALLBACK"  # pg_stat_progress_copy.type
-    bytes_total: int = 0  # 0: nobody knows
+    bytes_total: int = 0  # 0: unknown
     bytes_processed: int = 0
     tuples_processed: int = 0
     tuples_excluded: int = 0  # by WHERE

@@ -5,15 +5,15 @@ relative to that folder, which DuckLake's readers find by its absolute name (`da
 or copied together with its files names the wrong folder at first: when it is opened, it takes the files that came
 along (data_folder_moved.py).
 
-A folder has one owner, for VACUUM removes what its catalog does not know. The owner's mark in it (`.owner`) is made
-before the first file. A mark counts as long as the catalog that it names is there and has its files in this folder.
-Whoever finds the mark of another may read the files, but neither writes nor removes any:
+A folder has one owner, because VACUUM removes files that its catalog does not list. The owner's mark in it (`.owner`)
+is made before the first file. A mark counts as long as its catalog is there and has its files in this folder.
+A catalog that finds the mark of another one reads the files, but neither writes nor removes any:
 
     cp -r A B           B has its own files; the mark that came along names A, which has its files elsewhere: it is B's
     mv A B              the mark names A, which is gone: it is B's
     cp A/catalog.db B   B reads A's files. It cannot write until it has files of its own
 
-Rule: here stands what is local to this machine; lake/owner.py makes the mark, object stores included.
+Rule: this module looks at this machine only; lake/owner.py makes the marks, in object stores, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DataFolder:
     """A folder or URI that ends in a slash, and the catalog whose files are in it."""
 
     path: str
-    catalog: str  # its file, or what names a database of a server
+    catalog: str  # its file, or the identity of a database on a server
     system_identifier: int
 
     @property
@@ -45,7 +45,7 @@ class DataFolder:
         return json.dumps({"catalog": self.catalog, "system_identifier": str(self.system_identifier)}).encode() + b"\n"
 
     def other_owner(self, mark: bytes) -> str | None:
-        """The catalog that a mark names, if that is another and the folder still belongs to it. A folder without a mark
+        """The catalog that a mark names, if it is another one that still owns the folder. A folder without a mark
         belongs to the catalog that it stands beside."""
         path = self.path.removeprefix("file://")
         try:
@@ -61,7 +61,7 @@ class DataFolder:
 
 
 def _has_files_in(name: str, identifier: int | None, folder: DataFolder) -> bool:
-    """Is there a catalog of this name that has its files in the folder? Yes for one on a server: it is not asked."""
+    """Is there a catalog of this name with its files in the folder? Yes for one on a server, which is not queried."""
     if not name.startswith("/"):
         return True
     try:
@@ -77,7 +77,7 @@ def _has_files_in(name: str, identifier: int | None, folder: DataFolder) -> bool
 
 
 def _asked(catalog: Path) -> tuple[int, str] | None:
-    """The system identifier and the data path of a catalog; (0, ""): the file is none; None: it cannot be read now."""
+    """The system identifier and the data path of a catalog; (0, ""): it is no catalog; None: it cannot be read now."""
     try:
         with closing(sqlite3.connect(f"{catalog.as_uri()}?mode=rw", uri=True)) as link:
             found = link.execute(f"SELECT system_identifier, ({_DATA_PATH}) FROM pgrepl_instance").fetchone()

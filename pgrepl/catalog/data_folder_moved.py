@@ -16,7 +16,8 @@ _WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "duckl
 
 
 def found_beside(link: CatalogConnection, folder: DataFolder) -> str | None:
-    """The folder beside the catalog that has its files, if the folder that it names has not; None: no change."""
+    """The folder beside the catalog to use in place of its `data_path`, which lacks the catalog's files, is another
+    catalog's or is gone. None: no change."""
     before = folder.path.removeprefix("file://")
     here = os.path.dirname(folder.catalog)
     beside = folder.catalog + BESIDE

@@ -1,8 +1,8 @@
-"""Which definitions a statement has changed, so that DuckLake's rows can follow.
+"""The definitions that a statement has changed, so that DuckLake's rows can follow.
 
-DuckLake's schemas, tables, columns and views follow from pg_class and its like. `store` notes here what a statement
-changes there; when the statement ends, lake/definition.py brings DuckLake's rows in line. The other way round, what
-another program has defined in the lake is adopted before a transaction reads the catalog (statements/adoption.py).
+DuckLake's schemas, tables, columns and views follow from some system tables (`WATCHED`). `store` notes a statement's
+changes of these here; when the statement ends, lake/definition.py brings DuckLake's rows in line. In the other
+direction, statements/adoption.py adopts definitions of other programs before a transaction reads the catalog.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class DefinitionChanges:
-    """The relations, schemas and databases whose definition a statement has changed. A dropped one stands here with
-    the DuckLake id it had."""
+    """The relations, schemas and databases whose definition a statement has changed. A dropped one is
+    listed with its former DuckLake id."""
 
     __slots__ = ("databases", "relations", "schemas")
 
     def __init__(self) -> None:
-        self.relations: dict[int, int | None] = {}  # OID: the DuckLake table it has had
-        self.schemas: dict[tuple[int, int], int | None] = {}  # database and schema: the DuckLake schema it has had
+        self.relations: dict[int, int | None] = {}  # OID → its former DuckLake table
+        self.schemas: dict[tuple[int, int], int | None] = {}  # (database, schema) → its former DuckLake schema
         self.databases: set[int] = set()
 
     def __bool__(self) -> bool:

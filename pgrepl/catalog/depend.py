@@ -1,8 +1,8 @@
-"""Dependencies between objects, and what is dropped with an object (PostgreSQL's dependency.c).
+"""Dependencies between objects, and the objects that are dropped with another (PostgreSQL's dependency.c).
 
 A row of pg_depend says: `depender` cannot be without `referenced`. How strongly: normal (dropping needs CASCADE),
 auto (goes silently), internal (is a part: dropping it means dropping the whole), partition (of one primary and one
-secondary whole). Objects that initdb made are pinned: nothing records a dependency on them, and nobody drops them.
+secondary whole). Objects that initdb made are pinned: no dependency on them is recorded, and they cannot be dropped.
 
 `perform_deletion` is given the function that removes an object of each kind (`statements`).
 """
@@ -69,7 +69,7 @@ _SILENT = _Reached.AUTO | _Reached.INTERNAL | _Reached.PARTITION
 
 
 def is_pinned(address: ObjectAddress) -> bool:
-    """Made by initdb and needed by the system; the schema public is not (IsPinnedObject)."""
+    """Was it made by initdb, and does the system need it? The schema public is not pinned (IsPinnedObject)."""
     if address.classid == PG_NAMESPACE and address.objid == PUBLIC_NAMESPACE:
         return False
     return address.objid < FIRST_NORMAL_OID
@@ -231,7 +231,7 @@ class _Search:
 
 
 def _add_flags(same: Iterable[_Target], address: ObjectAddress, flags: _Reached) -> bool:
-    """Is the object, or the whole it is a column of, among these? Its reasons are noted on the way."""
+    """Is the object, or the relation whose column it is, among these targets? They get the flags, too."""
     present = False
     for target in same:
         if target.address.subid == address.subid:
@@ -264,7 +264,7 @@ def perform_deletion(
 ) -> None:
     """Delete the objects and what depends on them, or refuse (performMultipleDeletions).
 
-    `remove` takes away the object itself: its rows, not its dependencies and comments, which are done here.
+    `remove` deletes the object's own rows; its dependencies and comments are deleted here.
     """
     search = _Search(session, objects)
     for address in objects:

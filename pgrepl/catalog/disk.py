@@ -26,8 +26,8 @@ def sync_folder(path: str | os.PathLike[str]) -> None:
 
 
 def sync_log(catalog: str | os.PathLike[str]) -> None:
-    """Force the write-ahead log of a catalog in SQLite to the disk, whoever wrote to it. Without a log all is in the
-    catalog's own file, and was synced there.
+    """Force the write-ahead log of a catalog in SQLite to the disk, whichever process wrote to it. Without a log, all
+    commits are in the catalog's own file, which was synced.
 
     Another process that restarts the log meanwhile first syncs it and copies it to the catalog."""
     with suppress(FileNotFoundError):

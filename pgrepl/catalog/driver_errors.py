@@ -1,7 +1,7 @@
 """Errors of a catalog's driver, told apart by SQLite's result codes (sqlite.org/rescode.html) and by SQLSTATE.
 
-Only two errors have no code of their own. SQLITE_ERROR is one code for all that is wrong with a statement, so that
-a missing table is known by SQLite's message; and text that is not UTF-8 is noticed by Python's sqlite3, not by SQLite.
+Only two errors have no code of their own. SQLITE_ERROR stands for every fault of a statement, so that a missing table
+is known by SQLite's message; and text that is not UTF-8 is noticed by Python's sqlite3, not by SQLite.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tables of DuckLake 1.0 in catalog.db, with the columns that DuckDB's extension gives them.
 
-Other DuckLake readers and writers work with them, too, so that nothing is added but indexes. A row is valid from
+Other DuckLake programs read and write these tables, too, so that pgrepl adds nothing but indexes. A row is valid from
 `begin_snapshot` up to, but not including, `end_snapshot`.
 """
 

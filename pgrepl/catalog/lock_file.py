@@ -2,7 +2,7 @@
 
     holder    a transaction that holds locks or waits for one, with its process
     lock      what it holds
-    waiting   what it waits for; a ticket says who came first
+    waiting   what it waits for; the ticket is its place in the queue
 
 Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
 (pgrepl_prepared). So nothing is synced to disk. A file that was copied along with a catalog is emptied, and one that is

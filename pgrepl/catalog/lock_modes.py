@@ -1,9 +1,9 @@
 """The modes of locks and which of them cannot be held together (lock.c, heapam.c).
 
 Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
-that inserts a row holds the row's keys until it ends, and one that updates or deletes a row with unique keys holds
-that change, for which a transaction waits that finds the key taken. A transaction that has changed definitions holds
-the catalog as a whole.
+that inserts a row holds the row's keys until it ends. One that updates or deletes a row with unique keys holds that
+change; a transaction that needs one of the keys waits for it. A transaction that has changed definitions holds the
+catalog as a whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The locks of all sessions of an instance, in a small SQLite database beside the catalog (lock_file.py).
 
-A session removes the locks that killed processes have left when they are in its way.
+A session that finds a lock in its way removes the locks that killed processes have left.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Holder(NamedTuple):
     pid: int
     backend: str
     database: int
-    prepared: str | None  # of a prepared transaction its number and identifier: it needs no process
+    prepared: str | None  # number and identifier of a prepared transaction, which needs no process
 
     @property
     def xid(self) -> int:
@@ -51,7 +51,7 @@ class LockTable(LockFile):
 
     def __init__(self, catalog: Path) -> None:
         super().__init__(catalog)
-        self._seen: int | None = None  # the version at which nobody else held anything
+        self._seen: int | None = None  # the file's version at which no other transaction held a lock
 
     # --- prepared transactions --------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The locks of one session's transaction: taken, waited for, released when it ends.
 
-A waiter tries again every few milliseconds. After deadlock_timeout it checks once whether those it waits for wait for
-itself (DeadLockCheck); then it is the one that fails. lock_timeout ends a wait, and so does Ctrl-C.
+A waiter tries again every few milliseconds. After deadlock_timeout it checks once whether a transaction that it
+waits for waits for it in turn (DeadLockCheck); then it fails. lock_timeout ends a wait, and so does Ctrl-C.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Locks:
 
     @property
     def possible(self) -> bool:
-        """A catalog in PostgreSQL has one writer at a time, and no locks besides."""
+        """Is there a lock table? Not for a catalog in PostgreSQL, where one transaction at a time writes."""
         return self._table is not None
 
     @property
@@ -141,7 +141,7 @@ class Locks:
         return skipped, waited
 
     def wait_for(self, wanted: LockRequest) -> bool:
-        """Wait until nobody has the lock, without taking it. Whether it waited."""
+        """Wait until no other transaction has the lock, without taking it. True: it had to wait."""
         holder = self._entered()
         if not self.table.conflicting_holders(holder.id, wanted):
             return False

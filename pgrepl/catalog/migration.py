@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def migrate(link: CatalogConnection, data_path: str) -> None:
-    """Migrate the catalog in one transaction; of several processes the first does it."""
+    """Migrate the catalog in one transaction; of several processes, the first does it."""
     link.begin(write=True)
     version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # 3 to 6: who is at work, copies, checksums, prepared
+        ddl.create(link)  # formats 3 to 6: workers, copies, checksums, prepared transactions
         _remember_publishers(link)
         link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")  # format 6
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):

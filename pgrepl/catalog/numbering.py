@@ -1,14 +1,14 @@
 """The numbers that a transaction gives out: OIDs, snapshots (which are the LSNs), and DuckLake's own ids.
 
-OIDs come from one counter of the instance, kept when the transaction commits; what a session has given out it does not
-give again even if that transaction was rolled back. Each statement that changes something replication asks about is one
-snapshot; a transaction's snapshots become visible together.
+OIDs come from one counter of the instance, which is stored when the transaction commits; a session gives no OID twice,
+even after a rollback. Each statement that changes data or definitions is one snapshot; a transaction's snapshots become
+visible together.
 
-What a snapshot did stands in `ducklake_snapshot_changes`: `changes_made` has DuckLake's own words for it, which every
-reader knows; `commit_extra_info` is JSON of ours, absent when there is nothing to say:
+`ducklake_snapshot_changes` says what a snapshot did: `changes_made` in DuckLake's own words, which every reader knows;
+`commit_extra_info` in pgrepl's JSON, or NULL:
 
 * `"transaction": n`: the snapshot is one of several of a transaction, whose first snapshot is n;
-* `"last": true`: and the last of them. A snapshot without a transaction is one by itself;
+* `"last": true`: and the last of them. A snapshot without `transaction` is a transaction by itself;
 * `"messages": [[transactional, prefix, content in base64, database], …]`: logical messages;
 * `"order": [[table, row id, …], …]`: its changes in the order in which they were made, where that is not the order in
   which they are found: by the OIDs of the tables, each row once;
@@ -48,12 +48,12 @@ class Defining(CatalogSession, Protocol):
 class CatalogState:
     """The state of the catalog when a transaction reads it first."""
 
-    definitions: tuple[object, ...]  # differs when somebody has changed a definition
+    definitions: tuple[object, ...]  # differs after a change of a definition
     snapshot: int | None  # the newest
     next_catalog_id: int
     next_file_id: int
     schema_version: int  # of DuckLake's definitions
-    adopted_version: int | None  # of those with which the system tables agree
+    adopted_version: int | None  # the schema_version with which the system tables agree
     in_recovery: bool
 
     @property
@@ -106,14 +106,14 @@ class Numbering:
         self._session = session
         self._next_oid = 0
         self._oids_taken = False
-        self._last: int | None = None  # the newest snapshot, while nobody else can make one
+        self._last: int | None = None  # the newest snapshot, while no other session can make one
         self._made: int | None = None  # by the running statement
         self._first: int | None = None  # of this transaction
         self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
         self._state: CatalogState | None = None  # until the transaction makes a snapshot
-        self.has_defined = False  # this transaction has changed what other sessions remember
+        self.has_defined = False  # this transaction has changed definitions, which other sessions remember
 
     # --- what there is --------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Numbering:
         self._here.extra.setdefault("messages", []).append([transactional, prefix, text, database])
 
     def note_definition(self, table: int | None = None) -> None:
-        """Raise `schema_version`, by which DuckLake's readers notice new definitions; of this table, too."""
+        """Raise `schema_version`, by which DuckLake's readers notice new definitions, and list the table as altered."""
         self.snapshot()
         self._here.schema_changed = True
         if table is not None and table not in self._here.altered:

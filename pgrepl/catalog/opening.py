@@ -1,8 +1,8 @@
 """Opening catalog.db: one SQL database, in SQLite by default, in PostgreSQL when several machines share it.
 
 The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one checks the
-file before it uses it: one that is not ours, is newer, cut short or not writable is an error of one sentence, and is
-left as it is.
+file first: one that is no catalog, of a newer format or cut short is an error of one sentence, and is left as it is. A
+catalog that cannot be written is opened for reading (read_only.py).
 """
 
 from __future__ import annotations

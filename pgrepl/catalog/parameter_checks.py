@@ -141,7 +141,7 @@ def _offset_seconds(name: str, text: str) -> int | None:
             raise invalid_value(name, text, detail="Cannot specify days in time zone interval.")
         return int(interval.usecs / 1_000_000)
     if re.match(_NUMBER, text):
-        hours = max(min(float(text), 1000.0), -1000.0)  # what is out of range stays so
+        hours = max(min(float(text), 1000.0), -1000.0)  # a value out of range stays out of range
         return int(hours * 3600)
     return None
 

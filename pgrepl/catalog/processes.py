@@ -1,4 +1,4 @@
-"""Whether a worker or transaction that stands in a catalog is still alive.
+"""Are the workers and transactions that a catalog lists still alive?
 
 A process of this machine is looked up by its PID and its start time, as another may get the same PID later. Of a
 process on another machine, or in another container, only its last heartbeat is known. Within a process each worker has

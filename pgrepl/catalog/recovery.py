@@ -19,7 +19,7 @@ STANDBY = "in_hot_standby"  # the row's name, and the setting that shows it
 
 
 def is_standby(link: CatalogConnection) -> bool:
-    """Does the catalog say so now?"""
+    """Is the instance a standby, by the catalog as it is now?"""
     return bool(link.execute("SELECT 1 FROM pgrepl_setting WHERE name = ?", (STANDBY,)))
 
 

@@ -60,7 +60,7 @@ def role_display(session: CatalogSession, oid: int) -> str:
 
 
 def resolve_role(session: CatalogSession, spec: RoleSpec, *, public_ok: bool = False) -> int:
-    """The OID of a role specification (get_rolespec_oid); PUBLIC is 0 where it may stand."""
+    """The OID of a role specification (get_rolespec_oid); 0 for PUBLIC, if `public_ok`."""
     if spec.word in ("current_role", "current_user"):
         return session.role
     if spec.word == "session_user":

@@ -26,7 +26,7 @@ def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
 
 
 def row_type(session: CatalogSession, typoid: int) -> RowType | None:
-    """The fields of a named row type; None: the type is none."""
+    """The fields of a named row type; None: the type is no row type."""
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
     if known is None:

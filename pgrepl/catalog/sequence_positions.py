@@ -32,7 +32,7 @@ class _Position(NamedTuple):
 
 
 class _Undo(NamedTuple):
-    """An action in a transaction's list for a rollback. A rollback that has done it has removed it from its place."""
+    """An action in a transaction's undo list. A rollback that has run the action has removed it from there."""
 
     actions: list[Callable[[], None]]
     place: int
@@ -54,7 +54,7 @@ class Used:
 
     values: dict[int, int] = field(default_factory=dict)  # currval
     last: int | None = None  # lastval's sequence
-    actions: list[Callable[[], None]] | None = None  # `undo` of the transaction that the two below are about
+    actions: list[Callable[[], None]] | None = None  # the undo list of the transaction of `steps` and `undos`
     steps: dict[int, list[_Position | _NewFile]] = field(default_factory=dict)
     undos: dict[int, _Undo] = field(default_factory=dict)
 

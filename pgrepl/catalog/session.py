@@ -97,7 +97,7 @@ class SessionIdentity:
 
     database: int = 0  # OID; 0 until the role has been let in
     authenticated_user: int = 0
-    acting: int = 0  # whose privileges count instead, as SetUserIdAndSecContext has it
+    acting: int = 0  # the role whose privileges count instead (SetUserIdAndSecContext); 0: none
 
 
 @dataclass(eq=False)

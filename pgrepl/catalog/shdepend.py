@@ -23,7 +23,7 @@ OWNER, ACL = "o", "a"
 
 
 class RoleDependency(NamedTuple):
-    """A row of pg_shdepend that refers to a role; database 0 is an object of the whole instance."""
+    """A row of pg_shdepend that refers to a role; database 0: the object belongs to the whole instance."""
 
     database: int
     address: ObjectAddress
@@ -72,7 +72,7 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
 
 
 def _mentions(stored: Sequence[str] | None, role: int, owner: int) -> bool:
-    """Is the role in the list as somebody other than the owner?"""
+    """Is the role a grantee or grantor of the list, and not the owner?"""
     if stored is None or role == owner:
         return False
     grantee, grantor = f"{role}=", f"/{role}"

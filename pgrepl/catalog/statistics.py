@@ -120,7 +120,7 @@ class Counters:
                 link.execute(_TABLE)
                 work(link)
                 link.execute("COMMIT")
-        except (sqlite3.OperationalError, OSError):  # others are at it, or it cannot be written
+        except (sqlite3.OperationalError, OSError):  # another process has its lock, or it cannot be written
             return False
         except sqlite3.DatabaseError:
             with suppress(OSError):

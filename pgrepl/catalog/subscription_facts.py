@@ -40,7 +40,7 @@ class SubscriptionFacts:
 
 @frozen
 class SubscribedTable:
-    """A table that a subscription fills: its synchronization state, and the LSN it had then."""
+    """A table that a subscription fills: its synchronization state, and the LSN of that state."""
 
     table: Relation
     state: str

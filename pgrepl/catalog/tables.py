@@ -43,7 +43,7 @@ _LAKE_DEFINITIONS = frozenset({"ducklake_schema", "ducklake_table", "ducklake_co
 
 
 def is_work(name: str) -> bool:
-    """Are the table's rows no definitions, so that they change without a count?"""
+    """Are the table's rows state and not definitions, so that change_count does not count their changes?"""
     return name in _WORK or (name.startswith("ducklake_") and name not in _LAKE_DEFINITIONS)
 
 

@@ -60,11 +60,11 @@ class Transaction(CatalogTransaction):
         self.savepoints: list[Savepoint] = []
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
-        self.undo: list[Callable[[], None]] = []  # for what the catalog's rollback does not reach
+        self.undo: list[Callable[[], None]] = []  # for effects outside the catalog's SQL transaction
         self.settings_before: object = None
         self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None
-        self.string_at: datetime | None = None  # when the running query string came
+        self.string_at: datetime | None = None  # when the running query string arrived
         self.in_statement = False
         self.had_lock = False  # it had the write lock before the running statement
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
@@ -408,7 +408,7 @@ class Transacting(CatalogSession, Protocol):
 
 @contextmanager
 def statement(session: Transacting, *, writes: bool = False) -> Iterator[None]:
-    """A statement that nobody typed: undone if it fails, else committed outside a block."""
+    """A statement of pgrepl's own: undone if it fails; outside a block it commits."""
     transaction = session.transaction
     try:
         transaction.begin_statement(writes=writes)
