@@ -179,7 +179,7 @@ def _once(
     log_file: Path | None,
     work: Callable[[SubscriptionToServe, Worker], Round],
 ) -> int:
-    """One round for each subscription, whatever the errors of others."""
+    """Run one round for each subscription; the error of one does not keep the others from theirs."""
     _start_spark(opened)
     from pgrepl.shell.applying_progress import progress_observer
 

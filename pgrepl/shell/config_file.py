@@ -92,7 +92,7 @@ def _variables(path: Path, found: dict[str, Any]) -> dict[str, str]:
     if len(_SPARK_WORDS.keys() & spark.keys()) > 1:
         raise BadConfigFile(f'invalid configuration file "{path}": a master and a remote cannot both be given')
     if conf:
-        import shlex  # the file is there rarely
+        import shlex  # needed rarely
 
         variables["PGREPL_CONF"] = shlex.join([f"{name}={_text(path, name, value)}" for name, value in conf.items()])
     if settings:

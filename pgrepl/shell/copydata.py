@@ -185,7 +185,7 @@ class CopyTraffic:
         self._pause()
         shell = self._shell
         if self.copies <= 0:
-            # psql ends here, too: where the rows are is not known
+            # psql ends here, too: it does not know where the rows begin
             shell.info("unexpected COPY_IN result, aborting connection")
             raise SystemExit(NO_CONNECTION)
         self.copies -= 1

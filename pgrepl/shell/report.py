@@ -12,7 +12,7 @@ _ERRORS = frozenset({"ERROR", "FATAL", "PANIC"})
 
 
 def message_text(report: Report, query: str | None, verbosity: str, show_context: str) -> str:
-    """All lines, each with its newline (pqBuildErrorMessage3); without a query there is no `LINE`."""
+    """The lines of the message, each with its newline (pqBuildErrorMessage3); without a query there is no `LINE`."""
     out = [report.severity, ":  "]
     if verbosity == "sqlstate":
         return "".join(out) + report.sqlstate + "\n"

@@ -50,7 +50,7 @@ class Exit(Exception):
 
 @dataclass(slots=True)
 class Invocation:
-    """The options of the command line that have no effect at once."""
+    """The options of the command line that take effect when all have been read."""
 
     catalog: str | None = None
     database: str | None = None

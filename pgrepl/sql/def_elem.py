@@ -1,6 +1,6 @@
-"""Options: reading one value of a `WITH (…)` list or a sequence clause (defGetBoolean and its like).
+"""Options: reading the value of an option of a `WITH (…)` list or a sequence clause (define.c).
 
-The getters refuse with PostgreSQL's words what cannot be read as what they want (defGetBoolean and its kin).
+A getter raises PostgreSQL's error for a value that is not of its type.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Parser:
 
 
 def _reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]) -> tuple[Any, ...]:
-    """What the loop needs of a rule: its length, the gotos behind it, where to take the location, the one child or the
+    """The parts of a rule for the loop: its length, the gotos behind it, the location's place, the one child or the
     several, and the builder (None: the child is the value)."""
     builder, at = _builder(alias) if alias else (None, 1)
     elsewhere = None

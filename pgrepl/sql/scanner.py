@@ -1,7 +1,7 @@
 """The scanner, with PostgreSQL's lexical rules: text becomes tokens, one at a time as the parser needs them.
 
-`scan` gives the tokens of scan.l; `tokens` joins to them what base_yylex does with one token of look-ahead. The errors
-are those of PostgreSQL and come when their token is reached, never before. Everything beyond ASCII belongs to names.
+`scan` gives the tokens of scan.l; `tokens` adds base_yylex's one token of look-ahead. PostgreSQL's errors are raised
+when their token is reached, never before. Every character beyond ASCII belongs to names.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
 
 
 def _operator(run: str) -> str:
-    """The length of the operator at the start of a run of operator characters: no comment, and no trailing + or -
+    """The operator at the start of a run of operator characters: without a comment, and without a + or - at its end
     unless another character allows it."""
     if len(run) == 1:
         return run

@@ -3,7 +3,7 @@
 `pgrepl.sql.make_tables` writes the file from the grammar when the package is built; this module reads it with marshal
 in a few milliseconds. A row maps the name of a terminal to an action. Most of a row are whole classes of key words
 with one action, so the file stores layers (class, action) with exceptions, and a default; the parser puts a row
-together when it first comes there.
+together when it first needs it.
 
 Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
 """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes import ObjectType, Statement
 
 _SHORTER = ("COMMENT", "ALTER TABLE", "ALTER INDEX", "ALTER MATERIALIZED VIEW", "ALTER DATABASE", "CREATE TABLE AS")
-"""The tags of statements that are refused in more words than their tag has."""
+"""The tags of unsupported statements whose `what` has more words than the tag."""
 
 _TAGS: dict[str, str | Callable[[Any], str]] = {
     "AlterDatabaseStmt": "ALTER DATABASE",

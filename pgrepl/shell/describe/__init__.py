@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RELATION_LETTERS = frozenset("tvmisE")
 
-# psql's other commands, for objects that pgrepl has not, or only PostgreSQL's own
+# psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
 OF_PSQL = frozenset(
     "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
 )

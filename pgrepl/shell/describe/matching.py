@@ -13,9 +13,7 @@ from pgrepl.shell.describe.patterns import NamePattern
 def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
     """The matching relations by schema and name. Without a schema in the pattern, or without a pattern, only visible
     ones."""
-    found = [
-        relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"
-    ]  # only relations of the wanted kinds are read
+    found = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
     chosen = []
     for one in found:
         if one.kind not in kinds:

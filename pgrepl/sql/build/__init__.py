@@ -27,8 +27,8 @@ FAMILIES = (
     "dml", "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table",
     "object", "privilege", "role", "maintenance", "copy", "xml_json", "routine", "outside",
 )  # fmt: skip
-"""The modules of this package that register builders. They are loaded in this order until an alias is found, so what
-every session says comes first."""
+"""The modules of this package that register builders. They are loaded in this order until an alias is found, so the
+families that every session needs come first."""
 
 
 @overload

@@ -1,7 +1,6 @@
-"""ALTER TABLE, INDEX, SEQUENCE and VIEW. The part behind the relation's name is built as a function from the relation
-to the statement.
+"""ALTER TABLE, INDEX, SEQUENCE and VIEW.
 
-What stands behind the relation's name becomes a change: a function of the relation that gives the statement.
+The part behind the relation's name becomes a `Change`: a function from the relation to the statement.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ def not_(location: int, operand: Expr) -> BoolExpr:
 
 
 def _pattern_match(alias: str, kind: AExprKind, operator: str) -> None:
-    """x LIKE y [ESCAPE z] and its like: an operator; with ESCAPE the pattern goes through a function."""
+    """Register LIKE, ILIKE or SIMILAR TO: an operator, whose pattern goes through a function if there is an ESCAPE, and
+    with SIMILAR TO always."""
     name = (operator,)
     wrap = "similar_to_escape" if kind is AExprKind.SIMILAR else "like_escape"
 

@@ -3,7 +3,7 @@
 Names follow PostgreSQL's parsenodes.h where it has one, so that a rule found there can be found here. `location` is the
 0-based character offset in the statement's text (-1: nowhere). Sequences are tuples, optional parts are None.
 
-A family is imported when the first of its names is asked for: who only prints an expression needs no CREATE TABLE.
+A family is imported when the first of its names is asked for: to print an expression does not load CREATE TABLE.
 """
 
 from importlib import import_module

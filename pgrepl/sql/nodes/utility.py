@@ -89,7 +89,7 @@ class RenameStmt(Statement):
 
 @frozen
 class RoleSpec(Node):
-    """A role by name, or one of the words."""
+    """A role by name, or by a word such as CURRENT_USER."""
 
     name: str | None = None
     word: str | None = None  # current_role, current_user, session_user, public
@@ -184,7 +184,7 @@ class ConstraintsSetStmt(Statement):
 
 @frozen
 class AlterSystemStmt(Statement):
-    """ALTER SYSTEM SET | RESET, which takes effect in sessions that begin later."""
+    """ALTER SYSTEM SET | RESET, which takes effect in new sessions and at pg_reload_conf()."""
 
     setting: VariableSetStmt
 
