@@ -131,7 +131,7 @@ class CatalogTransaction:
         if self.sql is SqlTransaction.WRITE or self.keeps_snapshot:
             return False
         before = self._version
-        self._end_reading()
+        self.end_reading()
         self.require_read()
         self.numbering.catch_up()
         return self._version != before
@@ -198,7 +198,7 @@ class CatalogTransaction:
             or not link.is_sqlite
         ):
             return self.sql is SqlTransaction.WRITE
-        self._end_reading()
+        self.end_reading()
         self._session.beside.end()
         try:
             link.begin(write=True, lock_timeout=0, synchronous_commit=self._synchronous_commit)
@@ -332,7 +332,7 @@ class CatalogTransaction:
             self._session.forget_all()
             self._version = None  # adopted definitions have to be adopted again
 
-    def _end_reading(self) -> None:
+    def end_reading(self) -> None:
         if self.sql is SqlTransaction.READ:
             self._session.link.commit()
             self.sql = SqlTransaction.NONE

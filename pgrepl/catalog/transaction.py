@@ -91,12 +91,12 @@ class Transaction(CatalogTransaction):
         self.had_lock = self.sql is SqlTransaction.WRITE
         self.is_alone = False
         if self.block is Block.NONE:
-            self._end_reading()
+            self.end_reading()
             self.started_at = now
             self.snapshot_taken = False
             if self.in_recovery:  # it may have been promoted since
                 self.require_read()
-                self._end_reading()
+                self.end_reading()
             self.settings_before = self._session.settings.begin()
             self._session.settings.start_transaction(read_only=self.in_recovery and not self._session.replays)
             self.settings_at_start = self._session.settings.begin()
@@ -112,7 +112,7 @@ class Transaction(CatalogTransaction):
         if self.block is Block.NONE:
             self._commit()
         elif self.sql is SqlTransaction.READ and not self.keeps_snapshot:
-            self._end_reading()
+            self.end_reading()
 
     def fail_statement(self) -> None:
         """End a statement that failed: undo the transaction, and leave an explicit block aborted."""
@@ -183,7 +183,7 @@ class Transaction(CatalogTransaction):
 
     def _commit(self, *, chain: bool = False) -> None:
         if self.pending is not None and not self.keeps_snapshot:
-            self._end_reading()  # the checks below read the catalog as it is now
+            self.end_reading()  # the checks below read the catalog as it is now
         try:
             for action in self.before_commit:
                 action()
@@ -225,7 +225,7 @@ class Transaction(CatalogTransaction):
         """PREPARE TRANSACTION: `record` stores the pending changes for the transaction that finishes them, and returns
         the name under which the locks stay."""
         if self.pending is not None and not self.keeps_snapshot:
-            self._end_reading()
+            self.end_reading()
         try:
             for action in self.before_commit:
                 action()
@@ -432,6 +432,18 @@ def reading(session: Transacting) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def between_statements(session: Transacting) -> Iterator[None]:
+    """Reads of the catalog while no statement runs. They leave no snapshot behind that the next statement would see."""
+    transaction = session.transaction
+    had_snapshot = transaction.sql is not SqlTransaction.NONE
+    try:
+        yield
+    finally:
+        if not had_snapshot:
+            transaction.end_reading()
+
+
 def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
@@ -441,6 +453,7 @@ __all__ = [
     "SqlTransaction",
     "Transaction",
     "aborted",
+    "between_statements",
     "reading",
     "require_no_block",
     "require_writable",

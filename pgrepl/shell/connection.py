@@ -189,8 +189,11 @@ class Connection:
     @property
     def is_superuser(self) -> bool:
         """Is the current role a superuser? After the session has ended, the answer is the last one before."""
+        from pgrepl.catalog.transaction import between_statements
+
         if self.lost is None:
-            self._superuser = self.setting("is_superuser") == "on"
+            with between_statements(self.session):
+                self._superuser = self.setting("is_superuser") == "on"
         return self._superuser
 
     # --- running -----------------------------------------------------------------------------------------------------

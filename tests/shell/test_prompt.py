@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.shell.conditional import Branch
+from pgrepl.shell.connection import Connection, ConnectTarget
 from pgrepl.shell.interactive import prompts_of
 from pgrepl.shell.lexer import Lexer, Prompt
 from pgrepl.shell.prompt import prompt_text
@@ -40,6 +41,29 @@ def test_escapes_without_a_connection(template: str, shown: str) -> None:
     shell.variables.set("PROMPT1", template)
     shell.variables.set("name", "value")
     assert prompt_text(shell, Prompt.READY) == shown
+
+
+def test_a_statement_sees_what_was_committed_after_its_prompt(tmp_path: Path) -> None:
+    """The prompt asks whether the role is a superuser; a snapshot kept from that would be the next statement's."""
+
+    def connected() -> Shell:
+        shell = Shell()
+        shell.connection = Connection(ConnectTarget(str(tmp_path / "catalog.db")), shell.on_notice)
+        return shell
+
+    def run(shell: Shell, query: str) -> list[tuple[str | None, ...]]:
+        assert shell.connection is not None
+        return [row for result in shell.connection.run(query) for row in result.rows]
+
+    person, other = connected(), connected()
+    run(other, "CREATE TABLE t (a int)")
+    run(person, "BEGIN")
+    assert prompt_text(person, Prompt.READY) == "postgres=*# "
+    run(other, "INSERT INTO t VALUES (1)")
+    assert run(person, "SELECT a FROM t") == [("1",)]
+    for shell in (person, other):
+        assert shell.connection is not None
+        shell.connection.close()
 
 
 @pytest.mark.parametrize(
