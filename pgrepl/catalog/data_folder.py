@@ -83,7 +83,7 @@ def _asked(catalog: Path) -> tuple[int, str] | None:
             found = link.execute(f"SELECT system_identifier, ({_DATA_PATH}) FROM pgrepl_instance").fetchone()
     except sqlite3.DatabaseError as problem:
         return (0, "") if result_code(problem) in (ERROR, NOTADB) else None
-    return int(found[0]), str(found[1])
+    return None if found is None else (int(found[0]), str(found[1]))
 
 
 def same_folder(one: str, other: str) -> bool:

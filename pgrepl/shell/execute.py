@@ -135,28 +135,20 @@ def run_hidden(shell: Shell, query: str) -> Result | None:
 
 def run_secret(shell: Shell, query: str) -> bool:
     """Run a query with a password in it, which neither -E nor `\\errverbose` shows (PQchangePassword)."""
-    assert shell.connection is not None
-    try:
-        with interrupt.cancels_query():
-            for _ in shell.connection.run(query):
-                pass
-    except PgError as error:
-        shell.report(error.report, None)
-        check_connection(shell, error)
-        return False
-    return True
+    return _quietly(shell, query, remembered=False)
 
 
-def _quietly(shell: Shell, command: str) -> bool:
-    """Run a transaction command around the person's query; only its error is printed."""
+def _quietly(shell: Shell, command: str, *, remembered: bool = True) -> bool:
+    """Run a command of the shell's own, such as a BEGIN before the person's query; only its error is printed."""
     assert shell.connection is not None
     try:
         with interrupt.cancels_query():
             for _ in shell.connection.run(command):
                 pass
     except PgError as error:
-        remember_error(shell, error, command)
-        shell.report(error.report, command)
+        if remembered:
+            remember_error(shell, error, command)
+        shell.report(error.report, command if remembered else None)
         check_connection(shell, error)
         return False
     return True

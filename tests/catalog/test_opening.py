@@ -13,6 +13,7 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg, without_password
+from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError, Report
 from tests.harness.database import identifiers_seen
@@ -245,3 +246,13 @@ def test_messages_show_no_password_of_a_url(name: str, shown: str) -> None:
 def test_a_catalog_on_a_server_has_no_password_in_its_name() -> None:
     report = refusal("postgresql://u@127.0.0.1:1/db?password=hunter2")
     assert report.message.startswith('could not open catalog "postgresql://u@127.0.0.1:1/db?password=***": ')
+
+
+def test_the_folder_of_a_catalog_that_is_damaged_stays_its_own(path: Path) -> None:
+    """The row that says so is gone: whether the files are in use is not known."""
+    open_catalog(path).close()
+    with closing(sqlite3.connect(path)) as link:
+        link.execute("DELETE FROM pgrepl_instance")
+        link.commit()
+    owner = DataFolder(f"{path}.files/", str(path.with_name("other.db")), 0).other_owner(b"")
+    assert owner == str(path)
