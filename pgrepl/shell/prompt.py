@@ -9,10 +9,11 @@ import subprocess
 from pgrepl.shell.connection import PORT
 from pgrepl.shell.lexer import Prompt
 from pgrepl.shell.shell import Shell
+from pgrepl.shell.slash_lexer import one_byte, rejoined
 from pgrepl.shell.width import char_width
 
 _LIMIT = 256
-_NUMBER = re.compile(r"0x([0-9A-Fa-f]+)|([0-7]+)")
+_OCTAL = re.compile("[0-7]+")
 # %[ … %]: invisible on the terminal, so not counted
 INVISIBLE_BEGIN, INVISIBLE_END = "\x01", "\x02"
 
@@ -35,7 +36,7 @@ def prompt_text(shell: Shell, status: Prompt) -> str:
             break
         piece, at = _escape(shell, status, template, at + 1)
         out.append(piece)
-    text = "".join(out)[:_LIMIT]
+    text = rejoined("".join(out))[:_LIMIT]
     if status is Prompt.READY:
         _last_width = _visible_width(text)
     return text
@@ -44,10 +45,10 @@ def prompt_text(shell: Shell, status: Prompt) -> str:
 def _escape(shell: Shell, status: Prompt, template: str, at: int) -> tuple[str, int]:
     """The text of the escape whose character is at `at`, and the place after it."""
     char = template[at]
-    number = _NUMBER.match(template, at)
+    number = _OCTAL.match(template, at)
     if number:
-        code = int(number[1], 16) if number[1] else int(number[2], 8)
-        return chr(code % 256), number.end()
+        code = int(number[0], 8) % 256
+        return one_byte(code) if code else "", number.end()
     if char in "`:":
         end = template.find(char, at + 1)
         end = len(template) if end < 0 else end

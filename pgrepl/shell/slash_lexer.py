@@ -185,13 +185,13 @@ def _unescaped(escape: str) -> str:
     if escape in _LETTER_ESCAPES:
         return _LETTER_ESCAPES[escape]
     if escape[0] in "01234567":
-        return _byte(int(escape, 8) & 0xFF)
+        return one_byte(int(escape, 8) & 0xFF)
     if escape[0] == "x" and len(escape) > 1:
-        return _byte(int(escape[1:], 16))
+        return one_byte(int(escape[1:], 16))
     return escape
 
 
-def _byte(code: int) -> str:
+def one_byte(code: int) -> str:
     """One byte in text: above 127 a surrogate, which `rejoined` joins with others to a character."""
     return chr(code) if code < 0x80 else chr(0xDC00 + code)
 

@@ -29,7 +29,7 @@ pexpect = pytest.importorskip("pexpect")
     [
         ("%/%R%x%# ", "!?> "),
         ("a%%b%", "a%b"),
-        ("%101%0x42", "AB"),
+        ("%101|%0x42|%303%251", "A|x42|é"),
         ("[%:name:]%:other:", "[value]"),
         ("%`echo one; echo two`>", "one>"),
         ("%l %? %z", "1  z"),
