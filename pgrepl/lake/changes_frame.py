@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 AT = "at"
 LEFT_OUT = -1
-_GROUPS = 4  # parts of an ordered answer, each a task
 
 
 class ChangesFrame:
@@ -118,9 +117,9 @@ class ChangesFrame:
 
     # --- rows for Spark -----------------------------------------------------------------------------------------------
 
-    def rows(self, attnums: Sequence[int], numbers: Numbers | None = None, *, ordered: bool = False) -> DataFrame:
+    def rows(self, attnums: Sequence[int], numbers: Numbers | None = None) -> DataFrame:
         """New rows: c{attnum}, and `at`, the number of the change, or the one that `numbers` has for it; changes with
-        LEFT_OUT there are left out. `ordered`: in the order of these numbers."""
+        LEFT_OUT there are left out."""
         import numpy as np
 
         from pgrepl.lake import spark
@@ -142,24 +141,10 @@ class ChangesFrame:
             else:
                 files.append(part)
                 at.append(here)
-        if ordered and files and not frames and _ascend(at):
-            return self._in_order(files, at, columns)
         if files:
             frames.insert(0, self._of_files(files, at, columns))
         if not frames:
             frames.append(self._inlined(nothing(None), columns, np.empty(0, np.int64)))
-        rows = reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
-        return rows.orderBy(AT) if ordered else rows
-
-    def _in_order(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
-        """The rows in the order of files, in a few groups of about the same size, so that nothing is shuffled."""
-        size = -(-sum(len(numbers) for numbers in at) // _GROUPS)
-        frames, begin, count = [], 0, 0
-        for n, numbers in enumerate(at, 1):
-            count += len(numbers)
-            if count >= size or n == len(at):
-                frames.append(self._of_files(parts[begin:n], at[begin:n], columns).coalesce(1).sortWithinPartitions(AT))
-                begin, count = n, 0
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
     def _inlined(self, part: Part, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
@@ -211,14 +196,3 @@ class ChangesFrame:
         at_column = F.coalesce(F.col("__first") + position, F.expr(f"__listed[CAST({PLACE}.pos AS INT)]")).alias(AT)
         rows = rows.select(at_column, *[f"c{column.attnum}" for column in columns])
         return rows if all(each is None for each in listed) else rows.filter(F.col(AT) != LEFT_OUT)
-
-
-def _ascend(at: list[Numbers]) -> bool:
-    """Are the numbers of each file greater than those of the file before?"""
-    last = LEFT_OUT
-    for numbers in at:
-        known = numbers[numbers != LEFT_OUT]
-        if int(known.min()) <= last:
-            return False
-        last = int(known.max())
-    return True

@@ -36,7 +36,8 @@ class LockedByOthers(Stale, LockNeeded):
 def check_unchanged(session: Session, table_ids: Sequence[int], snapshot: int) -> None:
     """Raise Stale if another session has changed a table since `snapshot`: its rows, definition, constraints, indexes
     or privileges. The caller holds the write lock."""
-    if any(table in table_ids for _, table in changes_after(session, snapshot)):
+    wanted = set(table_ids)
+    if any(table in wanted for _, table in changes_after(session, snapshot)):
         raise Stale
     _check_definitions(session, table_ids, snapshot)
 

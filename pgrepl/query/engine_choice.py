@@ -161,7 +161,7 @@ def counted_rows(query: Query, context: Context) -> int:
 
 def series_length(function: tree.Expr, context: Context) -> int:
     """The length of a generate_series over constant whole numbers; 0 for anything else."""
-    ends = series_ends(function, context) if is_whole_series(function) else None
+    ends = series_ends(function, context)
     return 0 if ends is None else length_of(*ends)
 
 
@@ -171,13 +171,16 @@ def is_whole_series(function: tree.Expr) -> TypeGuard[tree.FuncExpr]:
     return proc is not None and proc.src in _WHOLE_SERIES
 
 
-def series_ends(function: tree.FuncExpr, context: Context) -> tuple[int, int, int] | None:
-    """The start, stop and step of a series, if they are known before the query runs."""
-    values = [value_of(arg, context) for arg in function.args if not isinstance(arg, tree.NamedArg)]
-    known = [value for value in (*values, 1) if value is not None]
-    if len(values) < len(function.args) or len(known) <= len(values) or not known[2]:
+def series_ends(function: tree.Expr, context: Context) -> tuple[int, int, int] | None:
+    """The start, stop and step of generate_series over whole numbers. None: it is something else, or they are not
+    known."""
+    if not is_whole_series(function) or any(isinstance(arg, tree.NamedArg) for arg in function.args):
         return None
-    return known[0], known[1], known[2]
+    values = [value_of(arg, context) for arg in function.args]
+    if None in values:
+        return None
+    start, stop, step = (*values, 1)[:3]
+    return (start, stop, step) if step else None
 
 
 def length_of(start: int, stop: int, step: int) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.walk import is_volatile, var_attnums
-from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.checks_table import TableRules
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -19,11 +18,10 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn
 
 
-def check_program(session: Session, rel: Relation, *, bound: bool) -> Program | None:
+def check_program(session: Session, rules: TableRules, *, bound: bool) -> Program | None:
     """The CHECK constraints that new rows must pass. `bound`: the partition constraint as well."""
     from pgrepl.expr.arrow.program import none_is_false, program_of
 
-    rules = table_rules(session, rel)
     exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
     if not exprs:
         return None
@@ -43,15 +41,15 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
     return KernelColumn(column.attnum, 0, column.form.to_array([value]), not_null)
 
 
-def generated_columns(session: Session, rel: Relation) -> dict[int, KernelColumn]:
+def generated_columns(session: Session, rules: TableRules) -> dict[int, KernelColumn]:
     """Columns that are computed of the table's other ones, by number."""
     from pgrepl.expr.arrow.program import value_of
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     found = {}
-    for attnum, expr in table_rules(session, rel).generated:
+    for attnum, expr in rules.generated:
         value = value_of(expr, Context(session))
-        attribute = rel.attributes[attnum - 1]
+        attribute = rules.relation.attributes[attnum - 1]
         if value is None:
             raise Declined(f'generated column "{attribute.name}"')
         found[attnum] = KernelColumn(attnum, 0, None, attribute.notnull, None, value, generated=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import cache, cmp_to_key
-from typing import Any
+from typing import Any, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
@@ -16,6 +16,7 @@ from pgrepl.types.names import format_type
 
 Compare = Callable[[Any, Any], int]
 Key = Callable[[Any], Any]
+Item = TypeVar("Item")
 
 
 def float_key(value: float) -> tuple[bool, float]:
@@ -196,6 +197,14 @@ def row_hash_form(types: Iterable[int]) -> Callable[[Iterable[Any]], tuple[Any, 
     """`hash_form` for rows with columns of these types."""
     forms = [hash_form(typoid) for typoid in types]
     return lambda row: tuple([form(value) for form, value in zip(forms, row, strict=True)])
+
+
+def first_of_each(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
+    """Of the items with equal keys the first one, in the order of the items."""
+    seen: dict[Any, Item] = {}
+    for item in items:
+        seen.setdefault(key(item), item)
+    return list(seen.values())
 
 
 def hashable(value: Any) -> Any:

@@ -172,7 +172,7 @@ def _change_of(
                 raise Declined("partitions with columns in another order")
     source = _source(session, rows.entry, member, where, changes.snapshot)
     columns = tuple([computed(session, column, values[column.attnum], rel) for column in table.columns])
-    check = check_program(session, rel, bound=rel.is_partition)
+    check = check_program(session, table_rules(session, rel), bound=rel.is_partition)
     # rows in no file are not among those whose keys are looked at
     return TableChange(source, table, columns, check, False, 0 if with_keys else few(session, table), keys)
 

@@ -108,9 +108,8 @@ def _change_of(session: Session, modify: Modify, target: Relation, member: Membe
         computed(session, column, values[column.attnum], rel) if column.attnum in values else _kept(column, rel)
         for column in table.columns
     ]
-    return TableChange(
-        source, table, tuple(columns), check_program(session, rel, bound=False), True, few(session, table)
-    )
+    check = check_program(session, table_rules(session, rel), bound=False)
+    return TableChange(source, table, tuple(columns), check, True, few(session, table))
 
 
 def _kept(column: LakeColumn, rel: Relation) -> KernelColumn:

@@ -15,7 +15,7 @@ from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.numeric import checked, rescale
-from pgrepl.types.values import comparer, order_key, row_hash_form
+from pgrepl.types.values import comparer, first_of_each, order_key, row_hash_form
 
 if TYPE_CHECKING:
     from pgrepl.types.lake_arrays import Form
@@ -87,11 +87,7 @@ def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
 
 def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
     """The first of equal values; sorted by value when no ORDER BY was given."""
-    form = row_hash_form(argument.type for argument in node.args)
-    seen: dict[Any, Row] = {}
-    for each in values:
-        seen.setdefault(form(each), each)
-    found = list(seen.values())
+    found = first_of_each(values, row_hash_form(argument.type for argument in node.args))
     if ordered:
         return found
     for place in reversed(range(len(node.args))):

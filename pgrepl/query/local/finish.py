@@ -12,7 +12,7 @@ from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, same_keys, sort
-from pgrepl.types.values import row_hash_form
+from pgrepl.types.values import first_of_each, row_hash_form
 
 
 class Finish:
@@ -61,10 +61,7 @@ def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[SortKey]:
 
 def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
     form = row_hash_form(key.type for key in keys)
-    seen: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        seen.setdefault(form([key.value(row) for key in keys]), row)
-    return list(seen.values())
+    return first_of_each(rows, lambda row: form([key.value(row) for key in keys]))
 
 
 def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:

@@ -12,7 +12,7 @@ from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.query.shape import aggregates, at_home
-from pgrepl.types.values import order_key, row_hash_form
+from pgrepl.types.values import first_of_each, order_key, row_hash_form
 
 
 class Grouping:
@@ -187,10 +187,7 @@ class _Aggregate:
             members = sort(members, keys)
         if self.aggref.distinct:
             form = row_hash_form(a.type for a in self.aggref.args)
-            seen: dict[Any, Any] = {}
-            for member in members:
-                seen.setdefault(form(member[0]), member)
-            members = list(seen.values())
+            members = first_of_each(members, lambda member: form(member[0]))
             if not self.order:
                 members = _in_value_order(members, [a.type for a in self.aggref.args])
         if self.aggref.kind != "n":

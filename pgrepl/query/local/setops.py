@@ -16,7 +16,7 @@ from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
 from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.sql.nodes import CoercionForm, SetOp
-from pgrepl.types.values import row_hash_form
+from pgrepl.types.values import first_of_each, row_hash_form
 
 
 def compile_set_operation(query: Query, evaluator: Evaluator) -> Run:
@@ -100,13 +100,10 @@ def _combined(
 
 
 def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
-    form = row_hash_form(column.type for column in operation.columns)
-    seen: dict[Any, Row] = {}
-    for row in rows:
-        seen.setdefault(form(row), row)
+    found = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
     keys = [
         SortKey(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]
-    return sort(seen.values(), keys) if len(keys) == len(operation.columns) else list(seen.values())
+    return sort(found, keys) if len(keys) == len(operation.columns) else found

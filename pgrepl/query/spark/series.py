@@ -20,7 +20,7 @@ def plain_series(level: Level, entry: Rte) -> Text | None:
     if len(entry.functions) != 1 or entry.ordinality:
         return None
     function = entry.functions[0]
-    ends = series_ends(function, level.job.context) if is_whole_series(function) else None
+    ends = series_ends(function, level.job.context)
     if ends is None or length_of(*ends) < MANY:
         return None
     start, stop, step = ends

@@ -51,15 +51,15 @@ def is_same(column: SentColumn, attribute: Attribute) -> bool:
     return (column.type, column.typmod) == (attribute.type, attribute.typmod)
 
 
-def copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn:
-    """The column where a cast in Arrow does what the text form would do. Declined: it does not."""
+def copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn | None:
+    """The column where a cast in Arrow does what the text form would do. None: it does not."""
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     longest = None
     if not is_same(column, attribute):
         whole = column.type in oids.INTEGERS and attribute.type in oids.INTEGERS
         if not whole and not (column.type in _TEXTS and attribute.type in _TEXTS):
-            raise Declined(f'the type of column "{attribute.name}"')
+            return None
         if not whole and attribute.typmod >= 0 and not 0 <= column.typmod <= attribute.typmod:
             longest = attribute.typmod - 4
     return KernelColumn(attribute.num, place + 1, None, attribute.notnull, longest)
@@ -70,10 +70,9 @@ def converted(session: Session, column: SentColumn, attribute: Attribute, place:
     from pgrepl.expr.arrow.program import value_of
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
-    try:
-        return copied(column, attribute, place)
-    except Declined:
-        pass
+    made = copied(column, attribute, place)
+    if made is not None:
+        return made
     check_readable(session, attribute)
     value = value_of(through_text(column, attribute, place + 1), Context(session, WIRE_STYLE))
     if value is None:

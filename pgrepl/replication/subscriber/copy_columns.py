@@ -21,6 +21,7 @@ from pgrepl.replication.subscriber.apply.target import match_columns
 from pgrepl.replication.subscriber.convert import copied, is_same
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
+from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
 
@@ -90,7 +91,8 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
     table = staged.relation
     places = match_columns(table, sent)
     columns = []
-    generated = generated_columns(session, table)
+    rules = table_rules(session, table)
+    generated = generated_columns(session, rules)
     for column in staged.table.columns:
         place = places[column.attnum - 1]
         attribute = table.attributes[column.attnum - 1]
@@ -105,9 +107,12 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
             _check_form(
                 source.table.column(source.columns[place]), column, same=is_same(sent.columns[place], attribute)
             )
-        columns.append(copied(sent.columns[place], attribute, place))
+        made = copied(sent.columns[place], attribute, place)
+        if made is None:
+            raise Declined(f'the type of column "{attribute.name}"')
+        columns.append(made)
     infos = [info for info in unique_indexes(session, table) if info.immediate]
-    check = check_program(session, table, bound=table.is_partition)
+    check = check_program(session, rules, bound=table.is_partition)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
 
 

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 Numbers = npt.NDArray[Any]
 
-_ROWS_IN_FILE = 250_000
-_BYTES_IN_FILE = 1 << 29  # about; an Arrow array of strings holds at most 2 GiB
-
 
 @frozen
 class MessageSlice:

@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
+from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.foreign_key import keys_of
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
@@ -70,7 +71,8 @@ def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: d
     from pgrepl.rows.unique_columns import whole_keys
 
     rel = target.relation
-    generated = generated_columns(session, rel)
+    rules = table_rules(session, rel)
+    generated = generated_columns(session, rules)
     places = {attnum: place for place, attnum in enumerate(longest, 1)}
     columns = []
     for column in staged.table.columns:
@@ -83,6 +85,6 @@ def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: d
             continue
         expr = target.defaults.get(column.attnum)
         columns.append(default_column(session, column, expr, not_null=not_null))
-    check = check_program(session, rel, bound=rel.is_partition)
+    check = check_program(session, rules, bound=rel.is_partition)
     infos = unique_indexes(session, rel)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))

@@ -11,7 +11,7 @@
     key_columns.py        the key that a table's rows are found by; makes the description (convert.py: one column of it)
     keys.py               keys as numbers
     other_keys.py         unique indexes besides the one that rows are found by
-    sent.py               new rows as files
+    rows_to_write.py      new rows as files
     unsent.py             columns that are not sent at all: an INSERT's defaults
     unchanged.py          values that an UPDATE did not send
 

@@ -24,7 +24,7 @@ from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, De
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
-from pgrepl.replication.subscriber.apply.columns.sent import sent_columns
+from pgrepl.replication.subscriber.apply.columns.rows_to_write import rows_to_write
 from pgrepl.replication.wire.file_changes import of_slices
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
 from pgrepl.replication.wire.messages import SentRelation
@@ -117,7 +117,7 @@ def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
     if not decided.changes.fits(described.new_places, MOST_BYTES):
         raise Declined("many large values in one part")
     files = []
-    for rows in sent_columns(described, decided):
+    for rows in rows_to_write(described, decided):
         watch.check()
         for file in rows.write(task.folder):
             watch.add(file.record_count, file.file_size_bytes)

@@ -65,7 +65,8 @@ def decide(
         found = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
     except NotClean as obstacle:
         raise NotClean(int(changes.seq[obstacle.message])) from None
-    _check_searched(described, changes, updates | deletes, found.folded)
+    if described.converted:
+        _check_searched(described, changes, updates | deletes, found.folded)
     return found
 
 

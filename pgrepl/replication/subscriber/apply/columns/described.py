@@ -67,6 +67,11 @@ class DescribedTable:
         plain = all(c.source and c.attnum in self.same and not c.not_null for c in self.columns)
         return not plain or self.check is not None
 
+    @property
+    def converted(self) -> list[KernelColumn]:
+        """Those that are not kept as they were sent."""
+        return [column for column in self.columns if column.attnum not in self.same and not column.generated]
+
     def column(self, attnum: int) -> SentForm | LakeColumn:
         """What is at a place, for a RowMaker."""
         if attnum <= len(self.sent):
@@ -87,7 +92,7 @@ class DescribedTable:
         """Convert the values that these messages look for a row by. PgError: one is not a value of its column."""
         from pgrepl.lake.kernels.row_maker import RowMaker
 
-        columns = [replace(c, not_null=False) for c in self.columns if c.attnum not in self.same and not c.generated]
+        columns = [replace(column, not_null=False) for column in self.converted]
         if old:
             columns = [c for c in columns if all(changes.relation.columns[n - 1].is_key for n in c.read)]
         if columns and len(messages):

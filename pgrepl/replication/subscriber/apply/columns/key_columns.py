@@ -16,6 +16,7 @@ from pgrepl.replication.subscriber.convert import MatchedColumns, converted
 from pgrepl.replication.wire.batch import INSERT
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
+from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
@@ -32,7 +33,7 @@ def described(
     Declined: new rows cannot be made by columns."""
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
-    kept = lake_table(session, table.oid)
+    kept, rules = lake_table(session, table.oid), table_rules(session, table)
     places = list(matched.places)
     same, columns = set(), []
     sent = tuple([(column.type, column.typmod) for column in matched.sent.columns])
@@ -57,8 +58,8 @@ def described(
         tuple(places),
         frozenset(same),
         sent,
-        (*columns, *generated_columns(session, table).values()),
-        check_program(session, table, bound=target.oid == table.oid),
+        (*columns, *generated_columns(session, rules).values()),
+        check_program(session, rules, bound=target.oid == table.oid),
         defaults,
     )
 

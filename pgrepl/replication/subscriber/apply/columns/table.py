@@ -17,7 +17,7 @@ from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.key_columns import described, table_keys
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
-from pgrepl.replication.subscriber.apply.columns.sent import SentColumns, sent_columns
+from pgrepl.replication.subscriber.apply.columns.rows_to_write import RowsToWrite, rows_to_write
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
@@ -94,14 +94,14 @@ class TableApply:
             self.write.delete_positions(file_id, positions)
         self.write.delete_inlined(inlined)
 
-    def columns(self) -> list[SentColumns]:
+    def columns(self) -> list[RowsToWrite]:
         """The new rows, to be written."""
         changes, places = self._changes, self.described.new_places
         if self._decided.places is None:
             changes.prepare(places, MOST_BYTES)
         if not changes.fits(places, MOST_BYTES):
             raise Declined("many large values")
-        return sent_columns(self.described, self._decided)
+        return rows_to_write(self.described, self._decided)
 
 
 def check_rights(session: Session, table: Relation, inserts: bool, updates: bool, deletes: bool) -> None:
