@@ -89,19 +89,28 @@ def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, 
     Index(name, *parts, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
+@cache
+def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
+    """What makes each table and its indexes, by the table's name."""
+    made_by: Any = sqlite.dialect if is_sqlite else postgresql.dialect
+    dialect = made_by()
+    found = {}
+    for table in tables(is_sqlite=is_sqlite):
+        made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
+        found[table.name] = [str(statement.compile(dialect=dialect)) for statement in made]
+    return found
+
+
 def create(link: CatalogConnection) -> None:
     """Make the system tables that are not there."""
-    made_by: Any = sqlite.dialect if link.is_sqlite else postgresql.dialect
-    dialect = made_by()
     listed = (
         "SELECT name FROM sqlite_master" if link.is_sqlite else "SELECT tablename FROM pg_tables WHERE schemaname = ?"
     )
     there = {row[0] for row in link.execute(listed, () if link.is_sqlite else (PG_SCHEMA,))}
-    for table in tables(is_sqlite=link.is_sqlite):
-        if table.name not in there:
-            made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
-            for statement in made:
-                link.execute(str(statement.compile(dialect=dialect)))
+    for name, statements in _statements(is_sqlite=link.is_sqlite).items():
+        if name not in there:
+            for statement in statements:
+                link.execute(statement)
 
 
 def sqlite_type(column: Column[Any]) -> str:

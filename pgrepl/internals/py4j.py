@@ -21,7 +21,7 @@ from py4j.java_gateway import java_import
 from pgrepl import interrupts
 from pgrepl.internals.pyspark import JAVA_IMPORTS, active_context
 
-_PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
+PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
 
 
 class Client(JavaClient):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class Client(JavaClient):  # type: ignore[misc]
                 with suppress(Exception):  # the JVM has died: then no job runs
                     if context is not None:
                         context.cancelAllJobs()
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
                 waiting = dict(self._under_way)
                 mine = waiting.pop(self._main, None)
                 if begun.isdisjoint(waiting) and (mine is None or mine != call):

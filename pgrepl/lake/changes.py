@@ -8,10 +8,8 @@ snapshots that only rearrange files have none.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -20,6 +18,7 @@ from pgrepl.lake.data_file import DataFile, DeleteFile
 from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.files import delete_files_until, files_between
 from pgrepl.lake.history import Snapshot, compactions, snapshots
+from pgrepl.lake.recent import Recent
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
 from pgrepl.types import oids
 
@@ -31,7 +30,11 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 _REMEMBERED = 1 << 22  # deleted positions
-_HERE = ("_session", "_deleted", "_lock", "_all_spans", "reader")
+_HERE = ("_session", "_deleted", "_all_spans", "reader")
+
+
+def _deleted_positions() -> Recent[int, tuple[Any, Any]]:
+    return Recent(_REMEMBERED, lambda found: len(found[0]))
 
 
 @frozen
@@ -111,8 +114,7 @@ class Feed:
         self._inlined_deletes = inlined.deletes(session, table, upto) if self._files else {}
         for each in delete_files_until(session, table, upto) if self._files else ():
             self._deletes.setdefault(each.data_file_id, []).append(each)
-        self._deleted: OrderedDict[int, tuple[Any, Any] | None] = OrderedDict()  # of a few files
-        self._lock = Lock()
+        self._deleted = _deleted_positions()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for a task of Spark, without the session and the lock."""
@@ -120,7 +122,7 @@ class Feed:
         return {name: value for name, value in self.__dict__.items() if name not in _HERE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _deleted=OrderedDict(), _lock=Lock())
+        self.__dict__.update(state, _deleted=_deleted_positions())
 
     @cached_property
     def _in_catalog(self) -> tuple[list[inlined.InlinedRow], list[tuple[inlined.InlinedRow, int]]]:
@@ -131,15 +133,11 @@ class Feed:
 
     def _deleted_in(self, file_id: int) -> tuple[Any, Any] | None:
         """The deleted positions of a file, ascending, and the first snapshot of each; None: there are none."""
-        with self._lock:
-            if file_id in self._deleted:
-                self._deleted.move_to_end(file_id)
-                return self._deleted[file_id]
-        found = self._read_deleted(file_id)
-        with self._lock:
-            self._deleted[file_id] = found
-            while len(self._deleted) > 1 and sum(len(each[0]) for each in self._deleted.values() if each) > _REMEMBERED:
-                self._deleted.popitem(last=False)
+        found = self._deleted.get(file_id)
+        if found is None:
+            found = self._read_deleted(file_id)
+            if found is not None:
+                self._deleted.put(file_id, found)
         return found
 
     def _read_deleted(self, file_id: int) -> tuple[Any, Any] | None:

@@ -18,6 +18,10 @@ class SourceNames:
     names: dict[int, str]
     partitions: dict[int, str]
 
+    @property
+    def all(self) -> dict[int, str]:
+        return {**self.names, **self.partitions}
+
     def partition_text(self, path: str, column_id: int) -> str | None:
         """The value of a partition column in a path, with %-escapes decoded."""
         from urllib.parse import unquote

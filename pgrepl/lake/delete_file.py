@@ -6,9 +6,7 @@ A partial file has the snapshot of each deletion, too.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from contextlib import closing
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers, storage
@@ -17,6 +15,7 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewDeletes
 from pgrepl.lake.file_writer import field_id
 from pgrepl.lake.owner import make_folder
+from pgrepl.lake.recent import Recent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeTable
 
 DELETES = "-delete.parquet"  # the end of such a file's name
-_REMEMBERED, _POSITIONS = 64, 1 << 22  # delete files, and positions of all of them together
-_known: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
-_lock = Lock()
+_known: Recent[str, tuple[Any, Any]] = Recent(1 << 22, lambda found: len(found[0]) + (1 << 16))  # positions, 64 files
 
 
 def write_deletes(
@@ -109,11 +106,9 @@ def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArr
     """The positions of a delete file, and the snapshot of each deletion. The last files are remembered."""
     import numpy as np
 
-    with _lock:
-        known = _known.get(file.path)
-        if known is not None:
-            _known.move_to_end(file.path)
-            return known
+    known = _known.get(file.path)
+    if known is not None:
+        return known
     footer = footers.of(file)
     position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
     snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
@@ -123,8 +118,5 @@ def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArr
     if snapshot is None:
         arrays.append(np.broadcast_to(np.int64(file.begin_snapshot), len(arrays[0])))
     found = (arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False))
-    with _lock:
-        _known[file.path] = found
-        while len(_known) > _REMEMBERED or (len(_known) > 1 and sum(len(at) for at, _ in _known.values()) > _POSITIONS):
-            _known.popitem(last=False)
+    _known.put(file.path, found)
     return found

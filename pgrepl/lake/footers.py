@@ -9,14 +9,13 @@ that pgrepl has written the checksum of its footer; pages are read with their ch
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.lake.recent import Recent
 from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ class Footer:
         return range(len(self.starts) - 1)
 
 
-_known: OrderedDict[str, Footer] = OrderedDict()
-_lock = Lock()  # for the caches: files are read by several threads
+_known: Recent[str, Footer] = Recent(_REMEMBERED)
 
 
 def of(file: DataFile | DeleteFile) -> Footer:
@@ -81,7 +79,7 @@ def of(file: DataFile | DeleteFile) -> Footer:
     return found
 
 
-_compared: OrderedDict[tuple[str, int, int | None], None] = OrderedDict()  # path, size and checksum in the catalog
+_compared: Recent[tuple[str, int, int | None], bool] = Recent(_REMEMBERED)  # path, size and checksum in the catalog
 
 
 def compare(files: Iterable[DataFile]) -> None:
@@ -97,7 +95,7 @@ def compare(files: Iterable[DataFile]) -> None:
 
 
 def _was_compared(file: DataFile) -> bool:
-    if (file.path, file.file_size_bytes, file.footer_checksum) not in _compared:
+    if not _compared.get((file.path, file.file_size_bytes, file.footer_checksum)):
         return False
     return storage.local_path(file.path) is None or storage.size_of(file.path) == file.file_size_bytes
 
@@ -108,10 +106,7 @@ def _compare_here(file: DataFile) -> None:
     else:
         size, end = storage.read_footer(file.path)
         _compare(file, size, zlib.crc32(end))
-    with _lock:
-        _compared[file.path, file.file_size_bytes, file.footer_checksum] = None
-        if len(_compared) > _REMEMBERED:
-            _compared.popitem(last=False)
+    _compared.put((file.path, file.file_size_bytes, file.footer_checksum), True)
 
 
 def _compare(file: DataFile | DeleteFile, size: int, checksum: int) -> None:
@@ -127,54 +122,23 @@ def damaged(path: str, detail: str) -> NoReturn:
 
 def footer(path: str) -> Footer:
     """The footer of a file that the catalog does not have yet."""
-    with _lock:
-        found = _known.get(path)
-        if found is not None:
-            _known.move_to_end(path)
-            return found
-    found = _read(path)
-    with _lock:
-        _known[path] = found
-        if len(_known) > _REMEMBERED:
-            _known.popitem(last=False)
+    found = _known.get(path)
+    if found is None:
+        found = _read(path)
+        _known.put(path, found)
     return found
 
 
-_MOST_BYTES = 256 * 1024 * 1024
-_columns: OrderedDict[tuple[str, tuple[int, ...], int], Any] = OrderedDict()  # by path, row groups and column
-_bytes = 0
-
-
-def _remember(key: tuple[str, tuple[int, ...], int], array: Any) -> None:
-    global _bytes
-    with _lock:
-        if key in _columns:
-            _columns.move_to_end(key)
-            return
-        _columns[key] = array
-        _bytes += array.nbytes
-        while _bytes > _MOST_BYTES:
-            _, oldest = _columns.popitem(last=False)
-            _bytes -= oldest.nbytes
-
-
-def forget(path: str) -> None:
-    with _lock:
-        _known.pop(path, None)
-        _ranges.pop(path, None)
-
-
 _Ranges = tuple[tuple[int, int], ...]
-_ranges: OrderedDict[str, dict[int, _Ranges | None]] = OrderedDict()  # by path, and by leaf
+_ranges: Recent[str, dict[int, _Ranges | None]] = Recent(_REMEMBERED)  # by path, and by leaf
 
 
 def whole_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
     """The least and the greatest value of an integer column in each row group; None: a row group has no statistics."""
-    with _lock:
-        of_file = _ranges.setdefault(footer.path, {})
-        _ranges.move_to_end(footer.path)
-        if len(_ranges) > _REMEMBERED:
-            _ranges.popitem(last=False)
+    of_file = _ranges.get(footer.path)
+    if of_file is None:
+        of_file = {}
+        _ranges.put(footer.path, of_file)
     if column.first_leaf not in of_file:
         of_file[column.first_leaf] = _read_ranges(footer, column)
     return of_file[column.first_leaf]
@@ -224,6 +188,12 @@ def _leaves(kind: pa.DataType) -> int:
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields))
 
 
+_MOST_BYTES = 256 * 1024 * 1024
+_columns: Recent[tuple[str, tuple[int, ...], int], Any] = Recent(
+    _MOST_BYTES, lambda array: int(array.nbytes)
+)  # by path, row groups and column
+
+
 class DataFileReader:
     """An open data file, which reads columns in the wanted order."""
 
@@ -266,7 +236,7 @@ class DataFileReader:
             fresh = iter([plain_array(array) for array in self.read(groups, missing)])
             found = [next(fresh) if array is None else array for array in found]
         for column, array in zip(columns, found, strict=True):
-            _remember((self.footer.path, tuple(groups), column.position), array)
+            _columns.put((self.footer.path, tuple(groups), column.position), array)
         return found
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:

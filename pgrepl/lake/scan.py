@@ -94,13 +94,11 @@ def frame(
 
 
 class FileReader:
-    """Reads whole files of a table with Spark, deleted rows included. The catalog is read once, when it is made."""
+    """Reads whole files of a table with Spark, deleted rows included."""
 
     def __init__(self, session: Session, table: LakeTable, files: Sequence[DataFile]) -> None:
-        mappings = {file.mapping_id for file in files if file.mapping_id is not None}
         self._table = table
         self._unique = _names(session, table)
-        self._mapped = {mapping: source_names(session, mapping) for mapping in mappings}
 
     def rows(self, files: Sequence[DataFile], attnums: Sequence[int]) -> DataFrame:
         """The columns as c{attnum}, and `place`."""
@@ -109,10 +107,9 @@ class FileReader:
         for file in files:
             found.setdefault((file.mapping_id, _absent(file, columns)), []).append(file)
         frames = []
-        for (mapping, absent), together in found.items():
-            names = None if mapping is None else self._mapped[mapping]
+        for (_, absent), together in found.items():
             for part in _distinguishable(together):
-                group = _Group(tuple(part), names, None, absent, {})
+                group = _Group(tuple(part), _source_names(part), None, absent, {})
                 frames.append(_file_rows(group, columns, self._unique, places=True))
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
@@ -131,12 +128,11 @@ def _groups(
         key = (file.mapping_id, younger, _absent(file, columns), file.data_file_id in deleted and not places)
         found.setdefault(key, []).append(file)
     groups = []
-    for (mapping, younger, absent, _), together in found.items():
-        names = None if mapping is None else source_names(session, mapping)
+    for (_, younger, absent, _), together in found.items():
         told_apart = places or any(file.data_file_id in deleted for file in together)
         for part in _distinguishable(together) if told_apart else [together]:
             own = {f.data_file_id: deleted[f.data_file_id] for f in part if f.data_file_id in deleted}
-            groups.append(_Group(tuple(part), names, at if younger else None, absent, own))
+            groups.append(_Group(tuple(part), _source_names(part), at if younger else None, absent, own))
     return groups
 
 
@@ -194,13 +190,10 @@ def _file_name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
 
 
-def source_names(session: Session, mapping_id: int) -> dict[int, str]:
-    """The columns' names in files with this name mapping, by column id."""
-    rows = session.link.execute(
-        sql.NAMES_OF_MAPPING,
-        (mapping_id,),
-    )
-    return dict(rows)
+def _source_names(files: Sequence[DataFile]) -> dict[int, str] | None:
+    """The columns' names, by column id, in files of one name mapping. None: they are found by field id."""
+    names = files[0].names
+    return None if names is None else names.all
 
 
 def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.table import LakeTable
 
-_FEW = 100  # files whose footers are looked at
+FEW = 100  # files whose footers are looked at
 
 
 @dataclass
@@ -44,7 +44,7 @@ def skipping(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Ski
     files = data_files(session, table, bounds=bounds)
     left = Extent(sum(file.record_count for file in files), sum(file.file_size_bytes for file in files))
     found = Skipping(len(files), left, all_files, whole, inlined)
-    if 0 < len(files) <= _FEW:
+    if 0 < len(files) <= FEW:
         _look_into(found, table, files, bounds)
     return found
 

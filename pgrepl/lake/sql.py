@@ -171,9 +171,6 @@ SOURCE_NAMES = (
     "SELECT target_field_id, source_name, is_partition FROM ducklake_name_mapping WHERE mapping_id = ?"
     " AND parent_column IS NULL"
 )
-NAMES_OF_MAPPING = (
-    "SELECT target_field_id, source_name FROM ducklake_name_mapping WHERE mapping_id = ? AND parent_column IS NULL"
-)
 _DATA_COLUMNS = (
     "f.data_file_id, f.begin_snapshot, f.end_snapshot, f.path, f.path_is_relative, f.record_count, f.file_size_bytes,"
     " f.row_id_start, f.mapping_id, f.partial_max, f.file_format, f.encryption_key, p.row_checksum,"

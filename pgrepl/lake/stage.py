@@ -205,7 +205,6 @@ def _new_file(table: LakeTable, path: str, with_row_ids: bool) -> NewFile:
     footer = footers.footer(path)
     missing = [column.name for column in table.columns if column.column_id not in footer.by_id]
     if missing or (with_row_ids and footers.ROW_ID not in footer.by_id):
-        footers.forget(path)
         raise PgError("XX000", f'Spark wrote file "{path}" without field ids', detail=f"Columns: {', '.join(missing)}.")
     return NewFile(
         name=path.removeprefix(table.location),

@@ -20,6 +20,7 @@ from pgrepl.lake import sql, storage
 from pgrepl.lake.definition import see_everything
 from pgrepl.lake.expire import known_files, unused_files
 from pgrepl.lake.inlined import count_rows
+from pgrepl.lake.recent import forget_all
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.verify_files import UNSUPPORTED, Contents, contents, problems_of, said
 
@@ -57,6 +58,7 @@ class Verification:
 
     def run(self, progress: Callable[[int, int], None]) -> Iterator[Damage]:
         """Find damage; `progress` gets the verified bytes and all bytes."""
+        forget_all()
         damage = list(self._of_catalog())
         yield from damage or self._of_definitions()
         known = []

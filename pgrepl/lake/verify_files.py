@@ -165,8 +165,6 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
         if problem.sqlstate == UNSUPPORTED:  # of another writer
             return
         yield said(problem)
-    finally:
-        footers.forget(file.path)
 
 
 def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:

@@ -12,10 +12,19 @@ from pgrepl.expr.walk import is_volatile, var_attnums
 from pgrepl.rows.checks_table import TableRules
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Attribute
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
+
+
+def check_form(column: LakeColumn, attribute: Attribute) -> None:
+    """Declined if the lake keeps a column in another form than that of its type: DuckDB may have created it."""
+    from pgrepl.types.lake_forms import form
+
+    if column.form.lake != form(attribute.type, attribute.typmod).lake:
+        raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
 
 
 def check_program(session: Session, rules: TableRules, *, bound: bool) -> Program | None:

@@ -253,10 +253,10 @@ class Shell:
                 self.stderr.write("\n")
             return answer
         with open(terminal, "rb", buffering=0) as reader:
-            return _ask_on_terminal(reader, terminal, prompt, echo=echo)
+            return ask_on_terminal(reader, terminal, prompt, echo=echo)
 
 
-def _ask_on_terminal(reader: BinaryIO, terminal: int, prompt: str, *, echo: bool) -> str:
+def ask_on_terminal(reader: BinaryIO, terminal: int, prompt: str, *, echo: bool) -> str:
     os.write(terminal, prompt.encode("utf-8", "surrogateescape"))
     if echo:
         return LineReader(reader).read_line() or ""

@@ -23,27 +23,27 @@ class AutovacuumLauncher:
     """The launcher of an instance. A second one would only share its work."""
 
     def __init__(self, session: Session, log: ServerLog) -> None:
-        self._over = threading.Event()
-        self._autovacuum = Autovacuum(session, log, self._over.is_set)
-        self._thread = threading.Thread(target=self._run, name="pgrepl-autovacuum", daemon=True)
+        self.over = threading.Event()
+        self.autovacuum = Autovacuum(session, log, self.over.is_set)
+        self._thread = threading.Thread(target=self.run, name="pgrepl-autovacuum", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._over.set()
-        self._autovacuum.stop()
+        self.over.set()
+        self.autovacuum.stop()
         self._thread.join(_PATIENCE)
 
-    def _run(self) -> None:
-        while not self._over.is_set():
-            naptime = self._autovacuum.naptime() or 60.0
-            listed = self._autovacuum.databases()
+    def run(self) -> None:
+        while not self.over.is_set():
+            naptime = self.autovacuum.naptime() or 60.0
+            listed = self.autovacuum.databases()
             if not listed:
-                self._over.wait(naptime)
+                self.over.wait(naptime)
                 continue
             for oid in listed:
-                if self._over.wait(naptime / len(listed)):
+                if self.over.wait(naptime / len(listed)):
                     return
-                self._autovacuum.look_at(oid)
-            self._autovacuum.clean()
+                self.autovacuum.look_at(oid)
+            self.autovacuum.clean()

@@ -20,7 +20,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.deletion import drop_objects
 
-_sessions = itertools.count(1)
+session_numbers = itertools.count(1)
 
 
 def require_temporary_schema(session: Session) -> int:
@@ -38,7 +38,7 @@ def require_temporary_schema(session: Session) -> int:
         raise PgError("25006", "cannot create temporary tables in a read-only transaction")
     first = not session.temporary_name
     if first:
-        number = next(_sessions)
+        number = next(session_numbers)
         session.temporary_name = f"pg_temp_{session.pid}" + (f"_{number}" if number > 1 else "")
     left = schema_or_none(session, session.temporary_name)
     if left is not None:

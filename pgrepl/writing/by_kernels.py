@@ -15,6 +15,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.query.bounds import bounds_in
+from pgrepl.rows.checks_columns import check_form
 from pgrepl.rows.checks_table import TableChecks
 
 if TYPE_CHECKING:
@@ -86,15 +87,14 @@ def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relatio
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:
-    """Declined if a column is stored in another form than that of its type: DuckDB may have created it."""
-    from pgrepl.types.lake_forms import form, is_row_type
+    """Declined if values of a column are not read and written by kernels."""
+    from pgrepl.types.lake_forms import is_row_type
 
     for column in table.columns:
         attribute = rel.attributes[column.attnum - 1]
         if is_row_type(attribute.type):
             raise Declined("rows as values")
-        if column.form.lake != form(attribute.type, attribute.typmod).lake:
-            raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
+        check_form(column, attribute)
 
 
 def few(session: Session, table: LakeTable) -> int:

@@ -18,6 +18,7 @@ from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.statements.run import run
+from tests.harness.played import NO_WAIT
 
 Rows = list[tuple[str | None, ...]]
 Errors = list[tuple[str, str | None, str | None]]  # message, detail, context
@@ -103,7 +104,10 @@ class Database:
         self.notices: list[str] = []
         self.log = HeardLog()
         self.session = open_session(
-            self.catalog, name, on_report=lambda report: self.notices.append(report.message), settings=settings
+            self.catalog,
+            name,
+            on_report=lambda report: self.notices.append(report.message),
+            settings={**NO_WAIT, **(settings or {})},
         )
         self._catching: CatchUp | None = None
 

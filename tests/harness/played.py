@@ -10,6 +10,8 @@ from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
 
+NO_WAIT = {"synchronous_commit": "off"}  # for the disk, which would be a good part of the tests' time
+
 
 class Instance:
     """An instance with the databases `pub` and `sub`; a session for each database and role that is asked for."""
@@ -25,7 +27,7 @@ class Instance:
     def session(self, database: str, user: str = "postgres") -> Session:
         key = (database, user)
         if key not in self._sessions:
-            self._sessions[key] = open_session(self.catalog, database, user, on_report=self._tell)
+            self._sessions[key] = open_session(self.catalog, database, user, on_report=self._tell, settings=NO_WAIT)
         return self._sessions[key]
 
     def _tell(self, report: Report) -> None:

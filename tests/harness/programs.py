@@ -34,6 +34,19 @@ def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
         time.sleep(0.02)
 
 
+def child_of(parent: int) -> int:
+    """The first process that it started, once there is one."""
+    children: list[str] = []
+
+    def is_there() -> bool:
+        for thread in Path(f"/proc/{parent}/task").iterdir():
+            children.extend((thread / "children").read_text().split())
+        return bool(children)
+
+    eventually(is_there)
+    return int(children[0])
+
+
 def cpu_seconds(pid: int) -> float:
     """What a process has computed so far: whether it is at work depends on no clock."""
     if not Path("/proc").exists():

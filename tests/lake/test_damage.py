@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import delete_file, footers
+from pgrepl.lake.recent import forget_all
 from tests.lake.conftest import Lake
 
 ROWS = "SELECT i, 'row ' || i % 97, i * 0.5, i % 3 = 0 FROM generate_series({}) i"
@@ -34,14 +34,8 @@ def files(lake: Lake, table: str = "t") -> tuple[list[Path], list[Path]]:
     return [path for path in every if path not in deletes], deletes
 
 
-def forget() -> None:
-    """As a process that starts anew."""
-    for known in (footers._known, footers._compared, footers._columns, footers._ranges, delete_file._known):
-        known.clear()  # type: ignore[attr-defined]
-
-
 def problem(lake: Lake, sql: str = "SELECT * FROM t") -> PgError:
-    forget()
+    forget_all()
     lake.session.forget_all()
     with pytest.raises(PgError) as caught:
         lake.sql(sql)
@@ -173,7 +167,7 @@ def flips(path: Path, many: int, seed: int) -> Iterator[str]:
 
 
 def read(lake: Lake) -> list[tuple[str | None, ...]] | str:
-    forget()
+    forget_all()
     try:
         return lake.rows("t")
     except PgError as problem:

@@ -195,7 +195,7 @@ def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: 
 def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
     spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(py4j, "_PAUSE", 0.7)  # the next job is under way when the canceller looks again
+    monkeypatch.setattr(py4j, "PAUSE", 0.7)  # the next job is under way when the canceller looks again
     threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     assert told(error_of(spark.range(10**13).filter("sha2(string(id), 256) = 'x'").count))[0] == "57014"
     with lake_spark.threads(1) as pool:

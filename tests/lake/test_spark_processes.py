@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.programs import PATIENCE, eventually
+from tests.harness.programs import PATIENCE, child_of, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
@@ -19,6 +19,7 @@ import os, sys
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.spark_options import read_options
+from tests.harness.programs import child_of
 conf = ("spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
 spark.configure(read_options({}, master="local[1]", conf=conf))
 """
@@ -46,7 +47,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at pro
 def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> None:
     process = play(
         "session = spark.session()\n"
-        "print(spark._start.driver.process.pid, flush=True)\n"
+        "print(child_of(os.getpid()), flush=True)\n"
         "session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
     )
     assert process.stdout is not None
@@ -59,7 +60,7 @@ def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> Non
 
 def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None:
     process = play("spark.start_in_background()\nsys.stdin.readline()\n")
-    jvm = _child(process.pid)
+    jvm = child_of(process.pid)
     answer = process.communicate("end\n", timeout=PATIENCE)
     assert (process.returncode, answer) == (0, ("", ""))
     wait_for_end(jvm)
@@ -68,7 +69,7 @@ def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None
 def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
     process = play(
         "session = spark.session()\n"
-        "jvm = spark._start.driver.process.pid\n"
+        "jvm = child_of(os.getpid())\n"
         "os.kill(jvm, 9)\n"
         "try:\n"
         "    with spark.pg_errors(): session.range(5).count()\n"
@@ -87,7 +88,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "from pgrepl.internals import pyspark\n"
         "pyspark.version = lambda: '9.9.9'\n"
         "session = spark.session()\n"
-        "print(type(spark._start.driver).__name__, session.range(5).count())\n"
+        "print('pgrepl.lake.spark_start_plain' in sys.modules, session.range(5).count())\n"
         "import signal, threading, time\n"
         "from pgrepl import interrupts, jobs\n"
         "from pgrepl.errors import PgError\n"
@@ -103,7 +104,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "try:\n"
         "    with spark.pg_errors(): session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
         "except PgError as error: print(error.sqlstate, error.message, cancelled)\n"
-        "print(spark.session().range(5).count(), spark._start.running_tasks())\n"
+        "print(spark.session().range(5).count(), jobs.running_tasks())\n"
         "spark.stop()\n"
         "print(spark.session().range(6).count())\n"
         "spark.stop()\n",
@@ -114,7 +115,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
     finally:
         process.kill()
     assert answer.splitlines() == [
-        "PlainDriver 5",
+        "True 5",
         "57014 canceling statement due to user request [True]",
         "5 None",
         "6",
@@ -129,21 +130,9 @@ def test_the_prompt_starts_spark_and_leaves_without_waiting(tmp_path: Path) -> N
         sys.executable, ["-m", "pgrepl", "-X", "-n"], cwd=str(tmp_path), env=environment, timeout=PATIENCE
     )
     shell.expect("postgres=# ")
-    jvm = _child(shell.pid)
+    jvm = child_of(shell.pid)
     os.kill(shell.pid, signal.SIGTERM)
     shell.expect(pexpect.EOF)
     shell.close()
     assert shell.before.strip() == b""
     wait_for_end(jvm)
-
-
-def _child(parent: int) -> int:
-    children: list[str] = []
-
-    def is_there() -> bool:
-        for thread in Path(f"/proc/{parent}/task").iterdir():
-            children.extend((thread / "children").read_text().split())
-        return bool(children)
-
-    eventually(is_there)
-    return int(children[0])

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import delete_file, footers, storage
+from pgrepl.lake import storage
+from pgrepl.lake.recent import forget_all
 from tests.lake.conftest import Lake
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
 
@@ -24,14 +25,7 @@ def data_files(lake: Lake, suffix: str = ".parquet") -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def _begin_anew() -> None:
-    forget_files()
-
-
-def forget_files() -> None:
-    """As in a new process."""
-    footers._known.clear()
-    footers._columns.clear()
-    delete_file._known.clear()
+    forget_all()
 
 
 # --- files that are not what they should be -----------------------------------------------------------------------
@@ -49,7 +43,7 @@ def test_a_missing_file(table: Lake) -> None:  # noqa: F811
 
 def test_a_missing_delete_file(table: Lake) -> None:  # noqa: F811
     delete(table, *range(200))
-    forget_files()
+    forget_all()
     (path,) = data_files(table, "-delete.parquet")
     path.unlink()
     with pytest.raises(PgError, match=f'could not open file "{path}": No such file or directory'):
@@ -239,7 +233,7 @@ def test_data_in_an_s3(tmp_path: Path, bucket: Any) -> None:
         assert all(key.startswith("some folder/x%20y/") for key in keys)
         nothing = next(key for key in sorted(keys) if key.endswith(".parquet"))
         bucket.delete(nothing)
-        forget_files()
+        forget_all()
         with pytest.raises(PgError) as caught:
             made.rows("t")
         assert caught.value.sqlstate == "58P01"

@@ -15,11 +15,12 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.errors import PgError
+from pgrepl.lake.recent import forget_all
 from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.verify import DAMAGED, verify
 from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
-from tests.lake.test_damage import files, forget
+from tests.lake.test_damage import files
 
 EVERYTHING = """
     CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c numeric CHECK (c < 1e6), d timestamptz, e float8[]);
@@ -56,7 +57,6 @@ def whole(lake: Lake) -> Iterator[Lake]:
 
 
 def damage(path: Path, *, quick: bool = False) -> list[Damage]:
-    forget()
     catalog = open_catalog(path)
     try:
         session = open_session(catalog)
@@ -231,7 +231,7 @@ QUESTIONS = (
 
 def answers(path: Path) -> list[object]:
     """What somebody sees of the catalog and its tables."""
-    forget()
+    forget_all()
     catalog = open_catalog(path)
     try:
         session = open_session(catalog)
@@ -247,7 +247,7 @@ def flip_in_catalog(folder: Path, whole: Lake, many: int, seed: int) -> tuple[in
     """How many flips were noticed, and those of the others behind which somebody sees something else."""
     whole.session.close()
     whole.catalog.close()
-    forget()
+    forget_all()
     said = answers(whole.path)
     before = whole.path.read_bytes()
     filled = [at for at, byte in enumerate(before) if byte]  # most of it is empty

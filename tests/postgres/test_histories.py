@@ -49,11 +49,11 @@ def check_serializable(sides: tuple[Side, Side], seed: int) -> bool:
 
 
 def test_serializable_sessions_see_the_same_until_one_of_them_fails(sides: tuple[Side, Side]) -> None:
-    failed = [check_serializable(sides, seed) for seed in range(180, 200)]
+    failed = [check_serializable(sides, seed) for seed in range(188, 200)]
     assert any(failed) and not all(failed)
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, 60, 20))
 def test_several_sessions_see_what_they_see_on_a_server(sides: tuple[Side, Side], first: int) -> None:
     for seed in range(first, first + 20):
         check(sides, seed)

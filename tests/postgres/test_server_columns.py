@@ -15,7 +15,7 @@ from pgrepl.replication.publisher.postgres import changes_columns, prefetch, rea
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.wire import file_changes, message_files
+from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.batch import DELETE, WireBatch
 from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, WireTransaction
@@ -128,7 +128,7 @@ def sent_as_null(entry: Plain) -> Plain:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(portions, "_PORTION", 20_000)
+    monkeypatch.setattr(portions, "PORTION", 20_000)
     if seed:
         # of larger transactions messages are read when they are asked for
         monkeypatch.setattr(wire, "PORTION", seed)
@@ -166,7 +166,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     for name, value in (("AHEAD", 1), ("FIRST_MESSAGES", 4), ("MESSAGES", 8), ("MOST_MESSAGES", 20)):
         monkeypatch.setattr(prefetch, name, value)
     monkeypatch.setattr(reading, "MESSAGES", 8)
-    monkeypatch.setattr(portions, "_PORTION", 500)
+    monkeypatch.setattr(portions, "PORTION", 500)
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
@@ -301,7 +301,6 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
         monkeypatch.setattr(changes_columns, "IN_FILE", 2)
         monkeypatch.setattr(message_files, "MESSAGE_BYTES", 64 << 20)
     other = Database(served.folder, "other", new=True)
-    monkeypatch.setattr(file_changes, "_BYTES_IN_FILE", 20_000)
     served.pub(LARGE + OUT_OF_LINE)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     random = Random(seed)

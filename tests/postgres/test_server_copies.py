@@ -24,9 +24,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "csv":
         monkeypatch.setattr(copy_columns, "is_binary", lambda columns: False)
     monkeypatch.setattr(engine, "WORTH_A_FILE", 0 if files else 1 << 60)
-    monkeypatch.setattr(copy_columns, "_RANGE", 8192 if files else 1 << 60)
-    monkeypatch.setattr(copy_ranges, "_CHUNK", 256)
-    monkeypatch.setattr(copy_ranges, "_BINARY_CHUNK", 256)
+    monkeypatch.setattr(copy_columns, "RANGE", 8192 if files else 1 << 60)
+    monkeypatch.setattr(copy_ranges, "CHUNK", 256)
+    monkeypatch.setattr(copy_ranges, "BINARY_CHUNK", 256)
     return str(request.param)
 
 
@@ -139,7 +139,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     served.pub("CREATE TABLE t (a int, b text)")
     served.pub("INSERT INTO t SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g")
     served.pub("CREATE PUBLICATION p FOR TABLE t")
-    monkeypatch.setattr(copy_columns, "_RANGE", 1 << 16)
+    monkeypatch.setattr(copy_columns, "RANGE", 1 << 16)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     publisher = to_server(parse_conninfo(served.conninfo), "")
     read: list[int] = []
@@ -165,7 +165,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
         rows = publisher.copy("public", "t", ["p"]).direct
         assert isinstance(rows, copy_columns.ServerRows)
         with pytest.raises(KeyboardInterrupt):
-            rows._by_ranges(take, False)
+            rows.by_ranges(take, False)
     assert read == []
 
 

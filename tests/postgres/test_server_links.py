@@ -49,7 +49,7 @@ def test_all_connections_are_encrypted_where_tls_is_asked_for(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
-    monkeypatch.setattr(copy_columns, "_RANGE", 1 << 14)  # several readers
+    monkeypatch.setattr(copy_columns, "RANGE", 1 << 14)  # several readers
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 3000) g")
     served.pub("CREATE PUBLICATION p FOR TABLE t")

@@ -60,7 +60,7 @@ def test_what_is_read_and_what_is_skipped_are_the_whole(filled: Instance) -> Non
 
 
 def test_no_file_is_read_where_there_are_many(filled: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skipping, "_FEW", 1)
+    monkeypatch.setattr(skipping, "FEW", 1)
     monkeypatch.setattr(footers, "of", None)
     assert reading(filled, "SELECT * FROM r WHERE id > 4500") == [
         "Lake Scan on r  (rows=5500)",

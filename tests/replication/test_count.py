@@ -66,7 +66,7 @@ def test_a_large_backlog_counts_a_delete_file_that_has_earlier_deletions_too(
         start = current_lsn(pub.session)
     pub("DELETE FROM t WHERE a <= 700")
     pub("INSERT INTO t SELECT generate_series(5001, 7000)")
-    monkeypatch.setattr(backlog, "_COUNTED", 1000)
+    monkeypatch.setattr(backlog, "COUNTED", 1000)
     with reading(pub.session):
         found = backlog.backlog(pub.session, ["p"], start, current_lsn(pub.session), local_only=False)
     assert (found.transactions, found.changes, found.exact) == (2, 2000 + 700, False)

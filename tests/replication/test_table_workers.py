@@ -37,7 +37,7 @@ def on_spark(wanted: bool) -> Choice:
 def waiting(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     """Three tables of 25 rows wait for their copies; they count as large, and come ten rows at a time."""
     monkeypatch.setattr(table_workers, "choose_job", lambda session, rows: on_spark(rows >= 50))
-    monkeypatch.setattr(copy, "_PORTION", 10)
+    monkeypatch.setattr(copy, "PORTION", 10)
     pair.both("; ".join(f"CREATE TABLE {name} (a int PRIMARY KEY)" for name in TABLES))
     pair.pub("CREATE PUBLICATION p FOR TABLE " + ", ".join(TABLES))
     for name in TABLES:
@@ -210,7 +210,7 @@ def test_who_is_stopped_stops_them_all(waiting: Pair, monkeypatch: pytest.Monkey
 def test_who_is_stopped_waits_for_no_lock(waiting: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else has an open transaction that has written: the copies wait for it, whoever stops them does not."""
     waiting.sub("ALTER SYSTEM SET lock_timeout = '5min'")
-    stop = table_workers._stop
+    stop = table_workers.stop_workers
     taken: list[float] = []
 
     def came(table: str, count: int) -> None:
@@ -218,13 +218,13 @@ def test_who_is_stopped_waits_for_no_lock(waiting: Pair, monkeypatch: pytest.Mon
             waiting.pub("BEGIN; CREATE TABLE held ()")
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
-    def timed(workers: Sequence[table_workers._TableWorker], tag: str) -> None:
+    def timed(workers: Sequence[table_workers.TableWorker], tag: str) -> None:
         began = time.monotonic()
         stop(workers, tag)
         taken.append(time.monotonic() - began)
         waiting.pub("ROLLBACK")
 
-    monkeypatch.setattr(table_workers, "_stop", timed)
+    monkeypatch.setattr(table_workers, "stop_workers", timed)
     with pytest.raises(KeyboardInterrupt):
         working(waiting, Watching(came))
     assert taken[0] < 60  # it would be five minutes

@@ -205,8 +205,8 @@ def test_the_statistics_of_a_worker(ready: Pair, holder: Worker) -> None:
 def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     from pgrepl.replication.subscriber import copy, heartbeat
 
-    monkeypatch.setattr(heartbeat, "_WHILE_COPYING", 0.02)
-    monkeypatch.setattr(copy, "_PORTION", 10)
+    monkeypatch.setattr(heartbeat, "WHILE_COPYING", 0.02)
+    monkeypatch.setattr(copy, "PORTION", 10)
     pair.both(T)
     pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT g, 'v' FROM generate_series(1, 25) g")
     connection = "host=localhost dbname=pub"
@@ -367,7 +367,7 @@ def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) 
     """Who only reads goes on without what is new; it comes when the lock is gone."""
     from pgrepl.replication.subscriber import catch_up
 
-    monkeypatch.setattr(catch_up, "_PATIENCE", 0.3)
+    monkeypatch.setattr(catch_up, "PATIENCE", 0.3)
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     path = ready.sub.session.catalog.path
     assert path is not None

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pgrepl.shell.shell import _ask_on_terminal
+from pgrepl.shell.shell import ask_on_terminal
 from tests.shell.conftest import Run
 
 CONNECT = 'connection to catalog "catalog.db" failed: FATAL: '
@@ -69,7 +69,7 @@ def test_a_prompt_asks_with_its_bytes() -> None:
     (answers, answer), (questions, question) = os.pipe(), os.pipe()
     os.write(answer, b"yes\n")
     with open(answers, "rb", buffering=0) as reader:
-        assert _ask_on_terminal(reader, question, os.fsdecode(b"\xff? "), echo=True) == "yes"
+        assert ask_on_terminal(reader, question, os.fsdecode(b"\xff? "), echo=True) == "yes"
     assert os.read(questions, 10) == b"\xff? "
     for descriptor in (answer, questions, question):
         os.close(descriptor)

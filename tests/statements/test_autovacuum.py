@@ -162,12 +162,12 @@ def test_the_launcher_waits_if_no_database_allows_connections(db: Database, monk
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
-        launcher._over.set()
+        launcher.over.set()
 
-    monkeypatch.setattr(launcher._over, "wait", wait)
-    monkeypatch.setattr(launcher._autovacuum, "databases", list)
-    monkeypatch.setattr(launcher._autovacuum, "clean", launcher._over.set)  # the loop ends in any case
-    launcher._run()
+    monkeypatch.setattr(launcher.over, "wait", wait)
+    monkeypatch.setattr(launcher.autovacuum, "databases", list)
+    monkeypatch.setattr(launcher.autovacuum, "clean", launcher.over.set)  # the loop ends in any case
+    launcher.run()
     assert waited == [60]
 
 

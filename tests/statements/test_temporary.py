@@ -73,7 +73,7 @@ def test_a_schema_whose_making_was_rolled_back_is_made_again(catalog: Catalog) -
 def test_what_a_killed_process_left_is_cleared_when_its_number_comes_again(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(temporary, "_sessions", iter([1, 1]))
+    monkeypatch.setattr(temporary, "session_numbers", iter([1, 1]))
     killed = open_session(catalog)
     play(killed, "CREATE TEMP TABLE old (a int)")
     killed.at_close.clear()

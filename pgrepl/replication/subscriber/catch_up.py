@@ -20,7 +20,7 @@ from pgrepl.replication.subscriber.worker import Worker
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_PATIENCE = 3.0  # seconds that a statement waits for another session's write lock
+PATIENCE = 3.0  # seconds that a statement waits for another session's write lock
 
 
 class CatchUp:
@@ -75,7 +75,7 @@ class CatchUp:
     def _round(self, subid: int) -> None:
         worker = self._workers.get(subid)
         if worker is None:  # the worker is kept, with its connection, for the next statements
-            worker = self._workers[subid] = Worker(self._session, subid, self._log, patience=_PATIENCE)
+            worker = self._workers[subid] = Worker(self._session, subid, self._log, patience=PATIENCE)
         done = worker.round(wait=True)
         self._quiet.pop(subid, None)
         if done.error is not None:

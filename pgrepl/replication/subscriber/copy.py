@@ -54,7 +54,7 @@ from pgrepl.types.text import write_text, writer
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_PORTION = 5000  # rows looked up together
+PORTION = 5000  # rows looked up together
 _ATTEMPTS = 3  # without the lock
 _ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
 _NULL = 2  # characters: \\N
@@ -220,7 +220,7 @@ def _load(
     measure = _measure(source.relation.columns)
     player.journal.begin(None)
     number = 0
-    while portion := list(islice(source.rows, _PORTION)):
+    while portion := list(islice(source.rows, PORTION)):
         placed = []
         for line, row in enumerate(portion, number + 1):
             try:

@@ -13,7 +13,7 @@ from pgrepl.replication.subscriber import lease
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_WHILE_COPYING = 1.0  # seconds
+WHILE_COPYING = 1.0  # seconds
 _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
 
 
@@ -34,8 +34,8 @@ class Heartbeat:
 
     def _run(self) -> None:
         waited = 0.0
-        while not self._stopped.wait(_WHILE_COPYING):
-            waited += _WHILE_COPYING
+        while not self._stopped.wait(WHILE_COPYING):
+            waited += WHILE_COPYING
             if self.copying or waited >= processes.SIGN_OF_LIFE:
                 waited = 0.0
                 self._beat()

@@ -66,16 +66,16 @@ def copy_together(
 ) -> None:
     """Copy tables by `count` workers. `begins` and `ends` are called in this thread; `ends` gets the number of rows
     (None: the table needed no copy any more) or the failure. Other errors are raised when all workers have ended."""
-    ended: SimpleQueue[_TableWorker] = SimpleQueue()
-    workers: list[_TableWorker] = []
+    ended: SimpleQueue[TableWorker] = SimpleQueue()
+    workers: list[TableWorker] = []
     tag = spark.tag() or f"pgrepl-copies-{next(_numbers)}"
     try:
         for _ in range(count):
-            workers.append(_TableWorker(receiver.beside(), ended, tag))
+            workers.append(TableWorker(receiver.beside(), ended, tag))
             workers[-1].thread.start()
         _hand_out(receiver, deque(relids), workers, ended, begins, ends)
     except BaseException:
-        _stop(workers, tag)
+        stop_workers(workers, tag)
         raise
     finally:
         for worker in workers:
@@ -85,8 +85,8 @@ def copy_together(
 def _hand_out(
     receiver: Receiver,
     waiting: deque[int],
-    workers: Sequence[_TableWorker],
-    ended: SimpleQueue[_TableWorker],
+    workers: Sequence[TableWorker],
+    ended: SimpleQueue[TableWorker],
     begins: Callable[[int], None],
     ends: Callable[[int, int | None, WorkerFailed | None], None],
 ) -> None:
@@ -111,10 +111,10 @@ def _hand_out(
         raise problem
 
 
-class _TableWorker:
+class TableWorker:
     """A thread that copies one table after the other."""
 
-    def __init__(self, receiver: Receiver, ended: SimpleQueue[_TableWorker], tag: str) -> None:
+    def __init__(self, receiver: Receiver, ended: SimpleQueue[TableWorker], tag: str) -> None:
         self.relid = 0
         self.copied: int | None = None
         self.failure: BaseException | None = None
@@ -153,7 +153,7 @@ class _TableWorker:
             self.thread.join()
 
 
-def _stop(workers: Sequence[_TableWorker], tag: str) -> None:
+def stop_workers(workers: Sequence[TableWorker], tag: str) -> None:
     """Interrupt the workers until all have ended; an interrupt of this thread meanwhile is ignored. A worker that does
     not end in time is left behind: it ends by itself, or with this process. Only Spark jobs with the tag are
     cancelled."""

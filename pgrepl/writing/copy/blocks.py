@@ -16,7 +16,7 @@ from pgrepl.writing.copy.fields import unescaped
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SIZE = 8 << 20
+SIZE = 8 << 20
 _CUTS = 64  # ends of lines that are tried before more is read
 
 
@@ -31,7 +31,7 @@ def blocks(pieces: Iterable[bytes], options: CopyOptions) -> Iterator[bytes]:
     for piece in pieces:
         kept.append(piece)
         size += len(piece)
-        if size < _SIZE:
+        if size < SIZE:
             continue
         data = b"".join(kept)
         cut = _cut(data, options)

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
-from pgrepl.lake import storage
 from pgrepl.lake.spark_result import result_folder
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.foreign_actions_spark import apply
+from pgrepl.writing.copy.files_for_spark import write_files
 from pgrepl.writing.copy.found_again import found_again
 from pgrepl.writing.copy.load import say_skipped
 from pgrepl.writing.modify_spark import insert_rows_of, staged
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _TRIES = 3  # without the write lock; then once with it
 _PORTION = 32768  # rows written to a file at a time
-_ROWS_IN_FILE = 2_000_000
 
 
 Stage: TypeAlias = "Callable[[Session, RowSource], SparkChanges]"
@@ -91,35 +91,22 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
 
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
     with result_folder(session.catalog.data_path) as folder:
-        yield _frame(forms, _write(source.rows(), forms, folder))
+        yield _frame(forms, write_files(_tables(source.rows(), forms), folder))
 
 
-def _write(rows: Iterator[Row], forms: dict[int, Form], folder: str) -> list[str]:
-    """Write the rows to Parquet files; returns their paths."""
+def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from pgrepl.lake.scan import storage_array
 
     names = [f"c{number}" for number in forms] or ["__no_column"]
-    paths: list[str] = []
     portion = list(islice(rows, _PORTION))
-    while portion or not paths:
-        path = f"{folder}{len(paths)}.parquet"
-        paths.append(path)
-        written = 0
-        writer = None
-        with storage.writing(path), storage.open_output(path) as output:
-            while written < _ROWS_IN_FILE and (portion or writer is None):
-                columns = [storage_array(f.to_array([row[n - 1] for row in portion])) for n, f in forms.items()]
-                table = pa.table(columns or [pa.nulls(len(portion), pa.int64())], names=names)
-                writer = writer or pq.ParquetWriter(output, table.schema, store_schema=False)
-                writer.write_table(table)
-                written += len(portion)
-                portion = list(islice(rows, _PORTION))
-            assert writer is not None
-            writer.close()
-    return paths
+    while True:
+        columns = [storage_array(f.to_array([row[n - 1] for row in portion])) for n, f in forms.items()]
+        yield pa.table(columns or [pa.nulls(len(portion), pa.int64())], names=names)
+        portion = list(islice(rows, _PORTION))
+        if not portion:
+            return
 
 
 def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:

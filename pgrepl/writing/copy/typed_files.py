@@ -24,6 +24,7 @@ from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.encoding import decoded, is_utf8
 from pgrepl.writing.copy.file_query import file_query
+from pgrepl.writing.copy.files_for_spark import write_files
 from pgrepl.writing.copy.reader import CopyReader
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from pgrepl.writing.copy.copy_options import CopyOptions
     from pgrepl.writing.copy.places import Incoming
     from pgrepl.writing.copy.target import CopyTarget
-
-_ROWS_IN_FILE = 2_000_000
 
 
 @contextmanager
@@ -50,7 +49,7 @@ def typed_files(session: Session, target: CopyTarget, options: CopyOptions, data
         try:
             rows = _TypedRows(
                 [form(a.type, a.typmod) for a in columns],
-                _written(_tables(session, target, options, data), target, folder),
+                write_files(_tables(session, target, options, data), folder),
             )
         except PgError:
             yield None
@@ -78,45 +77,16 @@ def _is_plain(session: Session, target: CopyTarget, options: CopyOptions) -> boo
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def _written(tables: Iterator[pa.Table], target: CopyTarget, folder: str) -> list[str]:
-    """Write the tables to Parquet files; returns their paths."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    first = next(tables, None)
-    if first is None:
-        kinds = [form(a.type, a.typmod) for a in target.columns]
-        first = pa.table([kind.to_array([]) for kind in kinds], names=_names(target))
-    paths: list[str] = []
-    waiting: pa.Table | None = first
-    while waiting is not None:
-        path = f"{folder}{len(paths)}.parquet"
-        paths.append(path)
-        written = 0
-        with (
-            storage.writing(path),
-            storage.open_output(path) as output,
-            pq.ParquetWriter(output, waiting.schema, store_schema=False) as writer,
-        ):
-            while waiting is not None and written < _ROWS_IN_FILE:
-                writer.write_table(waiting)
-                written += waiting.num_rows
-                waiting = next(tables, None)
-    return paths
-
-
-def _names(target: CopyTarget) -> list[str]:
-    return [f"c{number}" for number in range(1, len(target.columns) + 1)]
-
-
 def _tables(session: Session, target: CopyTarget, options: CopyOptions, data: Incoming) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     columns, style = target.columns, session.text_style
-    splitter, names = Splitter(options, len(columns)), _names(target)
+    splitter = Splitter(options, len(columns))
+    names = [f"c{number}" for number in range(1, len(columns) + 1)]
     pieces = blocks(data, options)
     if options.header == "true":
         pieces = _without_header(pieces, options)
+    arrays = None
     for block in pieces:
         try:
             texts = splitter.split(block)
@@ -125,6 +95,8 @@ def _tables(session: Session, target: CopyTarget, options: CopyOptions, data: In
         else:
             arrays = [values_of(text, a.type, a.typmod, style) for text, a in zip(texts, columns, strict=True)]
         yield pa.table(arrays, names=names)
+    if arrays is None:
+        yield pa.table([form(a.type, a.typmod).to_array([]) for a in columns], names=names)
 
 
 def _without_header(pieces: Iterator[bytes], options: CopyOptions) -> Iterator[bytes]:

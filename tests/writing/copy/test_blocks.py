@@ -124,7 +124,7 @@ def test_values_are_what_the_input_function_reads(kind: tuple[int, int]) -> None
 
 @pytest.mark.parametrize("options", [TEXT, CSV], ids=["text", "csv"])
 def test_blocks_end_between_lines(options: CopyOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SIZE", 10)
+    monkeypatch.setattr(module, "SIZE", 10)
     raw = b'1,"a\nb"\n2,"c\n\nd ""\n"\n3,x\n' * 5 + b"4,end"
     pieces = [raw[at : at + 3] for at in range(0, len(raw), 3)]
     found = list(blocks(pieces, options))

@@ -21,7 +21,7 @@ from pgrepl.replication.publisher.protocol import Backlog
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_COUNTED = 20_000  # rows in files
+COUNTED = 20_000  # rows in files
 
 
 def backlog(session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog:
@@ -34,7 +34,7 @@ def backlog(session: Session, names: Sequence[str], start: int, end: int, *, loc
     if not found:
         return Backlog(0, 0, None)
     rows = rows_in_files(session, oids, start, end)
-    if rows <= _COUNTED and len(found) <= _COUNTED:
+    if rows <= COUNTED and len(found) <= COUNTED:
         counted = _counted(session, names, start, end, local_only)
         if counted is not None:
             return counted

@@ -18,7 +18,7 @@ from pgrepl.types.lsn import lsn_text
 
 _ROW = 6  # bytes before a row's only field
 _FIRST_ROW = 19 + _ROW  # COPY's binary format begins with a header
-_PORTION = 2 << 20  # bytes that are decoded together
+PORTION = 2 << 20  # bytes that are decoded together
 _ORIGINS = 160000
 
 
@@ -57,7 +57,7 @@ def portions(answers: Iterator[list[memoryview]]) -> Iterator[tuple[bytes, Numbe
         held.append(b"".join(portion))
         lengths += map(len, portion)
         size += len(held[-1])
-        if size >= _PORTION:
+        if size >= PORTION:
             yield _joined(held, lengths, first)
             held, lengths, size, first = [], [], 0, _ROW
     if held:

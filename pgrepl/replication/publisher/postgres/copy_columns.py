@@ -55,7 +55,7 @@ _WORK = "initial copy"
 _CONNECTIONS_LEFT = """SELECT pg_catalog.current_setting('max_connections')::pg_catalog.int4
     - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4
     - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity)"""
-_RANGE = 32 << 20  # bytes of a table that are worth a reader
+RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
 
 
@@ -105,7 +105,7 @@ class ServerRows:
         count_rows = begins()
         made: list[NewFile] = []
         try:
-            for file in self._by_ranges(
+            for file in self.by_ranges(
                 lambda chunks: write(staged.table, reader, columns, chunks, made, count_rows), binary
             ):
                 staged.add_files([file] if file is not None else [])
@@ -190,13 +190,13 @@ class ServerRows:
 
         folder = self._kept.enter_context(result_folder(self._data_path))
         reader = CsvReader(self.names, [])
-        paths = self._by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
+        paths = self.by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
         schema = StructType([StructField(f"s{number}", StringType()) for number in range(len(self.names))])
         return spark.session().read.schema(schema).parquet(*[spark_path(path) for path in paths])
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _by_ranges(self, take: Callable[[Iterator[Chunk]], T], binary: bool) -> list[T]:
+    def by_ranges(self, take: Callable[[Iterator[Chunk]], T], binary: bool) -> list[T]:
         """The answers of `take` for the chunks of each range. This thread reads the first range, others the rest."""
         stop = Event()
         with ExitStack() as opened:
@@ -221,7 +221,7 @@ class ServerRows:
 
     def _more_links(self, opened: ExitStack) -> list[Link]:
         """More connections in the snapshot of the first: as many as the table's size is worth and the server allows."""
-        wanted = min(os.cpu_count() or 1, 8, self.size // _RANGE) - 1 if self._rows.kind == "r" else 0
+        wanted = min(os.cpu_count() or 1, 8, self.size // RANGE) - 1 if self._rows.kind == "r" else 0
         links: list[Link] = []
         snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()") if wanted > 0 else ""
         with suppress(ConnectionFailure, PublisherError):

@@ -29,8 +29,8 @@ Chunk = tuple[bytes, Any]  # whole rows, and the places where they begin (None: 
 Reader = CsvReader | BinaryReader
 HEADER = 19  # bytes of the binary format before the first row
 _END = 2  # bytes of the trailer behind the last row
-_BINARY_CHUNK = 6 << 20  # bytes that are decoded together
-_CHUNK = 16 << 20  # bytes of CSV that are read together
+BINARY_CHUNK = 6 << 20  # bytes that are decoded together
+CHUNK = 16 << 20  # bytes of CSV that are read together
 
 
 @frozen
@@ -94,7 +94,7 @@ def chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]
         size += len(held[-1])
         if binary:
             lengths += map(len, portion)
-        if size >= (_BINARY_CHUNK if binary else _CHUNK):
+        if size >= (BINARY_CHUNK if binary else CHUNK):
             yield _chunk(held, lengths, head)
             held, lengths, size, head = [], [], 0, 0
     if held:

@@ -6,9 +6,10 @@
     apply_part.py         the kernels of parts, which ask no session
     table.py              the messages for one table; partitions.py divides those for a partitioned one among its leaves
     described.py          a table as plain data: its key's values in messages, and how new rows are made
+    describe.py           makes it
     decide.py             the net effect of messages on a table, and where the old rows stand
     fold.py               the net effect of messages, key by key, and whether they are clean
-    key_columns.py        the key that a table's rows are found by; makes the description (convert.py: one column of it)
+    key_columns.py        the key that a table's rows are found by
     keys.py               keys as numbers
     other_keys.py         unique indexes besides the one that rows are found by
     rows_to_write.py      new rows as files

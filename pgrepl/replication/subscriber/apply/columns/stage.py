@@ -29,9 +29,9 @@ from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.key_columns import described_leaves
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, OtherValues, player
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 2  # files written at a time
 _ATTEMPTS = 3
-_MOVES = 1_000_000  # changed keys at most where parts are tasks of Spark: each task reads all of them
+MOVES = 1_000_000  # changed keys at most where parts are tasks of Spark: each task reads all of them
 _WORK = "apply"  # the name in pgrepl_stat_engine
 
 
@@ -147,7 +147,7 @@ class StagedBatch:
             inserts, updates, deletes = (op in messages.operations for op in (INSERT, UPDATE, DELETE))
             check_rights(session, target, inserts, updates, deletes)
         self._come_from(target.oid, messages.relation)
-        large = LargeApply(session, self._write(target.oid), described, play, most, _MOVES if on_spark else None)
+        large = LargeApply(session, self._write(target.oid), described, play, most, MOVES if on_spark else None)
         with closing(MessageFolder(session.catalog.data_path)) as folder:
             spill = folder.path(messages.relation, shared=on_spark)
             if on_spark and engine.has_cluster() and not messages.stand_in(session.catalog.data_path):

@@ -14,8 +14,9 @@ from pgrepl.lake.table import LakeTable
 from pgrepl.lake.table_rows import rows_within
 from pgrepl.lake.write import Write
 from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
+from pgrepl.replication.subscriber.apply.columns.describe import described
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
-from pgrepl.replication.subscriber.apply.columns.key_columns import described, table_keys
+from pgrepl.replication.subscriber.apply.columns.key_columns import table_keys
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import RowsToWrite, rows_to_write
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
