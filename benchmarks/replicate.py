@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +295,7 @@ def small_batches(bench: Replicated) -> Iterator[Line]:
         name = f"c{rows}"
         bench.create(name, rows)
         bench.subscribe(name, f"FOR TABLE {name}")
-        starts = iter(range(rows // 20, rows, 10_000))
+        starts = cycle(range(rows // 20, rows, 10_000))
 
         def batch(name: str = name, starts: Iterator[int] = starts) -> float:
             low = next(starts)

@@ -28,6 +28,7 @@ from pgrepl.statements.explain_text import Texts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.dml.plan import Conflict, Modify
     from pgrepl.instrument import Instruments
     from pgrepl.lake.bounds import Bound
     from pgrepl.query.bounds import Bounds
@@ -165,8 +166,20 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if by_sql else choice)
     inner.plan.engine = None
     if modify.conflict is not None:
-        plan.details["Conflict Resolution"] = "NOTHING" if modify.conflict.assigned is None else "UPDATE"
+        plan.details.update(_conflict(session, modify, modify.conflict))
     return Explained(plan, session, None, inner.choice, inner.appendix)
+
+
+def _conflict(session: Session, modify: Modify, conflict: Conflict) -> Iterator[tuple[str, str | list[str]]]:
+    from pgrepl.catalog.relation import relation
+    from pgrepl.rows.arbiters import arbiter_indexes
+
+    yield "Conflict Resolution", "NOTHING" if conflict.assigned is None else "UPDATE"
+    arbiters = arbiter_indexes(session, modify, conflict)
+    if arbiters:
+        yield "Conflict Arbiter Indexes", [relation(session, oid).name for oid in sorted(arbiters)]
+    if conflict.where is not None:
+        yield "Conflict Filter", Texts(session, Query((), modify.rtable), None).text(conflict.where)
 
 
 def _engine(

@@ -70,6 +70,24 @@ def test_no_file_is_read_where_there_are_many(filled: Instance, monkeypatch: pyt
     ]
 
 
+def test_conflicts_name_their_indexes_and_their_filter(instance: Instance) -> None:
+    instance.play("pub", "CREATE TABLE t (a int PRIMARY KEY, b int, UNIQUE (b))")
+
+    def details(clause: str) -> list[str]:
+        lines = instance.play("pub", f"EXPLAIN (COSTS OFF) INSERT INTO t VALUES (1, 2) ON CONFLICT {clause}")
+        return [line.strip() for line in lines if "Conflict" in line or "ERROR" in line]
+
+    assert details("DO NOTHING") == ["Conflict Resolution: NOTHING"]
+    assert details("(b) DO UPDATE SET b = 7 WHERE t.a > 5 AND excluded.b < 7") == [
+        "Conflict Resolution: UPDATE",
+        "Conflict Arbiter Indexes: t_b_key",
+        "Conflict Filter: ((t.a > 5) AND (excluded.b < 7))",
+    ]
+    assert details("(a, b) DO NOTHING") == [
+        "ERROR:  there is no unique or exclusion constraint matching the ON CONFLICT specification"
+    ]
+
+
 # --- EXPLAIN ANALYZE --------------------------------------------------------------------------------------------------
 
 
