@@ -15,6 +15,7 @@ from pgrepl.replication.subscriber.apply.columns.fold import (
     ENTER,
     INSERT,
     LEAVE,
+    TAKE,
     UPDATE,
     Folded,
     NotClean,
@@ -24,8 +25,11 @@ from pgrepl.replication.subscriber.apply.columns.fold import (
 )
 
 KEYS = 5
+STEP = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "take": TAKE}
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["insert", "update", "delete", "move"]), st.integers(0, KEYS - 1), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["insert", "update", "delete", "take", "move"]), st.integers(0, KEYS - 1), st.integers(0, 3)
+    ),
     max_size=9,
 )
 
@@ -43,7 +47,9 @@ class Table:
                 self.first_dirty = message
             else:
                 self.rows[key] = (None, message)
-        elif what == "delete":
+        elif what == "take" and key not in self.rows:
+            self.first_dirty = message
+        elif what in ("delete", "take"):
             self.rows.pop(key, None)
         elif what == "update" and key in self.rows:
             self.rows[key] = (self.rows[key][0], message)
@@ -70,7 +76,7 @@ def test_folded_is_played(steps: list[tuple[str, int, int]], there: set[int]) ->
         else:
             message.append(number)
             keys.append(key)
-            kinds.append({"insert": INSERT, "update": UPDATE, "delete": DELETE}[what])
+            kinds.append(STEP[what])
     exists = np.array([key in there for key in range(KEYS)])
     columns = [np.array(column, np.int64) for column in (message, keys, kinds)]
     try:
@@ -96,7 +102,7 @@ def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, in
         if what == "move":
             listed += [(number, key, LEAVE), (number, (key + by + 1) % KEYS, ENTER)]
         else:
-            listed.append((number, key, {"insert": INSERT, "update": UPDATE, "delete": DELETE}[what]))
+            listed.append((number, key, STEP[what]))
     messages, keys, kinds = [np.array([each[n] for each in listed], np.int64) for n in range(3)]
     row_of = np.array([100 + n if n in there else -1 for n in range(KEYS)])
     order = np.argsort(keys, kind="stable")

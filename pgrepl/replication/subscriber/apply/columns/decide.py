@@ -44,11 +44,13 @@ def decide(
     since: int,
     truncates: Sequence[int],
     kept: KeptKeys | None = None,
+    left: Numbers | None = None,
     again: bool = True,
 ) -> Decided:
     """Messages with sequence numbers below `since` do not concern the table; `truncates`: the sequence numbers of its
     truncations, ascending. `kept`: where `changes` are one part of all, it takes the new rows' values of other unique
-    indexes, to be checked later. Raises NotClean with the sequence number of a message that cannot be carried out."""
+    indexes, to be checked later. `left`: which messages are DELETEs that must find a row. Raises NotClean with the
+    sequence number of a message that cannot be carried out."""
     import numpy as np
 
     changes = with_unsent(described, changes)
@@ -60,7 +62,7 @@ def decide(
         last = np.ones(len(inserts), np.bool_) if rounds is None else rounds == len(truncates)
         kept_rows, rest = np.flatnonzero(inserts & last), np.flatnonzero(inserts & ~last)
         return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest), None, {})
-    deciding = _Deciding(described, changes, within, kept, again)
+    deciding = _Deciding(described, changes, within, kept, left, again)
     try:
         found = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
     except NotClean as obstacle:
@@ -89,12 +91,14 @@ class _Deciding:
         changes: RelationChanges,
         within: RowsWithin,
         kept: KeptKeys | None,
+        left: Numbers | None,
         again: bool,
     ) -> None:
         self.described = described
         self.changes = changes
         self.within = within
         self.kept = kept
+        self.left = left
         self.again = again
 
     def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
@@ -119,6 +123,8 @@ class _Deciding:
         stays = (new & ~moves) | (old & ~new)
         step = np.full(changes.count, fold.UPDATE, np.int8)
         step[changes.op == INSERT], step[changes.op == DELETE] = fold.INSERT, fold.DELETE
+        if self.left is not None:
+            step[self.left] = fold.TAKE
         message, code = np.flatnonzero(stays), np.where(new, code_new, code_old)
         if len(message) != changes.count:
             step, code = step[message], code[message]

@@ -7,6 +7,7 @@ it. From there
     insert      wants the key free                 there is a row now
     update      of no row: nothing happens         the row has the new values
     delete      of no row: nothing happens         the row is gone
+    take        wants a row                        the row is gone
 
 A TRUNCATE begins a new round in which the table has no rows; nothing is left of the rounds before.
 """
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     Truths = npt.NDArray[np.bool_]
     Steps = npt.NDArray[np.signedinteger[Any]]
 
-INSERT, UPDATE, DELETE, LEAVE, ENTER = 0, 1, 2, 3, 4  # steps; an UPDATE that changes the key leaves one, enters another
+INSERT, UPDATE, DELETE, TAKE, LEAVE, ENTER = range(
+    6
+)  # steps; an UPDATE that changes the key leaves one, enters another
 
 
 @frozen
@@ -53,7 +56,7 @@ def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, ro
     keys. Keys with one step, which is most, take a short cut."""
     import numpy as np
 
-    if first.all() and not (step > DELETE).any():
+    if first.all() and not (step > TAKE).any():
         own = np.empty(len(order), np.int64)
         own[order] = row
         return _alone(message, step, own)
@@ -61,7 +64,7 @@ def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, ro
     number[order] = np.cumsum(first) - 1
     alone = np.empty(len(order), np.bool_)
     alone[order] = first & np.append(first[1:], True)
-    alone &= step <= DELETE
+    alone &= step <= TAKE
     rest = np.flatnonzero(~alone)
     single = np.flatnonzero(alone)
     found, obstacles = [], []
@@ -89,12 +92,14 @@ def _alone(message: Numbers, step: Steps, row: Numbers) -> Folded:
     import numpy as np
 
     there = row >= 0
-    inserts = step == INSERT
-    dirty = inserts & there
+    inserts, takes = step == INSERT, step == TAKE
+    dirty = (inserts & there) | (takes & ~there)
     if dirty.any():
         raise NotClean(int(message[dirty][0]))
     changed = np.flatnonzero((step == UPDATE) & there)
-    return Folded(message[inserts], message[changed], row[changed], row[(step == DELETE) & there], message[:0])
+    return Folded(
+        message[inserts], message[changed], row[changed], row[((step == DELETE) | takes) & there], message[:0]
+    )
 
 
 def _joined(one: Folded, other: Folded) -> Folded:
@@ -135,7 +140,8 @@ def fold(
 
     # the last step before each that decides whether there is a row
     places = np.arange(len(slot))
-    says = (step == INSERT) | (step == DELETE)
+    deletes = (step == DELETE) | (step == TAKE)
+    says = (step == INSERT) | deletes
     last = np.maximum.accumulate(np.where(says, places, -1))
     before = np.empty_like(last)
     before[0], before[1:] = -1, last[:-1]
@@ -144,7 +150,7 @@ def fold(
 
     alone = (ends - starts == 0)[group]
     moves = (step == LEAVE) | (step == ENTER)
-    dirty = ((step == INSERT) & state) | (moves & ~alone)
+    dirty = ((step == INSERT) & state) | ((step == TAKE) & ~state) | (moves & ~alone)
     # an UPDATE that finds no old row enters nothing, so that it meets no other row
     left = np.zeros(int(message.max()) + 1, np.bool_)
     left[message[(step == LEAVE) & state]] = True
@@ -153,7 +159,7 @@ def fold(
         raise NotClean(int(message[dirty].min()))
 
     done = np.where(step == INSERT, True, np.where(step == ENTER, left[message], state))
-    after = np.where(step == INSERT, True, np.where(step == DELETE, False, state))
+    after = np.where(step == INSERT, True, np.where(deletes, False, state))
     is_last_round = slot // keys == rounds - 1
     final = np.zeros(len(slot), np.bool_)
     final[ends] = True
@@ -166,7 +172,7 @@ def fold(
     origin = np.full(int(message.max()) + 1, -1, np.int64)
     origin[message[step == LEAVE]] = slot[step == LEAVE] % keys
     goes = final & has_row & renewed & is_last_round  # the table's row is deleted, even if the key has a new row
-    rows = (step != DELETE) & (step != LEAVE) & done & ~fresh & ~changed & ~moved
+    rows = ~deletes & (step != LEAVE) & done & ~fresh & ~changed & ~moved
     return Folded(
         np.sort(message[fresh]),
         *_together(message, slot % keys, changed, moved, origin),

@@ -1,7 +1,8 @@
 """Messages for a partitioned table, divided among its leaves: each leaf is then a table like others.
 
 A row is looked for in the leaf that its old key, or else its new row, is routed to. An UPDATE that moves a row to
-another leaf is left to the exact way, and so is a row without a partition.
+another leaf is a DELETE in the one, which must find the row, and an INSERT in the other; where the message lacks a
+value of the new row it is left to the exact way, and so is a row without a partition.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.partition_order import partition_desc
+from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.subscriber.convert import MatchedColumns
-from pgrepl.replication.wire.batch import INSERT, UPDATE, Kept, RelationChanges
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, Kept, RelationChanges
 from pgrepl.rows.routing import Router
 from pgrepl.types.lake_forms import form
 
@@ -31,12 +33,22 @@ if TYPE_CHECKING:
 _NOWHERE = -1
 
 
-class SomeChanges:
-    """Some messages of a relation, in order, as RelationChanges."""
+@frozen
+class LeafChanges:
+    """The changes of a leaf. `left`: which of them delete a row that goes to another leaf."""
 
-    def __init__(self, whole: RelationChanges, messages: Numbers) -> None:
+    leaf: Relation
+    changes: RelationChanges
+    left: Numbers | None
+
+
+class SomeChanges:
+    """Some messages of a relation, in order, as RelationChanges. `op`: what they do here."""
+
+    def __init__(self, whole: RelationChanges, messages: Numbers, op: Numbers) -> None:
         self.relation = whole.relation
-        self.seq, self.op, self.has_old = whole.seq[messages], whole.op[messages], whole.has_old[messages]
+        self.seq, self.op = whole.seq[messages], op
+        self.has_old = whole.has_old[messages] & (op != INSERT)
         self.unchanged: Mapping[int, Numbers] = {
             place: part for place, flags in whole.unchanged.items() if (part := flags[messages]).any()
         }
@@ -56,7 +68,7 @@ class SomeChanges:
             sent = self._messages[np.maximum(each.source, 0)]
             source[self._messages] = np.where(each.source < 0, each.source, sent)
             own[place] = Kept(source, each.stored, each.size)
-        return SomeChanges(self._whole.with_kept(own), self._messages)
+        return SomeChanges(self._whole.with_kept(own), self._messages, self.op)
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
         return self._whole.pick(places, self._messages[messages], old=old)
@@ -68,11 +80,9 @@ class SomeChanges:
         return self._whole.fits(places, most)
 
 
-def by_leaf(
-    session: Session, root: Relation, changes: RelationChanges, since: int
-) -> list[tuple[Relation, RelationChanges]]:
-    """The leaves with their changes, from sequence number `since` on. Raises NotClean for a message that moves a row to
-    another leaf, or whose row has no leaf."""
+def by_leaf(session: Session, root: Relation, changes: RelationChanges, since: int) -> list[LeafChanges]:
+    """The changes from sequence number `since` on. Raises NotClean for a message that moves a row of which it lacks a
+    value, or whose row has no leaf."""
     import numpy as np
 
     matched = MatchedColumns(root, changes.relation)
@@ -88,19 +98,28 @@ def by_leaf(
     leaf = np.full(len(chosen), _NOWHERE, np.int64)
     leaf[~has_old] = leaves.of(changes, places, chosen[~has_old], old=False)
     leaf[has_old] = leaves.of(changes, places, chosen[has_old], old=True)
-    wrong = leaf == _NOWHERE
-    moving = np.flatnonzero(has_old & (op == UPDATE))
-    wrong[moving] |= leaves.of(changes, places, chosen[moving], old=False) != leaf[moving]
+    to = leaf.copy()
+    changed = np.flatnonzero(has_old & (op == UPDATE))
+    to[changed] = leaves.of(changes, places, chosen[changed], old=False)
+    moves = to != leaf
+    wrong = (leaf == _NOWHERE) | (to == _NOWHERE)
+    if matched.unsent:
+        wrong |= moves
+    for flags in changes.unchanged.values():
+        wrong |= moves & flags[chosen]
     if wrong.any():
         raise NotClean(int(changes.seq[chosen[wrong]][0]))
-    found: list[tuple[Relation, RelationChanges]] = []
+    found: list[LeafChanges] = []
     for number, one in enumerate(leaves.found):
-        here = leaf == number
-        if not here.any():
+        left = moves & (leaf == number)
+        here = np.flatnonzero((leaf == number) | (to == number))
+        if not len(here):
             continue
-        if (op[here] != INSERT).any():
+        does = op.copy()
+        does[moves], does[left] = INSERT, DELETE
+        if (does[here] != INSERT).any():
             _check_identity(session, root, one, key, changes)
-        found.append((one, SomeChanges(changes, chosen[here])))
+        found.append(LeafChanges(one, SomeChanges(changes, chosen[here], does[here]), left[here]))
     return found
 
 

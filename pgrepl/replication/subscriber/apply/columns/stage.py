@@ -34,7 +34,7 @@ from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, OtherValues, player
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
-from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
+from pgrepl.replication.subscriber.apply.columns.partitions import LeafChanges, by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import ManyMoves, as_they_are, by_key, values_of
 from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
 from pgrepl.replication.subscriber.apply.roles import acting_for
@@ -205,7 +205,9 @@ class StagedBatch:
         changes are one part of all."""
         session = self._session
         found = []
-        for leaf, part in by_leaf(session, target, changes, since) if target.kind == "p" else [(target, changes)]:
+        whole = LeafChanges(target, changes, None)
+        for each in by_leaf(session, target, changes, since) if target.kind == "p" else [whole]:
+            leaf = each.leaf
             self._come_from(leaf.oid, changes.relation)
             with acting_for(session, self._subscription, target):
                 emptied = self._emptied.get(leaf.oid, [])
@@ -213,12 +215,13 @@ class StagedBatch:
                     session,
                     target,
                     leaf,
-                    part,
+                    each.changes,
                     since,
                     emptied,
                     self._write(leaf.oid),
                     known=None if described is None else described[leaf.oid],
                     kept=None if kept is None else kept.get(leaf.oid),
+                    left=each.left,
                 )
                 table.decide()
             found.append(table)

@@ -4,7 +4,7 @@ write."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.statistics import count_index_scans
@@ -24,7 +24,11 @@ from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from pgrepl.catalog.session import Session
+
+    Numbers = npt.NDArray[Any]
 
 
 class TableApply:
@@ -42,10 +46,12 @@ class TableApply:
         *,
         known: DescribedTable | None = None,
         kept: KeptKeys | None = None,
+        left: Numbers | None = None,
     ) -> None:
         """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
         files. The `target` is the table, or the partitioned table whose rows are routed to it. Where the changes are
-        one part of all, the table is `known`, and `kept` takes the new rows' values of other unique indexes."""
+        one part of all, the table is `known`, and `kept` takes the new rows' values of other unique indexes. `left`:
+        which changes delete a row that goes to another leaf."""
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -56,7 +62,7 @@ class TableApply:
         self._since = since
         self._truncates = sorted(truncates)
         self._target = target
-        self._known, self._kept = known, kept
+        self._known, self._kept, self._left = known, kept, left
 
     def decide(self) -> None:
         """Raises NotClean with the sequence number of a message that cannot be carried out."""
@@ -77,6 +83,7 @@ class TableApply:
             since=self._since,
             truncates=self._truncates,
             kept=self._kept,
+            left=self._left,
             again=self._known is None,
         )
         for attnums, count in self._decided.looked_up.items():
