@@ -1,31 +1,23 @@
 r"""Tab completion: the candidates for the word at the cursor.
 
-`completion_rules` has the rules of what may follow what. This module splits the text into words, looks names up in the
-catalog, and writes key words in the case that COMP_KEYWORD_CASE says. In a failed transaction no names are found.
+`completion_rules` has the rules of what may follow what, `completion_words` reads the statement, `completion_names`
+asks the catalog. Key words come in the case that COMP_KEYWORD_CASE says. In a failed transaction no names are found.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.shell import completion_rules as rules
+from pgrepl.shell.completion_names import NAMES, Asked
+from pgrepl.shell.completion_words import fuzzy, named_relations, rest_of_statement, split
 from pgrepl.shell.pset import FORMATS, LINE_STYLES, LISTED
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.variables import RULES
-from pgrepl.sql.quote import quote_identifier
 
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-
-_WORD = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)|'(?:[^']|'')*'?|(?:[\w$]+|"(?:[^"]|"")*"?)(?:\.(?:[\w$]+|"(?:[^"]|"")*"?)?)*"""
-    r"""|:['"]?\w*['"]?|\\[^\s\\]*|.""",
-    re.DOTALL,
-)
 _PSET_VALUES: dict[str, Sequence[str]] = {
     "format": (*FORMATS, "latex-longtable"),
     "linestyle": LINE_STYLES,
@@ -41,6 +33,7 @@ _PSET_VALUES: dict[str, Sequence[str]] = {
     "tuples_only": ("on", "off"),
 }
 _VARIABLE_VALUES: dict[str, Sequence[str]] = {
+    "COMPLETION": ("readline", "popup"),
     "COMP_KEYWORD_CASE": ("lower", "upper", "preserve-lower", "preserve-upper"),
     "ECHO": ("none", "errors", "queries", "all"),
     "ECHO_HIDDEN": ("noexec", "off", "on"),
@@ -51,33 +44,21 @@ _VARIABLE_VALUES: dict[str, Sequence[str]] = {
 }
 
 
-def completions(shell: Shell, before: str, query: str = "") -> tuple[str, list[str]]:
-    """The word at the cursor, and its candidates; `query` is the query buffer before the edited text."""
-    words, current = _split(query + "\n" + before if query else before)
-    if current.startswith(":") and len(current) > 1:
+def completions(
+    shell: Shell, before: str, query: str = "", after: str = "", *, fuzzily: bool = False
+) -> tuple[str, list[str]]:
+    """The word at the cursor, and its candidates; `query` is the query buffer before the edited text, `after` the text
+    behind the cursor. `fuzzily`: they have the letters of the word in that order, the best first."""
+    words, current = split(query + "\n" + before if query else before)
+    if current.startswith(":") and len(current) > 1 and current != "::":
         return current, _variables(shell, current)
     slash = _slash_words(before)
-    if slash is not None:
+    if slash is not None and slash[0][:1] != ["copy"]:
         words, current = slash
-        return current, sorted(_for_slash(shell, words, current))
-    return current, sorted(set(_for_sql(shell, words, current)))
-
-
-def _split(text: str) -> tuple[list[str], str]:
-    """The words of the text's last statement, and the one at the cursor."""
-    words: list[str] = []
-    ended = True
-    for found in _WORD.finditer(text):
-        ended = found["space"] is not None
-        if ended:
-            continue
-        if found[0] == ";":
-            words = []
-            ended = True
-        else:
-            words.append(found[0])
-            ended = re.match(r"\W\Z", found[0]) is not None and found[0] not in ('"', "\\", ":")
-    return (words, "") if ended or not words else (words[:-1], words[-1])
+        return current, sorted(_Candidates(shell, words, current, [], fuzzily).for_slash())
+    asked = _Candidates(shell, slash[0] if slash else words, current, rest_of_statement(after), fuzzily)
+    found = list(dict.fromkeys(asked.for_sql()))
+    return current, asked.ordered(found) if fuzzily else sorted(found)
 
 
 def _slash_words(before: str) -> tuple[list[str], str] | None:
@@ -92,34 +73,126 @@ def _slash_words(before: str) -> tuple[list[str], str] | None:
     return words[:-1], words[-1] if words[:-1] else "\\" + words[-1]
 
 
-# --- backslash commands ----------------------------------------------------------------------------------------------
+class _Candidates:
+    def __init__(self, shell: Shell, words: list[str], current: str, after: list[str], fuzzily: bool) -> None:
+        self.shell = shell
+        self.words = words
+        self.current = current
+        self._fuzzily = fuzzily
+        before = named_relations(words)
+        self._asked = Asked(current, words, before, named_relations([*words, current or "?", *after]))
 
+    def _fits(self, candidate: str, begun: str | None = None) -> bool:
+        typed = self.current if begun is None else begun
+        plain, typed = candidate.replace('"', "").lower(), typed.replace('"', "").lower()
+        return plain.startswith(typed) or (self._fuzzily and fuzzy(plain, typed) is not None)
 
-def _for_slash(shell: Shell, words: list[str], current: str) -> Iterator[str]:
-    if not words:
-        from pgrepl.shell.backslash import MODULES
+    def ordered(self, candidates: Iterable[str]) -> list[str]:
+        """The best first: what begins so, then other names, then functions."""
 
-        names = [name for names in MODULES.values() for name in names]
-        names += [name for names in rules.SLASH_ARGUMENTS.values() for name in names]
-        yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
-        return
-    command, arguments = words[0], words[1:]
-    if command == "pset" and arguments:
-        candidates: Iterable[str] = _PSET_VALUES.get(arguments[0], ())
-    elif command == "set" and arguments:
-        boolean = ("on", "off") if arguments[0] in RULES and RULES[arguments[0]].empty == "on" else ()
-        candidates = _VARIABLE_VALUES.get(arguments[0], boolean)
-    elif command in ("c", "connect") and arguments:
-        candidates = _names(shell, "<role>", current, words) if len(arguments) == 1 else ()
-    elif command in ("h", "help"):
-        yield from _help_topics(" ".join(arguments), current)
-        return
-    else:
-        kind = next((kind for kind, commands in rules.SLASH_ARGUMENTS.items() if command in commands), None)
-        if kind is None:
+        def rank(candidate: str) -> tuple[object, ...]:
+            skipped, place = fuzzy(candidate, self.current) or (0, 0)
+            return (skipped, place) != (0, 0), candidate.endswith("("), skipped, place, candidate
+
+        return sorted(candidates, key=rank)
+
+    # --- backslash commands -------------------------------------------------------------------------------------------
+
+    def for_slash(self) -> Iterator[str]:
+        words, current = self.words, self.current
+        if not words:
+            from pgrepl.shell.backslash import MODULES
+
+            names = [name for names in MODULES.values() for name in names]
+            names += [name for names in rules.SLASH_ARGUMENTS.values() for name in names]
+            yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
             return
-        candidates = _names(shell, kind, current, words) if kind.startswith("<") else kind.split("|")
-    yield from (candidate for candidate in candidates if candidate.startswith(current))
+        command, arguments = words[0], words[1:]
+        if command == "pset" and arguments:
+            candidates: Iterable[str] = _PSET_VALUES.get(arguments[0], ())
+        elif command == "set" and arguments:
+            boolean = ("on", "off") if arguments[0] in RULES and RULES[arguments[0]].empty == "on" else ()
+            candidates = _VARIABLE_VALUES.get(arguments[0], boolean)
+        elif command in ("c", "connect") and arguments:
+            candidates = self._names("<role>") if len(arguments) == 1 else ()
+        elif command in ("h", "help"):
+            yield from _help_topics(" ".join(arguments), current)
+            return
+        else:
+            kind = next((kind for kind, commands in rules.SLASH_ARGUMENTS.items() if command in commands), None)
+            if kind is None:
+                return
+            candidates = self._names(kind) if kind.startswith("<") else kind.split("|")
+        yield from (candidate for candidate in candidates if candidate.startswith(current))
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def for_sql(self) -> Iterator[str]:
+        words, current = self.words, self.current
+        if current.startswith("'"):
+            if _names_file(words):
+                yield from (f"'{name}" + ("" if name.endswith("/") else "'") for name in _files(current[1:]))
+            elif words[-1:] in (["TO"], ["to"], ["="]):
+                yield from (value for value in self._names("<value>") if value.startswith(current))
+            return
+        if current == "::" or words[-1:] == ["::"]:
+            begun = "" if current == "::" else current
+            yield from (("::" if current == "::" else "") + name for name in self._names("<type>", begun))
+            return
+        candidates: Sequence[str] | None = rules.following(words) if words else rules.STATEMENTS
+        if candidates is None and current:  # no rule: an expression, any name or key word that begins so
+            candidates = ("<expression>", "<relation>", "<keyword>")
+        for candidate in candidates or ():
+            if candidate == "<expression>":
+                yield from self._expression()
+            elif candidate == "<keyword>":
+                yield from self._keywords(_all_keywords())
+            elif candidate.startswith("<"):
+                yield from self._names(candidate)
+            else:
+                yield from self._keywords((candidate,))
+
+    def _expression(self) -> list[str]:
+        """Columns, and what qualifies them. Functions only where no column begins so: one Tab is to do for it."""
+        found = self._names("<column>")
+        found += self._names("<alias>") if "." not in self.current else []
+        return found if found and not self._fuzzily else found + self._names("<function>")
+
+    def _keywords(self, words: Iterable[str]) -> Iterator[str]:
+        """The words that begin with the typed text, in the wanted case; options and quoted values stay as they are."""
+        style, current = self.shell.variables.word("COMP_KEYWORD_CASE"), self.current
+        lower = style == "lower" or (style.startswith("preserve") and current[:1].islower())
+        lower = lower or (style == "preserve-lower" and not current)
+        for word in words:
+            if self._fits(word):
+                yield word if not word.isupper() else word.lower() if lower else word
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _names(self, kind: str, begun: str | None = None) -> list[str]:
+        """Names of a kind that begin with the typed text."""
+        if kind == "<file>":
+            return _files(self.current)
+        if kind == "<pset>":
+            return list(LISTED)
+        if kind == "<variable>":
+            return sorted({*RULES, *(name for name, _ in self.shell.variables)})
+        connection = self.shell.connection
+        if connection is None or connection.lost is not None:
+            return []
+        from pgrepl.catalog.transaction import reading
+
+        try:
+            with reading(connection.session):
+                found = NAMES[kind](connection.session, self._asked)
+        except PgError:
+            return []
+        return [name for name in found if self._fits(name, begun)]
+
+
+def _names_file(words: Sequence[str]) -> bool:
+    """Does COPY's file come next?"""
+    return words[:1] != [] and words[0].upper() == "COPY" and words[-1].upper() in ("FROM", "TO")
 
 
 def _help_topics(begun: str, current: str) -> Iterator[str]:
@@ -142,68 +215,10 @@ def _variables(shell: Shell, current: str) -> list[str]:
     return [f":{quote}{name}{quote}" for name in names]
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
-
-
-def _for_sql(shell: Shell, words: list[str], current: str) -> Iterator[str]:
-    if not words:
-        candidates: Sequence[str] | None = rules.STATEMENTS
-    else:
-        candidates = rules.following(words)
-    if candidates is None:
-        # no rule: any name or key word that begins so
-        if current:
-            yield from _names(shell, "<column>", current, words)
-            yield from _names(shell, "<relation>", current, words)
-            yield from _keywords(shell, _all_keywords(), current)
-        return
-    for candidate in candidates:
-        if candidate.startswith("<"):
-            yield from _names(shell, candidate, current, words)
-        else:
-            yield from _keywords(shell, (candidate,), current)
-
-
 def _all_keywords() -> Iterable[str]:
     from pgrepl.sql.keywords import KEYWORDS
 
     return (word.upper() for word in KEYWORDS)
-
-
-def _keywords(shell: Shell, words: Iterable[str], current: str) -> Iterator[str]:
-    """The words that begin with the typed text, in the wanted case; options and quoted values stay as they are."""
-    style = shell.variables.word("COMP_KEYWORD_CASE")
-    lower = style == "lower" or (style.startswith("preserve") and current[:1].islower())
-    lower = lower or (style == "preserve-lower" and not current)
-    begun = current.upper()
-    for word in words:
-        if word.upper().startswith(begun):
-            yield word if not word.isupper() else word.lower() if lower else word
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-def _names(shell: Shell, kind: str, current: str, words: Sequence[str]) -> list[str]:
-    """Names of a kind that begin with the typed text, quoted where SQL needs quotes."""
-    if kind == "<file>":
-        return _files(current)
-    if kind == "<pset>":
-        return list(LISTED)
-    if kind == "<variable>":
-        return sorted({*RULES, *(name for name, _ in shell.variables)})
-    connection = shell.connection
-    if connection is None or connection.lost is not None:
-        return []
-    from pgrepl.catalog.transaction import reading
-
-    try:
-        with reading(connection.session):
-            found = NAMES[kind](connection.session, current, words)
-    except PgError:
-        return []
-    begun = current.replace('"', "").lower()
-    return [name for name in found if name.replace('"', "").lower().startswith(begun)]
 
 
 def _files(current: str) -> list[str]:
@@ -218,93 +233,3 @@ def _files(current: str) -> list[str]:
         for entry in entries
         if entry.name.startswith(begun) and (hidden or not entry.name.startswith("."))
     ]
-
-
-def _databases(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.databases import databases
-
-    return [quote_identifier(row.datname) for row in databases(session)]
-
-
-def _publications(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.publication import publications
-
-    return [quote_identifier(row.pubname) for row in publications(session)]
-
-
-def _roles(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.roles import roles
-
-    return [quote_identifier(row.rolname) for row in roles(session)]
-
-
-def _schemas(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.namespace import schemas
-
-    return [quote_identifier(row.nspname) for row in schemas(session)]
-
-
-def _subscriptions(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.subscription import subscriptions
-
-    return [quote_identifier(row.subname) for row in subscriptions(session)]
-
-
-def _relations(kinds: str) -> Callable[[Session, str, Sequence[str]], list[str]]:
-    def names(session: Session, current: str, words: Sequence[str]) -> list[str]:
-        """Unqualified names of visible relations; qualified names once a schema is typed."""
-        from pgrepl.catalog.namespace import schemas, search_path
-        from pgrepl.catalog.relation import relations_named
-
-        schema_names = {row.oid: str(row.nspname) for row in schemas(session)}
-        visible = set(search_path(session))
-        out: list[str] = []
-        if current and "." not in current:
-            out += [f"{quote_identifier(schema)}." for schema in schema_names.values()]
-        for row in relations_named(session):
-            if row.relkind in kinds:
-                name = quote_identifier(str(row.relname))
-                if "." in current:
-                    out.append(f"{quote_identifier(schema_names.get(row.relnamespace, ''))}.{name}")
-                elif row.relnamespace in visible:
-                    out.append(name)
-        for relation in session.system_relations() if current else ():
-            if relation.kind in kinds:
-                out.append(f"{relation.schema}.{relation.name}" if "." in current else relation.name)
-        return out
-
-    return names
-
-
-def _columns(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    """The columns of relations that the statement names before the cursor."""
-    from pgrepl.catalog.relation import relation, relations_named
-
-    named = {word.rpartition(".")[2].strip('"').lower() for word in words}
-    out: list[str] = []
-    for row in relations_named(session):
-        if row.relname in named and row.relkind in "rvpm":
-            out += [quote_identifier(column.name) for column in relation(session, row.oid).columns]
-    return out
-
-
-def _settings(session: Session, current: str, words: Sequence[str]) -> list[str]:
-    from pgrepl.catalog.parameters import all_parameters
-
-    return sorted([parameter.name for parameter in all_parameters()] + session.settings.custom_names())
-
-
-NAMES: dict[str, Callable[[Session, str, Sequence[str]], list[str]]] = {
-    "<column>": _columns,
-    "<database>": _databases,
-    "<index>": _relations("iI"),
-    "<publication>": _publications,
-    "<relation>": _relations("rvpmS"),
-    "<role>": _roles,
-    "<schema>": _schemas,
-    "<sequence>": _relations("S"),
-    "<setting>": _settings,
-    "<subscription>": _subscriptions,
-    "<table>": _relations("rp"),
-    "<view>": _relations("v"),
-}

@@ -16,11 +16,11 @@ from typing import Any
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts import CompleteStyle
 
 from pgrepl.shell.candidates import complete
 from pgrepl.shell.completion import completions
@@ -84,7 +84,11 @@ class _Completer(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         loop = self.terminal.loop
         query = loop.query.text if loop is not None else ""
-        word, candidates = completions(self.terminal.shell, document.text_before_cursor, query)
+        popup = self.terminal.has_popup()
+        before, after = document.text_before_cursor, document.text_after_cursor
+        if popup and not complete_event.completion_requested and not before[-1:].strip():
+            return  # nothing pops up before a letter is typed
+        word, candidates = completions(self.terminal.shell, before, query, after, fuzzily=popup)
         for candidate in candidates:
             # no space after a name that more text follows
             open_ended = candidate.endswith(("(", "/", ".", "'", "=")) or candidate.startswith(":")
@@ -104,8 +108,7 @@ class Terminal:
         self._session: PromptSession[str] = PromptSession(
             history=self._history,
             completer=_Completer(self),
-            complete_while_typing=False,
-            complete_style=CompleteStyle.READLINE_LIKE,
+            complete_while_typing=Condition(self.has_popup),
             lexer=None if "NO_COLOR" in os.environ else StatementLexer(),
             style=STYLE,
             include_default_pygments_style=False,
@@ -140,6 +143,9 @@ class Terminal:
         self._waiting = text.split("\n")
         return self._waiting.pop(0)
 
+    def has_popup(self) -> bool:
+        return self.shell.variables.word("COMPLETION") == "popup" and os.environ.get("TERM") != "dumb"
+
     def history(self, *, for_file: bool) -> list[str] | None:
         return self._history.without_passwords() if for_file else list(self._history.get_strings())
 
@@ -158,11 +164,14 @@ class Terminal:
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
-        bindings.add("tab")(complete)
+        bindings.add("tab", filter=~Condition(self.has_popup))(complete)
 
         @bindings.add("enter")
         def enter(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
+            if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+                buffer.complete_state = None  # the candidate is taken
+                return
             single_line = self.shell.variables.on("SINGLELINE")
             if self.loop is None or single_line or prompts_of(self.loop.lexer, buffer.text)[1]:
                 buffer.cursor_position = len(buffer.text)

@@ -106,6 +106,7 @@ def _eof_count(value: str) -> str:
 RULES: dict[str, VariableRule] = {
     "AUTOAPPLY": _bool_rule("AUTOAPPLY"),
     "AUTOCOMMIT": _bool_rule("AUTOCOMMIT"),
+    "COMPLETION": _enum_rule("COMPLETION", "readline", "readline, popup"),
     "COMP_KEYWORD_CASE": _enum_rule(
         "COMP_KEYWORD_CASE", "preserve-upper", "lower, upper, preserve-lower, preserve-upper"
     ),

@@ -16,6 +16,7 @@ create schema sales;
 create table orders (id int primary key, total numeric, "Odd" text);
 create table sales.items (item_id int, price numeric);
 create view cheap as select id from orders;
+create table lines (order_id int references orders, "No" int, total numeric);
 create publication pub_a for table orders;
 create publication pub_b for all tables;
 create role ann login;
@@ -78,7 +79,23 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("select * from pg_publication_t", ["pg_publication_tables"]),
         ("select id from orders where to", ["total"]),
         ("select id from orders where id = 1 and \"O", ['"Odd"']),
-        ("insert into orders (", ['"Odd"', "id", "total"]),
+        ("select id from orders as o where o.t", ["o.total"]),
+        ("select o.id from orders o, sales.items i where i.", ["i.item_id", "i.price"]),
+        ("update orders u set total = 1 where u.i", ["u.id"]),
+        ("select * from orders o join lines l on ", [
+            '"No"', '"Odd"', "id", "l.", "o.", "o.id = l.order_id", "order_id", "total",
+        ]),
+        ("select * from orders a join orders b on a.id = b.id and b.t", ["b.total"]),
+        ("select * from sales.items i join cheap c on c", ["c."]),
+        ("select to_cha", ["to_char("]),
+        ("select id from orders where length", ["length("]),
+        ("select (select ab", ["abbrev(", "abs("]),
+        ("select 1::big", ["bigint"]),
+        ("select cast(1 as doub", ["double precision"]),
+        ("set client_min_messages to w", ["warning"]),
+        ("set default_transaction_read_only = ", ["DEFAULT", "off", "on"]),
+        ("alter system set wal_sender_t", ["wal_sender_timeout"]),
+        ("insert into orders (",['"Odd"', "id", "total"]),
         ("set client_min", ["client_min_messages"]),
         ("show server_version_", ["server_version_num"]),
         ("set role ", ["NONE", "ann", "pg_checkpoint", "pg_create_subscription", "pg_database_owner",
@@ -111,6 +128,29 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 )  # fmt: skip
 def test_what_may_follow(shell: Shell, before: str, offered: list[str]) -> None:
     assert completions(shell, before)[1] == offered
+
+
+def test_what_stands_behind_the_cursor_counts(shell: Shell) -> None:
+    assert completions(shell, "select l.", after=" from lines l where true")[1] == ['l."No"', "l.order_id", "l.total"]
+    assert completions(shell, "select to", after=" from orders; select 1")[1] == ["total"]
+
+
+def test_letters_in_their_order_are_enough_in_a_popup(shell: Shell) -> None:
+    found = completions(shell, "select * from o join lines l on true where l.oid", after="", fuzzily=True)[1]
+    assert found[0] == "l.order_id"
+    assert completions(shell, "alter publication pba", fuzzily=True)[1] == ["pub_a"]
+    assert completions(shell, "select ttl", after=" from orders", fuzzily=True)[1][0] == "total"
+    assert completions(shell, "select totl", after=" from orders")[1] == []
+
+
+def test_files_of_copy(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "orders.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    assert completions(shell, "copy orders from '") == ("'", ["'folder/", "'orders.csv'"])
+    assert completions(shell, "\\copy orders from 'o") == ("'o", ["'orders.csv'"])
+    assert completions(shell, "copy orders to 'f") == ("'f", ["'folder/"])
+    assert completions(shell, "\\copy ord") == ("ord", ["orders"])
 
 
 def test_files(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

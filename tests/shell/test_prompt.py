@@ -269,6 +269,17 @@ def test_tab_completes(terminal: Terminal) -> None:
     terminal.see("DROP PUBLICATION\n")
 
 
+def test_candidates_pop_up_while_you_type(terminal: Terminal) -> None:
+    terminal.enter("create publication completed for all tables;")
+    terminal.see("CREATE PUBLICATION\n")
+    terminal.enter("\\set COMPLETION popup")
+    terminal.see("postgres=#")
+    terminal.press("drop publication cpld")
+    terminal.see("completed")
+    terminal.press("\t\r;\r")  # the candidate is chosen, then the statement is sent
+    terminal.see("DROP PUBLICATION\n")
+
+
 def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Terminal) -> None:
     terminal.press("set \t")
     terminal.see("possibilities? (y or n)")

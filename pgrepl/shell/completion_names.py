@@ -1,0 +1,204 @@
+"""The names that the catalog has for the word at the cursor, by kind, quoted where SQL needs quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.frozen import frozen
+from pgrepl.shell.completion_words import Named, parts, plain
+from pgrepl.sql.quote import quote_identifier
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
+    from pgrepl.catalog.session import Session
+    from pgrepl.types.builtin import Proc
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_]*")
+_SQL_TYPES = (
+    *("bigint", "boolean", "character varying", "double precision", "integer", "numeric", "real", "smallint"),
+    *("timestamp with time zone", "timestamp without time zone", "time with time zone"),
+)
+
+
+@frozen
+class Asked:
+    """The word at the cursor, and the statement around it."""
+
+    current: str
+    words: Sequence[str]  # before the cursor
+    before: Sequence[Named]  # the relations that are named there
+    relations: Sequence[Named]  # those of the whole statement
+
+
+Names = Callable[["Session", Asked], list[str]]
+
+
+def _databases(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.databases import databases
+
+    return [quote_identifier(row.datname) for row in databases(session)]
+
+
+def _publications(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.publication import publications
+
+    return [quote_identifier(row.pubname) for row in publications(session)]
+
+
+def _roles(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.roles import roles
+
+    return [quote_identifier(row.rolname) for row in roles(session)]
+
+
+def _schemas(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.namespace import schemas
+
+    return [quote_identifier(row.nspname) for row in schemas(session)]
+
+
+def _subscriptions(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.subscription import subscriptions
+
+    return [quote_identifier(row.subname) for row in subscriptions(session)]
+
+
+def _relations(kinds: str) -> Names:
+    def names(session: Session, asked: Asked) -> list[str]:
+        """Unqualified names of visible relations; qualified names once a schema is typed."""
+        from pgrepl.catalog.namespace import schemas, search_path
+        from pgrepl.catalog.relation import relations_named
+
+        schema_names = {row.oid: str(row.nspname) for row in schemas(session)}
+        visible = set(search_path(session))
+        out: list[str] = []
+        if asked.current and "." not in asked.current:
+            out += [f"{quote_identifier(schema)}." for schema in schema_names.values()]
+        for row in relations_named(session):
+            if row.relkind in kinds:
+                name = quote_identifier(str(row.relname))
+                if "." in asked.current:
+                    out.append(f"{quote_identifier(schema_names.get(row.relnamespace, ''))}.{name}")
+                elif row.relnamespace in visible:
+                    out.append(name)
+        for relation in session.system_relations() if asked.current else ():
+            if relation.kind in kinds:
+                out.append(f"{relation.schema}.{relation.name}" if "." in asked.current else relation.name)
+        return out
+
+    return names
+
+
+def _relation(session: Session, name: str) -> Relation | None:
+    """The relation that a word of the statement names."""
+    from pgrepl.catalog.relation import find_relation
+    from pgrepl.sql.nodes import RangeVar
+
+    given = parts(name)
+    if not 1 <= len(given) <= 2:
+        return None
+    return find_relation(session, RangeVar(given[-1], given[0] if len(given) == 2 else None), missing_ok=True)
+
+
+def _columns(session: Session, asked: Asked) -> list[str]:
+    """The columns of the relations that the statement names; of one of them behind its alias and a point."""
+    qualifier, point, _ = asked.current.rpartition(".")
+    out: list[str] = []
+    for named in asked.relations:
+        if point and plain(named.alias) != plain(qualifier):
+            continue
+        found = _relation(session, named.name)
+        for column in found.columns if found is not None else ():
+            name = quote_identifier(column.name)
+            out.append(f"{qualifier}.{name}" if point else name)
+    return out
+
+
+def _aliases(session: Session, asked: Asked) -> list[str]:
+    """What columns may be qualified with, where the statement names several relations."""
+    return [f"{named.alias}." for named in asked.relations] if len(asked.relations) > 1 else []
+
+
+def _conditions(session: Session, asked: Asked) -> list[str]:
+    """Conditions for JOIN … ON: foreign keys between the last relation and those before it, or columns of one name."""
+    from pgrepl.catalog.constraint import foreign_keys_to
+
+    known = [(named, found) for named in asked.before if (found := _relation(session, named.name)) is not None]
+    if not known:
+        return []
+    *others, (last, joined) = known
+    keys, alike = [], []
+    for other, table in others:
+        for one, its, two, theirs in ((table, other, joined, last), (joined, last, table, other)):
+            for key in foreign_keys_to(session, one.oid):
+                if key.conrelid == two.oid:
+                    pairs = zip(key.confkey or (), key.conkey or (), strict=True)
+                    keys.append(" AND ".join(_equal(its, one, a, theirs, two, b) for a, b in pairs))
+        names = {column.name: column.num for column in table.columns}
+        alike += [_equal(other, table, names[c.name], last, joined, c.num) for c in joined.columns if c.name in names]
+    return keys or alike
+
+
+def _equal(one: Named, its: Relation, a: int, two: Named, theirs: Relation, b: int) -> str:
+    left, right = its.attributes[a - 1].name, theirs.attributes[b - 1].name
+    return f"{one.alias}.{quote_identifier(left)} = {two.alias}.{quote_identifier(right)}"
+
+
+def _functions(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.types.builtin import procs
+
+    if not asked.current or "." in asked.current:
+        return []
+    # those that carry out an operator, an index or a type are not called by name
+    return sorted({f"{proc.name}(" for proc in procs if _PLAIN.fullmatch(proc.name) and not _is_inner(proc)})
+
+
+def _is_inner(proc: Proc) -> bool:
+    from pgrepl.types import oids
+
+    return oids.INTERNAL in proc.argtypes or proc.rettype == oids.INTERNAL
+
+
+def _types(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.types.builtin import types
+
+    return sorted({*_SQL_TYPES, *(each.name for each in types if _PLAIN.fullmatch(each.name))})
+
+
+def _values(session: Session, asked: Asked) -> list[str]:
+    """The values of the setting of SET … TO."""
+    from pgrepl.catalog.parameters import find
+
+    words = [word for word in asked.words if word.upper() not in ("SET", "TO", "=", "SESSION", "LOCAL")]
+    found = find(words[-1]) if words else None
+    listed = () if found is None else ("on", "off") if found.vartype == "bool" else found.options or ()
+    return [each if _PLAIN.fullmatch(each) else f"'{each}'" for each in listed]
+
+
+def _settings(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.parameters import all_parameters
+
+    return sorted([parameter.name for parameter in all_parameters()] + session.settings.custom_names())
+
+
+NAMES: dict[str, Names] = {
+    "<alias>": _aliases,
+    "<column>": _columns,
+    "<condition>": _conditions,
+    "<database>": _databases,
+    "<function>": _functions,
+    "<index>": _relations("iI"),
+    "<publication>": _publications,
+    "<relation>": _relations("rvpmS"),
+    "<role>": _roles,
+    "<schema>": _schemas,
+    "<sequence>": _relations("S"),
+    "<setting>": _settings,
+    "<subscription>": _subscriptions,
+    "<table>": _relations("rp"),
+    "<type>": _types,
+    "<value>": _values,
+    "<view>": _relations("v"),
+}
