@@ -161,6 +161,12 @@ def _apply(arguments: list[str]) -> int:
     return apply(arguments)
 
 
+def _changes(arguments: list[str]) -> int:
+    from pgrepl.shell.changes import changes
+
+    return changes(arguments)
+
+
 def _describe(arguments: list[str]) -> int:
     from pgrepl.shell.describe_dump import describe
 
@@ -205,6 +211,7 @@ def _verify(arguments: list[str]) -> int:
 
 _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "apply": _apply,
+    "changes": _changes,
     "describe": _describe,
     "dump": _dump,
     "import-schema": _import_schema,

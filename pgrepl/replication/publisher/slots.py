@@ -362,6 +362,25 @@ def check_retained(session: Session, row: tables.pg_replication_slot, start: int
     check_usable(row._replace(**lost))
 
 
+def begin_at(session: Session, row: tables.pg_replication_slot, lsn: int) -> int:
+    """Move a new slot back to a past LSN, 0: to the first whose changes are still there; returns its position.
+    PostgreSQL has nothing like it: its log is not kept for a slot to come."""
+    from pgrepl.lake import sql
+
+    ((oldest,),) = session.link.execute(sql.FIRST_SNAPSHOT)
+    first = int(oldest) + 1  # the catalog before a change decides how it is sent
+    if 0 < lsn < first:
+        raise PgError(
+            "55000",
+            f"requested starting point {lsn_text(lsn)} is before the first change that is there, {lsn_text(first)}",
+            detail="VACUUM has removed the changes before it, because no replication slot needed them.",
+        )
+    start = max(lsn, first)
+    moved = {"restart_lsn": start, "confirmed_flush_lsn": start, "catalog_snapshot": start - 1}
+    update(session, tables.pg_replication_slot, {"slot_name": row.slot_name}, **moved)
+    return start
+
+
 def confirm(session: Session, name: str, lsn: int) -> None:
     """A subscriber has flushed everything before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
     row = slot_or_none(session, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.types.style import TextStyle
@@ -13,6 +14,11 @@ _GREENWICH = ("GMT", "UTC", "Etc/UTC")
 
 # the style of values on the wire, whatever the session's settings (walsender and apply worker call set_config_option)
 WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=3)
+
+
+def wire_style(session: Session) -> TextStyle:
+    """That style, with the names of the session's catalog."""
+    return replace(WIRE_STYLE, lookup=session.text_style.lookup)
 
 
 def reads_as_written(session: Session) -> bool:

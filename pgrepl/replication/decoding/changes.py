@@ -1,0 +1,144 @@
+"""Changes of publications, written somewhere with a slot of their own (`pgrepl changes`).
+
+What is written is what a subscription to the publications would receive. The slot is made at first and kept; it moves
+on only when what it has sent is flushed, so that the next run continues exactly behind it.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import processes
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.formats.sinks import Sink
+from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_PORTION = 1 << 26  # bytes that are written between two flushes, about
+
+
+class ChangeWriter:
+    """Writes what a slot sends to a sink."""
+
+    def __init__(self, session: Session, publications: Sequence[str], slot: str, sink: Sink) -> None:
+        self._session, self._publications, self._slot, self._sink = session, tuple(publications), slot, sink
+        there = session.elsewhere(session.database.oid, session.role, apart=True)
+        self._publisher = LakePublisher(there, used_password=False, own_instance=True, apart=True)
+        self._token = ""
+        self._position = 0
+
+    def start(self, since: int | None) -> None:
+        """Begin at the slot's position, or at `since` if that is later. Without the slot: at `since`, or now."""
+        with _translated():
+            self._check_publications()
+            if self._publisher.lag(self._slot) is None:
+                self._create(since)
+            self._token = processes.new_token()
+            statement = f'START_REPLICATION SLOT "{self._slot}" LOGICAL {lsn_text(since or 0)}'
+            self._publisher.occupy(self._slot, WalSender(self._token, "pgrepl changes", statement))
+            position = self._publisher.start(self._slot, 0)
+            self._position = self._publisher.start(self._slot, max(position, since or 0))
+        self._sink.resume(self._position)
+
+    def _check_publications(self) -> None:
+        known = self._publisher.existing_publications(self._publications)
+        missing = next((name for name in self._publications if name not in known), None)
+        if missing is not None:
+            raise PgError("42704", f'publication "{missing}" does not exist')
+
+    def _create(self, since: int | None) -> None:
+        """Make the slot. The changes since a past LSN must still be there."""
+        session = self._session
+        slots.check_slot_permissions(session)
+        slots.check_decoding_requirements(session)
+        with slots.at_once(session) as there:
+            made = slots.create_slot(there, self._slot)
+            start = made.confirmed_flush_lsn or 0
+            if since is not None:
+                slots.check_start(there, since)
+                if since < start:
+                    start = slots.begin_at(there, made, since)
+        session.report(Report("NOTICE", "00000", f'created replication slot "{self._slot}" at {lsn_text(start)}'))
+
+    def round(self, upto: int | None, stopped: Callable[[], bool]) -> bool:
+        """Write what is there, up to the commits at an LSN, or until told to stop; returns whether there was any."""
+        with _translated():
+            end = self._publisher.current_lsn()
+            end = end if upto is None else min(end, upto + 1)
+            if end <= self._position:
+                return False
+            size, wrote = 0, False
+            try:
+                for transaction in self._publisher.transactions(
+                    self._slot, self._publications, self._position, end, local_only=False
+                ):
+                    size += self._sink.write(transaction)
+                    wrote = True
+                    if size >= _PORTION or stopped():
+                        self._confirm(transaction.end_lsn)
+                        size = 0
+                    if stopped():
+                        return wrote
+                self._confirm(end)
+            except BaseException as problem:
+                with suppress(OSError):
+                    self._sink.abandon()
+                if isinstance(problem, OSError) and not isinstance(problem, BrokenPipeError):
+                    raise self._not_written(problem) from None
+                raise
+            return wrote
+
+    def _not_written(self, problem: OSError) -> PgError:
+        state = "53100" if problem.errno == errno.ENOSPC else "58030"
+        return PgError(state, f'could not write to "{self._sink.name}": {problem.strerror}')
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def beat(self) -> None:
+        """Tell that the slot is still in use."""
+        with _translated():
+            self._publisher.confirm(self._slot, self._position)
+
+    def _confirm(self, lsn: int) -> None:
+        self._sink.flush()
+        self._publisher.confirm(self._slot, lsn)
+        self._position = lsn
+
+    def close(self) -> None:
+        try:
+            if self._token:
+                processes.retire(self._token)
+                with _translated():
+                    self._publisher.leave(self._slot, self._token)
+        finally:
+            self._publisher.close()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Errors of the publisher as they are: there is no connection between it and the reader."""
+    try:
+        yield
+    except PublisherError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, PgError):
+            raise cause from None
+        raise PgError(problem.sqlstate, str(problem).removeprefix("ERROR:  ")) from None
+
+
+def slot_name(publications: Sequence[str]) -> str:
+    """The name of the slot, if none is given: of characters that slots may have."""
+    word = "_".join(publications).lower()
+    shown = "".join([each if each.isascii() and (each.isalnum() or each == "_") else "_" for each in word])
+    return f"changes_{shown}"[:63]

@@ -1,0 +1,197 @@
+"""Arrow arrays → strings that PostgreSQL's input functions read. What Arrow writes as PostgreSQL reads it is cast by
+Arrow, everything else value by value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pgrepl.replication.formats.json_text import Number, array_text, json_text
+from pgrepl.types import oids
+from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
+from pgrepl.types.text import write_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_UUID = "arrow.uuid"
+_INFINITE_DAYS = {2**31 - 1: INFINITY, 1 - 2**31: -INFINITY}  # as DuckDB writes them
+_INFINITE_USECS = {(2**63 - 1, 1): INFINITY, (1 - 2**63, 1): -INFINITY}
+_FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, which Arrow writes as PostgreSQL reads them
+
+
+def text_column(array: pa.Array) -> pa.Array:
+    """The values as strings; NULL stays NULL. A byte string that is no UTF-8 is a bytea's text."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if isinstance(array, pa.ExtensionArray):
+        if array.type.extension_name == _UUID:
+            return pa.array([None if each is None else str(UUID(bytes=each)) for each in array.storage.to_pylist()])
+        array = array.storage
+    kind = array.type
+    if kinds.is_dictionary(kind):
+        return text_column(array.dictionary_decode())
+    if kinds.is_string(kind):
+        return array
+    if kinds.is_large_string(kind) or kinds.is_string_view(kind) or kinds.is_null(kind):
+        return array.cast(pa.string())
+    if kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
+        return array.cast(pa.string())
+    if (kinds.is_date(kind) or kinds.is_timestamp(kind)) and _is_usual(array):
+        return _times(array)
+    return pa.array([_text(each) for each in _values(array)], pa.string())
+
+
+def _is_usual(array: pa.Array) -> bool:
+    """Whether all dates are in the years 1 to 9999, and no fraction has more than six digits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        return False
+    inside = pc.and_(pc.greater_equal(_days(array), _FIRST_DAY), pc.less_equal(_days(array), _LAST_DAY))
+    return pc.all(inside).as_py() is not False
+
+
+def _days(array: pa.Array) -> pa.Array:
+    """Days from 1970 of dates and timestamps; towards 1970 where it is between two."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_timestamp(array.type):
+        return array.cast(pa.date32(), safe=False).view(pa.int32())
+    per_day = {"s": 86400, "ms": 86_400_000, "us": USECS_PER_DAY}[array.type.unit]
+    return pc.divide(array.view(pa.int64()), per_day)
+
+
+def _times(array: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if not pa.types.is_timestamp(kind):
+        return array.cast(pa.date32()).cast(pa.string())
+    if kind.tz is None:
+        return array.cast(pa.string())
+    utc = array.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit))
+    return pc.binary_join_element_wise(utc.cast(pa.string()), pa.scalar("+00"), "")
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """Values that `_text` knows: dates and times as tuples of their kind and their number."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    kind = array.type
+    if kinds.is_date(kind):
+        return [each and ("date", each) for each in _counted(array.cast(pa.date32(), safe=False), pa.int32())]
+    if kinds.is_timestamp(kind):
+        numbers = _counted(array, pa.int64())
+        name = "timestamp" if kind.tz is None else "timestamptz"
+        scale = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[kind.unit]
+        return [each and (name, (each[0] * scale[0], scale[1])) for each in numbers]
+    if kinds.is_time(kind):
+        raw = _counted(array, pa.int32() if kinds.is_time32(kind) else pa.int64())
+        scale = {"s": (1_000_000, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}[kind.unit]
+        return [each and ("time", (each[0] * scale[0], scale[1])) for each in raw]
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return _lists(array)
+    if kinds.is_map(kind):
+        keys, items = text_column(array.keys).to_pylist(), _json_values(array.items)
+        pairs = list(zip(keys, items, strict=True))
+        offsets = array.offsets.to_pylist()
+        valid = array.is_valid().to_pylist()
+        first = offsets[0] if offsets else 0
+        return [dict(pairs[offsets[at] - first : offsets[at + 1] - first]) if each else None
+                for at, each in enumerate(valid)]  # fmt: skip
+    if kinds.is_struct(kind):
+        return _json_values(array)
+    return list(array.to_pylist())
+
+
+def _counted(array: pa.Array, kind: pa.DataType) -> list[Any]:
+    """Each number as a tuple of one, so that zero is not taken for NULL."""
+    return [None if each is None else (each,) for each in array.view(kind).to_pylist()]
+
+
+def _lists(array: pa.Array) -> list[Any]:
+    import pyarrow as pa
+
+    child = array.type.value_type
+    nested = pa.types.is_struct(child) or pa.types.is_map(child)
+    found: list[Any] = []
+    for number in range(len(array)):
+        scalar = array[number]
+        if not scalar.is_valid:
+            found.append(None)
+            continue
+        items = scalar.values
+        found.append(_json_values(items) if nested else _Items(_items(items)))
+    return found
+
+
+class _Items(list[Any]):
+    """Items of an array, as texts."""
+
+
+def _items(items: pa.Array) -> list[Any]:
+    import pyarrow.types as kinds
+
+    if kinds.is_list(items.type) or kinds.is_large_list(items.type) or kinds.is_fixed_size_list(items.type):
+        return [None if each is None else list(each) for each in _lists(items)]
+    return list(text_column(items).to_pylist())
+
+
+def _json_values(array: pa.Array) -> list[Any]:
+    """Values for JSON: numbers keep their digits, everything else that JSON has no form for is its text."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if kinds.is_boolean(kind):
+        return list(array.to_pylist())
+    if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
+        return [None if each is None else Number(each) for each in text_column(array).to_pylist()]
+    if kinds.is_struct(kind):
+        columns = {kind.field(at).name: _json_values(each) for at, each in enumerate(array.flatten())}
+        valid = array.is_valid().to_pylist()
+        return [
+            {name: column[at] for name, column in columns.items()} if valid[at] else None for at in range(len(array))
+        ]
+    if kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind):
+        return [_json_values(array[at].values) if array[at].is_valid else None for at in range(len(array))]
+    if kinds.is_map(kind):
+        return _values(array)
+    return list(text_column(array).to_pylist())
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    if isinstance(value, _Items):
+        return array_text(value)
+    if isinstance(value, tuple):
+        name, number = value
+        return _time_text(name, number)
+    if isinstance(value, (dict, list)):
+        return json_text(value)
+    return str(value)
+
+
+def _time_text(name: str, number: tuple[int, ...]) -> str:
+    if name == "date":
+        infinite = _INFINITE_DAYS.get(number[0])
+        return write_text(number[0] + UNIX_EPOCH_DAYS if infinite is None else infinite, oids.DATE)
+    if number in _INFINITE_USECS:
+        return write_text(_INFINITE_USECS[number], oids.TIMESTAMP)
+    usecs, rest = divmod(number[0], number[1])
+    if rest:
+        usecs += 2 * rest >= number[1]  # rounded to microseconds, as a timestamp's input function does
+    if name == "time":
+        return write_text(usecs, oids.TIME)
+    return write_text(usecs + UNIX_EPOCH_USECS, oids.TIMESTAMP if name == "timestamp" else oids.TIMESTAMPTZ)

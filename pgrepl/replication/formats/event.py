@@ -1,0 +1,142 @@
+"""The contract of the formats: a change as a record of a file tells it.
+
+A reader yields ChangeEvents in the order of the file. Values are text that the input function of the column's type
+reads; no number passes through a float. A record that cannot be read raises BadRecord from `next()`; the caller may
+call `next()` again, and gets the events behind that record.
+
+Where a format says where transactions begin and end, the reader yields BEGIN and COMMIT too. Between them all row
+events belong to that transaction. Where it does not, events have an `xid` or nothing, and the caller decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+BEGIN, COMMIT = "begin", "commit"  # the markers: they have no table and no row
+ROWS = (INSERT, UPDATE, DELETE)
+KINDS = (*ROWS, TRUNCATE, BEGIN, COMMIT)
+
+# the type and typmod of a table's columns by name; None: no such table. Readers ask for values that their format
+# encodes by the column's type without naming it.
+ColumnTypes: TypeAlias = "Callable[[str | None, str | None], Mapping[str, tuple[int, int]] | None]"
+
+
+@frozen
+class Place:
+    """Where a record stands, for errors."""
+
+    file: str
+    number: int  # the line, or the number of the row or message, from 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.number}"
+
+
+@frozen
+class ChangeEvent:
+    """One change, or the begin or end of a transaction.
+
+    `kind` is one of KINDS: an operation as replication/wire/messages.py names it, BEGIN or COMMIT. INSERT has `new`,
+    DELETE has `old` (None: the record does not tell the row), UPDATE has `new` and, if the record has it, `old`.
+    TRUNCATE has a table only; a record that truncates several tables gives one event for each of them.
+    """
+
+    kind: str
+    schema: str | None  # None: the record names none
+    table: str | None
+    new: Mapping[str, str | None] | None  # by column name; a name that is missing was not sent: it is unchanged
+    old: Mapping[str, str | None] | None  # the old key or the old row
+    xid: str | None
+    lsn: int | None  # the position that the record itself has; of BEGIN and COMMIT: of the commit
+    at: int | None  # the commit time in microseconds since 1970-01-01 UTC, if it is known
+    place: Place
+    snapshot: bool = False  # an INSERT that is a row of an initial copy, not a change
+
+
+class BadRecord(PgError):
+    """A record that cannot be read. The reader goes on behind it, if it is asked for more."""
+
+    def __init__(self, sqlstate: str, reason: str, place: Place, *, record: bytes | None = None) -> None:
+        super().__init__(sqlstate, f"could not read {place.file}, record {place.number}: {reason}")
+        self.reason = reason
+        self.place = place
+        self.record = record  # the record as it stands in the file, for a file of rejects; None: it is no text
+
+
+class Events(Iterator[ChangeEvent]):
+    """The events of a file. `next()` raises BadRecord for a record that cannot be read, and may be called again."""
+
+    def __init__(self, found: Iterator[ChangeEvent | BadRecord]) -> None:
+        self._found = found
+
+    def __next__(self) -> ChangeEvent:
+        event = next(self._found)
+        if isinstance(event, BadRecord):
+            raise event
+        return event
+
+
+@frozen
+class TableEvents:
+    """The events of one table in a block, as columns; all of them INSERT, UPDATE or DELETE."""
+
+    schema: str | None
+    table: str | None
+    places: npt.NDArray[np.int64]  # of these events in the block, ascending
+    op: npt.NDArray[np.uint8]  # replication/wire/batch.py's INSERT, UPDATE, DELETE
+    has_old: npt.NDArray[np.bool_]  # whether an event has an old key or an old row; a DELETE without one has none
+    new: Mapping[str, pa.Array]  # strings, one for each event; NULL for a DELETE
+    old: Mapping[str, pa.Array]  # strings, one for each event; NULL where there is no old row
+    unsent: Mapping[str, npt.NDArray[np.bool_]]  # by column: events with a new row that lack the value
+    unsent_old: Mapping[str, npt.NDArray[np.bool_]] | None = None  # the same for old rows; None: all have all columns
+
+
+@frozen
+class EventBlock:
+    """Events that follow one another in a file, as columns. `number` has the record of each event."""
+
+    file: str
+    count: int
+    number: npt.NDArray[np.int64]
+    tables: tuple[TableEvents, ...]
+    xid: pa.Array | None  # strings; None: no event has one
+    lsn: npt.NDArray[np.int64] | None  # -1: the record has none
+    at: npt.NDArray[np.int64] | None  # microseconds since 1970; NO_TIME: the record has none
+    snapshot: npt.NDArray[np.bool_] | None = None  # rows of an initial copy; None: there are none
+
+
+NO_TIME = -(1 << 63)
+
+
+class Blocks(Iterator["EventBlock | ChangeEvent"]):
+    """The events of a file in its order, as blocks where they can be columns and one by one where they cannot.
+    `next()` raises BadRecord as that of Events does."""
+
+    def __init__(self, found: Iterator[EventBlock | ChangeEvent | BadRecord]) -> None:
+        self._found = found
+
+    def __next__(self) -> EventBlock | ChangeEvent:
+        event = next(self._found)
+        if isinstance(event, BadRecord):
+            raise event
+        return event
+
+
+class Reader(Protocol):
+    """Reads files of one format. `name` is the file's, for errors and for formats that take the table from it."""
+
+    def read(self, file: BinaryIO, name: str) -> Events: ...
+
+    def blocks(self, file: BinaryIO, name: str) -> Blocks:
+        """The same events, by columns as far as that is possible; faster for large files."""
+        ...

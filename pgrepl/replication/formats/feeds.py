@@ -1,0 +1,210 @@
+"""Delta's and DuckLake's change feeds: rows with the kind of change and the version that made it.
+
+An update is two rows, the one before and the one after. They stand next to each other, in either order; DuckLake's may
+stand apart, because they have the row's id in common. Within a version a feed has no order: deletes come before
+updates, and those before inserts, as far as a batch has them together. A version is a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, Place, TableEvents
+from pgrepl.replication.formats.json_text import INVALID
+from pgrepl.replication.formats.plain import commit_times, positions
+from pgrepl.replication.formats.rows import CsvOptions, RowBatch, row_batches, taken, with_columns, without_bad
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_DELETE, _BEFORE, _AFTER, _INSERT = range(4)
+_KINDS = {"insert": _INSERT, "delete": _DELETE, "update_preimage": _BEFORE, "update_postimage": _AFTER}
+_MAX_WAITING = 1 << 20  # rows of updates whose other half has not come yet
+
+
+@frozen
+class Feed:
+    """The names of a feed's own columns."""
+
+    kind: str
+    version: str
+    row: str | None  # the row's id
+    others: tuple[str, ...] = ()
+
+    def own(self) -> set[str]:
+        return {self.kind, self.version, *self.others, *([self.row] if self.row else [])}
+
+
+DELTA = Feed("_change_type", "_commit_version", None, ("_commit_timestamp",))
+DUCKLAKE = Feed("change_type", "snapshot_id", "rowid")
+
+
+def feed_blocks(
+    feed: Feed, csv: CsvOptions, types: ColumnTypes | None, file: BinaryIO, name: str
+) -> Iterator[EventBlock | BadRecord]:
+    declared = (types and types(None, None)) or {}
+    pairing = _Pairing(feed)
+    for found in row_batches(file, name, None, None, csv, declared):
+        if isinstance(found, BadRecord):
+            yield found
+        else:
+            yield from pairing.events(found)
+    yield from pairing.end()
+
+
+class _Pairing:
+    """Puts the two rows of an update together."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._waiting: RowBatch | None = None  # rows whose other half has not come yet
+
+    def events(self, batch: RowBatch) -> Iterator[EventBlock | BadRecord]:
+        feed = self._feed
+        batch = with_columns(batch, sorted(feed.own() - set(feed.others)))
+        if self._waiting is not None:
+            batch, self._waiting = _joined(self._waiting, batch), None
+        kinds, bad = _kinds(batch, feed.kind)
+        versions, more = positions(batch, feed.version)
+        bad = sorted(bad + more, key=lambda each: each.place.number)
+        if bad:
+            for found in without_bad(batch, bad):
+                yield from [found] if isinstance(found, BadRecord) else self.events(found)
+            return
+        yield from self._paired(batch, kinds, versions)
+
+    def _paired(
+        self, batch: RowBatch, kinds: npt.NDArray[np.int64], versions: npt.NDArray[np.int64]
+    ) -> Iterator[EventBlock | BadRecord]:
+        import numpy as np
+
+        single = np.flatnonzero((kinds == _DELETE) | (kinds == _INSERT))
+        before, after = self._pairs(batch, kinds, versions)
+        half = np.ones(batch.count, bool)
+        half[single] = half[before] = half[after] = False
+        waiting = np.flatnonzero(half)
+        if len(waiting):
+            self._wait(batch, waiting)
+        main = np.concatenate([single, after])  # the row that stands for the event
+        old = np.concatenate([single, before])
+        if not len(main):
+            return
+        order = np.lexsort((main, kinds[main], versions[main]))
+        yield self._block(batch, kinds, versions, main[order], old[order])
+
+    def _pairs(
+        self, batch: RowBatch, kinds: npt.NDArray[np.int64], versions: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The places of the rows before and the rows after updates."""
+        import numpy as np
+        import pyarrow as pa
+
+        images = np.flatnonzero((kinds == _BEFORE) | (kinds == _AFTER))
+        if self._feed.row is not None:
+            ids = batch.columns[self._feed.row].cast(pa.int64()).to_numpy(zero_copy_only=False)
+            images = images[np.lexsort((kinds[images], ids[images], versions[images]))]
+            same = (versions[images[:-1]] == versions[images[1:]]) & (ids[images[:-1]] == ids[images[1:]])
+            at = np.flatnonzero(same & (kinds[images[:-1]] != kinds[images[1:]]))
+            return images[at], images[at + 1]
+        # neighbours, from the first one on: a row that is paired cannot be paired again
+        fits = (kinds[images[:-1]] != kinds[images[1:]]) & (versions[images[:-1]] == versions[images[1:]])
+        run = np.arange(len(fits)) - np.maximum.accumulate(np.where(~fits, np.arange(len(fits)) + 1, 0))
+        at = np.flatnonzero(fits & (run % 2 == 0)) if len(fits) else np.zeros(0, np.int64)
+        first, second = images[at], images[at + 1]
+        is_before = kinds[first] == _BEFORE
+        return np.where(is_before, first, second), np.where(is_before, second, first)
+
+    def _wait(self, batch: RowBatch, waiting: npt.NDArray[np.int64]) -> None:
+        first = Place(batch.file, int(batch.number[waiting[0]]))
+        if len(waiting) > (_MAX_WAITING if self._feed.row else 1):
+            raise self._alone(first)
+        self._waiting = taken(batch, waiting)
+
+    def _alone(self, place: Place) -> PgError:
+        feed = self._feed
+        order = f"{feed.version}, {feed.row}" if feed.row else f"{feed.version}, the key, {feed.kind}"
+        return PgError(
+            INVALID, f"could not read {place.file}, record {place.number}: an update has only one of its two rows",
+            hint=f"Write the feed in the order of {order}.",
+        )  # fmt: skip
+
+    def end(self) -> Iterator[BadRecord]:
+        if self._waiting is not None:
+            for number in self._waiting.number.tolist():
+                yield BadRecord(INVALID, "an update has only one of its two rows", Place(self._waiting.file, number))
+
+    def _block(
+        self,
+        batch: RowBatch,
+        kinds: npt.NDArray[np.int64],
+        versions: npt.NDArray[np.int64],
+        main: npt.NDArray[np.int64],
+        old: npt.NDArray[np.int64],
+    ) -> EventBlock:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        op = np.array([DELETE, 0, UPDATE, INSERT], np.uint8)[kinds[main]]
+        names = [name for name in batch.columns if name not in self._feed.own()]
+        nothing = pa.scalar(None, pa.string())
+        is_deleted, is_inserted = pa.array(op == DELETE), pa.array(op == INSERT)
+        new = {name: pc.if_else(is_deleted, nothing, batch.columns[name].take(main)) for name in names}
+        before = {name: pc.if_else(is_inserted, nothing, batch.columns[name].take(old)) for name in names}
+        unsent = {name: flags[main] & (op != DELETE) for name, flags in batch.unsent.items() if name in names}
+        places = np.arange(len(main))
+        table = TableEvents(None, None, places, op, op != INSERT, new, before, unsent)
+        version = versions[main]
+        return EventBlock(
+            batch.file, len(main), batch.number[main], (table,), pa.array(version).cast(pa.string()), version,
+            self._times(batch, main),
+        )  # fmt: skip
+
+    def _times(self, batch: RowBatch, main: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        column = next((each for each in self._feed.others if each in batch.columns), None)
+        return None if column is None else commit_times(batch.columns[column].take(main))
+
+
+def _joined(first: RowBatch, second: RowBatch) -> RowBatch:
+    import numpy as np
+    import pyarrow as pa
+
+    names = list(dict.fromkeys([*first.columns, *second.columns]))
+
+    def column(batch: RowBatch, name: str) -> pa.Array:
+        return batch.columns.get(name, pa.nulls(batch.count, pa.string()))
+
+    def missing(batch: RowBatch, name: str) -> npt.NDArray[np.bool_]:
+        return batch.unsent.get(name, np.full(batch.count, name not in batch.columns))
+
+    columns = {name: pa.concat_arrays([column(first, name), column(second, name)]) for name in names}
+    unsent = {name: np.concatenate([missing(first, name), missing(second, name)]) for name in names}
+    return RowBatch(
+        second.file,
+        np.concatenate([first.number, second.number]),
+        columns,
+        {name: flags for name, flags in unsent.items() if flags.any()},
+        {},
+        np.zeros(first.count + second.count, bool),
+    )
+
+
+def _kinds(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
+    import numpy as np
+
+    known = batch.columns[column].dictionary_encode()
+    words = known.dictionary.to_pylist()
+    codes = np.array([_KINDS.get(word or "", -1) for word in words] + [-1], np.int64)
+    kinds = codes[known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+    bad = []
+    for at in np.flatnonzero(kinds < 0).tolist():
+        word = batch.columns[column][at].as_py()
+        shown = "it is null" if word is None else f'"{word}"'
+        place = Place(batch.file, int(batch.number[at]))
+        bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
+    return kinds, bad

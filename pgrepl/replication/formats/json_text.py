@@ -1,0 +1,103 @@
+"""JSON as files of changes have it: records, and values as text for PostgreSQL's input functions.
+
+Numbers are kept as they are written, digit by digit: `Number` is a text that has no quotes in JSON.
+
+>>> value_text(read_json('{"a": [1.10, null, "b c"]}')["a"])
+'{1.10,NULL,"b c"}'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring
+from typing import Any, BinaryIO
+
+from pgrepl.replication.formats.event import BadRecord, Place
+from pgrepl.replication.formats.opening import lines
+from pgrepl.types import oids
+from pgrepl.types.arrays import array_of, write_array
+from pgrepl.types.builtin import element_type
+
+INVALID = "22P02"  # the SQLSTATE of a record that is not what its format says
+
+encode_string: Callable[[str], str] = encode_basestring
+
+
+class Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+read_json: Callable[[str], Any] = _DECODER.decode
+raw_json: Callable[[str, int], tuple[Any, int]] = _DECODER.raw_decode  # a value and the offset behind it
+
+
+def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] | None, bytes] | BadRecord]:
+    """The JSON objects of a file, one on each line; None is the line `null`. Empty lines are skipped."""
+    for number, line in lines(file, name):
+        if not line or line.isspace():
+            continue
+        place = Place(name, number)
+        try:
+            found = read_json(line.decode())
+        except (ValueError, RecursionError) as problem:
+            yield BadRecord(INVALID, json_problem(problem), place, record=line)
+            continue
+        if found is not None and not isinstance(found, dict):
+            yield BadRecord(INVALID, "it is no JSON object", place, record=line)
+            continue
+        yield place, found, line
+
+
+def json_problem(problem: Exception) -> str:
+    if isinstance(problem, json.JSONDecodeError):
+        return f"invalid JSON: {problem.msg} at column {problem.colno}"
+    if isinstance(problem, UnicodeDecodeError):
+        return f"invalid byte sequence for encoding UTF8 at byte {problem.start + 1}"
+    return (
+        "invalid JSON: it is nested too deeply" if isinstance(problem, RecursionError) else f"invalid JSON: {problem}"
+    )
+
+
+def value_text(value: Any, typoid: int = 0) -> str | None:
+    """The text of a JSON value for the input function of a type, if that is known. A list is an array, unless it has
+    objects in it or goes into a json column; an object is JSON."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, str):  # a Number, which is to be a plain str
+        return str.__str__(value)
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, list) and typoid not in (oids.JSON, oids.JSONB) and (element_type(typoid) or _is_plain(value)):
+        return array_text(value)
+    return json_text(value)
+
+
+def array_text(items: list[Any]) -> str:
+    """A list as an array's text; nested lists are further dimensions."""
+    if items and all(isinstance(item, list) for item in items):
+        return "{" + ",".join([array_text(item) for item in items]) + "}"
+    return write_array(array_of(oids.TEXT, [value_text(item) for item in items]), str)
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON, with its numbers as they were written."""
+    if isinstance(value, Number):
+        return str.__str__(value)
+    if isinstance(value, str):
+        return encode_string(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{encode_string(key)}: {json_text(each)}" for key, each in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([json_text(each) for each in value]) + "]"
+    return "null" if value is None else "true" if value else "false"
+
+
+def _is_plain(items: list[Any]) -> bool:
+    """Whether a list has neither objects in it nor lists of objects."""
+    return not any(isinstance(item, dict) or (isinstance(item, list) and not _is_plain(item)) for item in items)

@@ -1,0 +1,69 @@
+"""pgrepl's own JSON lines: `{"op": "update", "schema": …, "table": …, "xid": …, "lsn": …, "at": …, "new": {…},
+"old": {…}}`. Values are PostgreSQL's text, as strings, or null; so nothing is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from pgrepl.errors import PgError
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.json_text import INVALID, objects, value_text
+from pgrepl.replication.wire.messages import DELETE, INSERT, OPERATIONS, TRUNCATE, UPDATE
+from pgrepl.types import oids
+from pgrepl.types.dates import UNIX_EPOCH_USECS
+from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.text import read_text
+
+KINDS = (*OPERATIONS, BEGIN, COMMIT)
+
+
+def is_own(record: Mapping[str, Any]) -> bool:
+    """Whether an object is an event of this form."""
+    op = record.get("op")
+    return op in (BEGIN, COMMIT, TRUNCATE) or (op in KINDS and ("new" in record or "old" in record))
+
+
+class JsonLinesRecords:
+    def __init__(self, types: ColumnTypes | None) -> None:
+        self._types = types
+
+    def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        for found in objects(file, name):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            place, record, line = found
+            if record is None:
+                continue
+            try:
+                yield self._event(record, place)
+            except (ValueError, PgError) as problem:
+                yield BadRecord(INVALID, str(problem), place, record=line)
+
+    def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent:
+        if not is_own(record):
+            raise ValueError('it has no "op" with "new" or "old"; if its columns are a row, name the others with op=…')
+        kind, schema, table = record["op"], record.get("schema"), record.get("table")
+        types = (self._types and self._types(schema, table)) or {}
+        new = _row(record, "new", types) if kind in (INSERT, UPDATE) else None
+        old = _row(record, "old", types) if kind in (UPDATE, DELETE) and record.get("old") is not None else None
+        lsn, at = record.get("lsn"), record.get("at")
+        return ChangeEvent(
+            kind,
+            schema,
+            table,
+            new,
+            old,
+            value_text(record.get("xid")),
+            None if lsn is None else parse_lsn(str(lsn)),
+            None if at is None else int(read_text(str(at), oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS,
+            place,
+        )
+
+
+def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, int]]) -> dict[str, str | None]:
+    row = record.get(name)
+    if not isinstance(row, dict):
+        raise ValueError(f'"{name}" is no object')
+    return {column: value_text(value, types.get(column, (0, -1))[0]) for column, value in row.items()}

@@ -1,0 +1,339 @@
+"""JSON lines, CSV and Parquet whose columns are named by options, and AWS DMS's files.
+
+`op=` names the column with the operation; without it every row is an INSERT. `order=` names a column with the row's
+position: a whole number, an LSN or a timestamp. `xid=` names the transaction, `before=` the old key or row: a column
+with objects, or with `*` at its end the common beginning of columns. `schema_column=` and `table_column=` name
+columns with the table's name, `at=` one with the time of the commit. All these columns are no part of the row.
+
+JSON lines without any of these are pgrepl's own, with `op`, `table`, `new` and `old` (jsonl.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.formats.blocks import events_in
+from pgrepl.replication.formats.event import (
+    NO_TIME,
+    BadRecord,
+    ChangeEvent,
+    ColumnTypes,
+    EventBlock,
+    Place,
+    TableEvents,
+)
+from pgrepl.replication.formats.json_text import INVALID
+from pgrepl.replication.formats.opening import decompressed
+from pgrepl.replication.formats.rows import CsvOptions, RowBatch, part_of, row_batches, with_columns, without_bad
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.messages import TRUNCATE
+from pgrepl.replication.wire.pgoutput import TRUNCATE_TYPE
+from pgrepl.types import oids
+from pgrepl.types.dates import UNIX_EPOCH_USECS
+from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.text import read_text
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+# how programs name operations, in lower case
+WORDS = {
+    **dict.fromkeys(("i", "c", "r", "insert", "inserted", "create", "created", "read", "append", "+i"), INSERT),
+    **dict.fromkeys(("u", "update", "updated", "change", "changed", "+u"), UPDATE),
+    **dict.fromkeys(("d", "delete", "deleted", "remove", "removed", "-d"), DELETE),
+    **dict.fromkeys(("t", "truncate"), TRUNCATE_TYPE),
+}
+
+
+@frozen
+class Roles:
+    """The columns that tell about a row; None: there is none."""
+
+    op: str | None = None
+    order: str | None = None
+    xid: str | None = None
+    before: str | None = None
+    schema: str | None = None
+    table: str | None = None
+    at: str | None = None
+
+    def all(self) -> set[str]:
+        named = (self.op, self.order, self.xid, self.schema, self.table, self.at)
+        return {each for each in named if each is not None}
+
+
+def roles_of(options: Mapping[str, str]) -> Roles:
+    return Roles(
+        options.get("op"), options.get("order"), options.get("xid"), options.get("before"),
+        options.get("schema_column"), options.get("table_column"), options.get("at"),
+    )  # fmt: skip
+
+
+class PlainBlocks:
+    """Reads rows of one kind of file, or of any (`kind` None)."""
+
+    def __init__(self, kind: str | None, roles: Roles, csv: CsvOptions, types: ColumnTypes | None) -> None:
+        self._kind, self._roles, self._csv, self._types = kind, roles, csv, types
+
+    def blocks(self, file: BinaryIO, name: str) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+        types = (self._types and self._types(None, None)) or {}
+        for found in row_batches(file, name, self._kind, self._roles.before, self._csv, types):
+            if isinstance(found, BadRecord):
+                yield found
+            else:
+                yield from events_of(found, self._roles)
+
+
+def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+    """The events of a batch's rows."""
+    import numpy as np
+
+    batch = with_columns(batch, sorted(roles.all()))
+    op = np.full(batch.count, INSERT, np.uint8)
+    bad: list[BadRecord] = []
+    if roles.op is not None:
+        op, bad = operations(batch, roles.op)
+    lsn = None
+    if roles.order is not None:
+        lsn, more = positions(batch, roles.order)
+        bad += more
+    if not bad:
+        yield from _with_truncations(batch, op, lsn, roles)
+        return
+    bad.sort(key=lambda each: each.place.number)
+    first = {each.place.number: each for each in reversed(bad)}  # one error for each row
+    for found in without_bad(batch, list(first.values())[::-1]):
+        yield from [found] if isinstance(found, BadRecord) else events_of(found, roles)
+
+
+def _with_truncations(
+    batch: RowBatch, op: npt.NDArray[np.uint8], lsn: npt.NDArray[np.int64] | None, roles: Roles
+) -> Iterator[EventBlock | ChangeEvent]:
+    """Blocks, and between them truncations, which have no row."""
+    import numpy as np
+
+    start = 0
+    for at in [*np.flatnonzero(op == TRUNCATE_TYPE).tolist(), batch.count]:
+        if at > start:
+            whole = start == 0 and at == batch.count
+            part = batch if whole else part_of(batch, start, at)
+            yield block_of(part, op[start:at], None if lsn is None else lsn[start:at], roles)
+        if at < batch.count:
+            row = part_of(batch, at, at + 1)
+            position = None if lsn is None else lsn[at : at + 1]
+            (event,) = events_in(block_of(row, np.full(1, INSERT, np.uint8), position, roles))
+            yield replace(event, kind=TRUNCATE, new=None)
+        start = at + 1
+
+
+def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], list[BadRecord]]:
+    """The operations by a column's words."""
+    import numpy as np
+
+    known = batch.columns[column].dictionary_encode()
+    words = known.dictionary.to_pylist()
+    codes = np.array([WORDS.get((word or "").strip().lower(), 0) for word in words] + [0], np.uint8)
+    indices = known.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+    op: npt.NDArray[np.uint8] = codes[indices]
+    bad = []
+    for at in np.flatnonzero(op == 0).tolist():
+        word = batch.columns[column][at].as_py()
+        shown = "it is null" if word is None else f'"{word}"'
+        place = Place(batch.file, int(batch.number[at]))
+        bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
+    return op, bad
+
+
+def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
+    """The positions by a column of whole numbers, LSNs or timestamps."""
+    import numpy as np
+    import pyarrow as pa
+
+    texts = batch.columns[column]
+    try:
+        if texts.null_count == 0:
+            numbers: npt.NDArray[np.int64] = texts.cast(pa.int64()).to_numpy()
+            return numbers, []
+    except pa.ArrowInvalid:
+        pass
+    found, bad = [], []
+    for at, text in enumerate(texts.to_pylist()):
+        try:
+            found.append(position(text))
+        except (PgError, ValueError):
+            found.append(-1)
+            shown = "it is null" if text is None else f'"{text}"'
+            reason = f'column "{column}" is no whole number, LSN or timestamp: {shown}'
+            bad.append(BadRecord(INVALID, reason, Place(batch.file, int(batch.number[at]))))
+    return np.array(found, np.int64), bad
+
+
+def position(text: str | None) -> int:
+    if not text:
+        raise ValueError
+    if text.isascii() and text.isdigit():
+        number = int(text)
+    elif text.count("/") == 1 and "-" not in text:
+        number = parse_lsn(text)
+    else:
+        number = int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
+    if not 0 <= number < 1 << 63:
+        raise ValueError
+    return number
+
+
+def commit_times(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Timestamps in microseconds since 1970; what is none is not known."""
+    import numpy as np
+
+    known = texts.dictionary_encode()
+    found = []
+    for text in [*known.dictionary.to_pylist(), None]:
+        try:
+            found.append(NO_TIME if text is None else int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS)
+        except PgError:
+            found.append(NO_TIME)
+    indices = known.indices.fill_null(len(known.dictionary)).to_numpy(zero_copy_only=False)
+    times: npt.NDArray[np.int64] = np.array(found, np.int64)[indices]
+    return times
+
+
+def block_of(batch: RowBatch, op: npt.NDArray[np.uint8], lsn: npt.NDArray[np.int64] | None, roles: Roles) -> EventBlock:
+    xid = batch.columns[roles.xid] if roles.xid is not None else None
+    tables = tuple(_tables(batch, op, roles))
+    at = None if roles.at is None else commit_times(batch.columns[roles.at])
+    return EventBlock(batch.file, batch.count, batch.number, tables, xid, lsn, at)
+
+
+def _tables(batch: RowBatch, op: npt.NDArray[np.uint8], roles: Roles) -> Iterator[TableEvents]:
+    """The rows of each table that the batch names."""
+    import numpy as np
+
+    if roles.table is None and roles.schema is None:
+        yield table_events(batch, op, roles, None, None, np.arange(batch.count))
+        return
+    nobody = [None] * batch.count
+    schemas = nobody if roles.schema is None else batch.columns[roles.schema].to_pylist()
+    tables = nobody if roles.table is None else batch.columns[roles.table].to_pylist()
+    places: dict[tuple[str | None, str | None], list[int]] = {}
+    for at, names in enumerate(zip(schemas, tables, strict=True)):
+        places.setdefault(names, []).append(at)
+    for (schema, table), found in places.items():
+        yield table_events(batch, op, roles, schema, table, np.array(found))
+
+
+def table_events(
+    batch: RowBatch,
+    op: npt.NDArray[np.uint8],
+    roles: Roles,
+    schema: str | None,
+    table: str | None,
+    places: npt.NDArray[np.int64],
+) -> TableEvents:
+    """The events of one table. A deleted row without an old one is itself the old one."""
+    import numpy as np
+
+    whole = len(places) == batch.count
+    columns = {name: array for name, array in batch.columns.items() if name not in roles.all()}
+    unsent = {name: flags for name, flags in batch.unsent.items() if name not in roles.all()}
+    old, has_old, kind = batch.old, batch.has_old, op
+    if not whole:
+        columns = {name: array.take(places) for name, array in columns.items()}
+        unsent = {name: flags[places] for name, flags in unsent.items()}
+        old = {name: array.take(places) for name, array in old.items()}
+        has_old, kind = has_old[places], kind[places]
+        columns = {name: array for name, array in columns.items() if not (name in unsent and unsent[name].all())}
+    deleted = kind == DELETE
+    new, before = _sides(columns, old, has_old, deleted)
+    missing = {name: flags & ~deleted for name, flags in unsent.items() if name in columns}
+    itself = deleted & ~has_old  # a deleted row is the old one
+    lacking = {}
+    for name in before:
+        own = unsent.get(name, np.full(len(kind), name not in columns))
+        lacking[name] = np.where(itself, own, has_old & (name not in old))
+    return TableEvents(
+        schema, table, places.astype(np.int64), kind, has_old | deleted, new, before,
+        {name: flags for name, flags in missing.items() if flags.any()},
+        {name: flags for name, flags in lacking.items() if flags.any()} or None,
+    )  # fmt: skip
+
+
+def _sides(
+    columns: Mapping[str, pa.Array],
+    old: Mapping[str, pa.Array],
+    has_old: npt.NDArray[np.bool_],
+    deleted: npt.NDArray[np.bool_],
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """The new and the old columns: a deleted row has no new one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not deleted.any():
+        return dict(columns), dict(old)
+    gone = pa.array(deleted)
+    nothing = pa.scalar(None, pa.string())
+    new = {name: pc.if_else(gone, nothing, array) for name, array in columns.items()}
+    itself = pa.array(deleted & ~has_old)
+    before = {name: pc.if_else(itself, array, old.get(name, nothing)) for name, array in columns.items()}
+    for name, array in old.items():
+        before.setdefault(name, array)
+    return new, before
+
+
+# --- AWS DMS ----------------------------------------------------------------------------------------------------------
+
+
+def dms_blocks(
+    roles: Roles, csv: CsvOptions, types: ColumnTypes | None, file: BinaryIO, name: str
+) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+    """A file of AWS DMS. A CSV file mostly has no header: `names` are the table's columns then, or those that it is
+    declared with; files of changes have the operation in front of them, files of a full load may not."""
+    names = csv.names
+    opened = decompressed(file, name)
+    start: bytes = getattr(opened, "peek")(1 << 16)  # noqa: B009
+    op = roles.op or "Op"
+    if not start:
+        return
+    if start.startswith(b"PAR1"):
+        yield from _dms_rows(opened, name, "parquet", roles, csv, types, op)
+        return
+    has_header = _has_header(start, op, csv.delimiter)
+    if not has_header and names is None:
+        declared = types(None, None) if types is not None else None
+        if not declared:
+            raise PgError(
+                "22023", f'CSV file "{name}" has no header, and the columns of its table are not known',
+                hint="Name them with columns=a,b,…, or let DMS write them with AddColumnName=true.",
+            )  # fmt: skip
+        names = tuple(declared)
+    if not has_header and names is not None:
+        first = re.escape(csv.delimiter.encode())
+        front = (op,) if re.match(rb'"?[IUD]"?(%b|\r?\n|\Z)' % first, start) else ()
+        csv = CsvOptions(csv.delimiter, csv.quote, csv.null, (*front, *names))
+    elif has_header:
+        csv = CsvOptions(csv.delimiter, csv.quote, csv.null)
+    yield from _dms_rows(opened, name, "csv", roles, csv, types, op)
+
+
+def _has_header(start: bytes, op: str, delimiter: str) -> bool:
+    return start.split(b"\n", 1)[0].split(delimiter.encode(), 1)[0].strip(b'"\r') == op.encode()
+
+
+def _dms_rows(
+    file: BinaryIO, name: str, kind: str, roles: Roles, csv: CsvOptions, types: ColumnTypes | None, op: str
+) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+    declared = (types and types(None, None)) or {}
+    for found in row_batches(file, name, kind, roles.before, csv, declared):
+        if isinstance(found, BadRecord):
+            yield found
+            continue
+        has_op = op in found.columns
+        known = replace(roles, op=op if has_op else None)
+        yield from events_of(found, known)

@@ -1,0 +1,164 @@
+"""The formats by name, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import BinaryIO
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.formats.event import (
+    BadRecord,
+    Blocks,
+    ChangeEvent,
+    ColumnTypes,
+    EventBlock,
+    Events,
+    Reader,
+)
+
+_Found = Iterator["ChangeEvent | BadRecord"]
+_FoundBlocks = Iterator["EventBlock | ChangeEvent | BadRecord"]
+
+_ROLES = ("op", "order", "xid", "at", "before", "schema_column", "table_column")
+_CSV = ("delimiter", "quote", "null")
+
+# format: the names of its options
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "debezium": (
+        "decimal_handling_mode", "time_precision_mode", "binary_handling_mode", "unavailable_value_placeholder",
+        "add_fields_prefix",
+    ),
+    "wal2json": (),
+    "test_decoding": (),
+    "pgoutput": (),
+    "maxwell": (),
+    "dms": (*_ROLES, *_CSV, "columns"),
+    "delta": _CSV,
+    "ducklake": _CSV,
+    "jsonl": _ROLES,
+    "csv": (*_ROLES, *_CSV, "columns"),
+    "parquet": _ROLES,
+}  # fmt: skip
+FORMATS = tuple(OPTIONS)
+_DMS_NULL = "NULL"  # CsvNullValue
+
+
+@frozen
+class _Reader:
+    """A format's functions: records one by one, and as columns where it has such a way."""
+
+    records: Callable[[BinaryIO, str], _Found]
+    columns: Callable[[BinaryIO, str], _FoundBlocks] | None = None
+
+    def read(self, file: BinaryIO, name: str) -> Events:
+        return Events(self.records(file, name))
+
+    def blocks(self, file: BinaryIO, name: str) -> Blocks:
+        return Blocks((self.columns or self.records)(file, name))
+
+
+def reader(name: str, options: Mapping[str, str] | None = None, types: ColumnTypes | None = None) -> Reader:
+    """The reader of a format. `options` are the format's own (see docs/files.md); one that it does not know is an
+    error. `types` tells the columns of the declared tables, for formats that encode values without naming the type; a
+    format whose records name no table asks for that of (None, None)."""
+    given = dict(options or {})
+    if name not in OPTIONS:
+        raise PgError("22023", f'unrecognized format "{name}"', hint=f"Available formats: {', '.join(FORMATS)}.")
+    unknown = next((each for each in given if each not in OPTIONS[name]), None)
+    if unknown is not None:
+        listed = ", ".join(OPTIONS[name])
+        hint = f"Valid options are: {listed}." if listed else "It has no options."
+        raise PgError("22023", f'format "{name}" has no option "{unknown}"', hint=hint)
+    return _READERS[name](name, given, types)
+
+
+def _debezium(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats.debezium import DebeziumRecords
+    from pgrepl.replication.formats.debezium_values import modes_of
+
+    modes, prefix = modes_of(options), options.get("add_fields_prefix", "__")
+    if not prefix:
+        raise PgError("22023", 'option "add_fields_prefix" must not be empty')
+
+    def records(file: BinaryIO, name: str) -> _Found:
+        return DebeziumRecords(modes, types, prefix).events(file, name)
+
+    def blocks(file: BinaryIO, name: str) -> _FoundBlocks:
+        from pgrepl.replication.formats.debezium_columns import DebeziumBlocks
+
+        return DebeziumBlocks(DebeziumRecords(modes, types, prefix)).blocks(file, name)
+
+    return _Reader(records, blocks)
+
+
+def _wal2json(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats.wal2json import Wal2jsonRecords
+
+    return _Reader(Wal2jsonRecords(types).events)
+
+
+def _test_decoding(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats import test_decoding
+
+    return _Reader(test_decoding.events)
+
+
+def _pgoutput(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats import pgoutput_file
+
+    return _Reader(pgoutput_file.events)
+
+
+def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats.maxwell import MaxwellRecords
+
+    return _Reader(MaxwellRecords(types).events)
+
+
+def _by_columns(found: Callable[[BinaryIO, str], _FoundBlocks]) -> Reader:
+    from pgrepl.replication.formats.blocks import one_by_one
+
+    return _Reader(lambda file, name: one_by_one(found(file, name)), found)
+
+
+def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats.jsonl import JsonLinesRecords
+    from pgrepl.replication.formats.plain import PlainBlocks, roles_of
+    from pgrepl.replication.formats.rows import csv_options
+
+    if kind == "jsonl" and not options:
+        return _Reader(JsonLinesRecords(types).events)
+    return _by_columns(PlainBlocks(kind, roles_of(options), csv_options(options), types).blocks)
+
+
+def _dms(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats.plain import dms_blocks, roles_of
+    from pgrepl.replication.formats.rows import csv_options
+
+    csv = csv_options({"null": _DMS_NULL, **options})
+    return _by_columns(partial(dms_blocks, roles_of(options), csv, types))
+
+
+def _feed(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
+    from pgrepl.replication.formats import feeds
+    from pgrepl.replication.formats.rows import csv_options
+
+    feed = feeds.DELTA if kind == "delta" else feeds.DUCKLAKE
+    return _by_columns(partial(feeds.feed_blocks, feed, csv_options(options), types))
+
+
+_READERS: dict[str, Callable[[str, Mapping[str, str], ColumnTypes | None], Reader]] = {
+    "debezium": _debezium,
+    "wal2json": _wal2json,
+    "test_decoding": _test_decoding,
+    "pgoutput": _pgoutput,
+    "maxwell": _maxwell,
+    "dms": _dms,
+    "delta": _feed,
+    "ducklake": _feed,
+    "jsonl": _plain,
+    "csv": _plain,
+    "parquet": _plain,
+}

@@ -1,0 +1,422 @@
+"""The rows of CSV, Parquet and JSON lines files in batches, as columns of text.
+
+A batch has the file's columns by name. What is to be taken as an old row is kept apart: a column with objects
+(`before=old`), or columns with a common beginning (`before=old_*`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.formats.arrow_text import text_column
+from pgrepl.replication.formats.event import BadRecord, Place
+from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, read_json, value_text
+from pgrepl.replication.formats.opening import decompressed
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+_ROWS = 1 << 14  # JSON objects of a batch
+_PARQUET_ROWS = 1 << 16
+_CSV_BLOCK = 1 << 23  # bytes; a record must fit into it
+_PARQUET = b"PAR1"
+
+
+@frozen
+class RowBatch:
+    """Rows that follow one another in a file."""
+
+    file: str
+    number: npt.NDArray[np.int64]  # the line, or the number of the row
+    columns: Mapping[str, pa.Array]  # strings
+    unsent: Mapping[str, npt.NDArray[np.bool_]]  # by column: rows that lack it; a column that all rows have is left out
+    old: Mapping[str, pa.Array]
+    has_old: npt.NDArray[np.bool_]
+    is_json: bool = False  # then each row has names of its own
+
+    @property
+    def count(self) -> int:
+        return len(self.number)
+
+
+@frozen
+class CsvOptions:
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = ""
+    names: tuple[str, ...] | None = None  # of the columns, if the file has no header
+
+
+def csv_options(options: Mapping[str, str]) -> CsvOptions:
+    """The options `delimiter`, `quote`, `null` and `columns`. The words `tab` and `none` stand for what is hard to
+    write in a connection string."""
+    delimiter, quote = options.get("delimiter", ","), options.get("quote", '"')
+    delimiter, quote = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter), {"none": ""}.get(quote, quote)
+    for name, value, least in (("delimiter", delimiter, 1), ("quote", quote, 0)):
+        if not least <= len(value) <= 1 or not value.isascii() or value in ("\r", "\n"):
+            raise PgError("22023", f'option "{name}" must be a single one-byte character')
+    names = options.get("columns")
+    listed = None if names is None else tuple([name.strip() for name in names.split(",")])
+    return CsvOptions(delimiter, quote, options.get("null", ""), listed)
+
+
+def row_batches(
+    file: BinaryIO,
+    name: str,
+    kind: str | None,
+    before: str | None,
+    csv: CsvOptions,
+    types: Mapping[str, tuple[int, int]],
+) -> Iterator[RowBatch | BadRecord]:
+    """The batches of a file. `kind` is csv, jsonl or parquet; None: its first bytes tell. `before`: where old rows
+    are."""
+    opened = decompressed(file, name)
+    start = bytes(cast(Any, opened).peek(64)[:64])
+    if kind is None:
+        kind = "parquet" if start.startswith(_PARQUET) else "jsonl" if start.lstrip()[:1] == b"{" else "csv"
+    if kind == "parquet":
+        return _parquet(opened, name, before)
+    if kind == "jsonl":
+        return _json_lines(opened, name, before, types)
+    return _csv(opened, name, before, csv) if start else iter(())
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def _parquet(file: BinaryIO, name: str, before: str | None) -> Iterator[RowBatch | BadRecord]:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not file.seekable():
+        raise PgError(
+            "0A000", f'Parquet file "{name}" is read from a stream that cannot be sought in',
+            hint="Name the file; do not compress it or read it from standard input.",
+        )  # fmt: skip
+    first = 1
+    try:
+        opened = pq.ParquetFile(file)
+        for batch in opened.iter_batches(_PARQUET_ROWS):
+            number = np.arange(first, first + batch.num_rows, dtype=np.int64)
+            first += batch.num_rows
+            columns, nested = {}, None
+            for label, array in zip(batch.schema.names, batch.columns, strict=True):
+                if label == before and pa.types.is_struct(array.type):
+                    nested = array
+                else:
+                    columns[label] = text_column(array)
+            yield from _with_old(name, number, columns, {}, before, nested)
+    except (pa.ArrowException, OSError) as problem:
+        raise PgError("22P04", f'could not read Parquet file "{name}": {problem}') from None
+
+
+def _with_old(
+    name: str,
+    number: npt.NDArray[np.int64],
+    columns: dict[str, pa.Array],
+    unsent: dict[str, npt.NDArray[np.bool_]],
+    before: str | None,
+    nested: pa.Array | None = None,
+) -> Iterator[RowBatch | BadRecord]:
+    """The batch, its old rows taken from where `before` says."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    nobody = np.zeros(len(number), bool)
+    if before is None:
+        yield RowBatch(name, number, columns, unsent, {}, nobody)
+    elif nested is not None:
+        names = [nested.type.field(at).name for at in range(nested.type.num_fields)]
+        old = {label: text_column(each) for label, each in zip(names, nested.flatten(), strict=True)}
+        yield RowBatch(name, number, columns, unsent, old, nested.is_valid().to_numpy(zero_copy_only=False))
+    elif before.endswith("*"):
+        prefix = before[:-1]
+        old = {label[len(prefix) :]: columns.pop(label) for label in list(columns) if label.startswith(prefix)}
+        has_old = nobody
+        for each in old.values():
+            has_old = has_old | pc.is_valid(each).to_numpy(zero_copy_only=False)
+        yield RowBatch(name, number, columns, unsent, old, has_old)
+    else:
+        yield from _parsed_old(name, number, columns, unsent, before)
+
+
+def _parsed_old(
+    name: str,
+    number: npt.NDArray[np.int64],
+    columns: dict[str, pa.Array],
+    unsent: dict[str, npt.NDArray[np.bool_]],
+    before: str,
+) -> Iterator[RowBatch | BadRecord]:
+    """Old rows that are JSON objects in a column of text."""
+    import numpy as np
+
+    if before not in columns:
+        raise _no_column(name, before, columns)
+    rows: list[dict[str, Any] | None] = []
+    bad: list[BadRecord] = []
+    for at, text in enumerate(columns.pop(before).to_pylist()):
+        found = None
+        if text:
+            try:
+                found = read_json(text)
+            except (ValueError, RecursionError) as problem:
+                bad.append(
+                    BadRecord(INVALID, f'column "{before}": {json_problem(problem)}', Place(name, int(number[at])))
+                )
+            if found is not None and not isinstance(found, dict):
+                bad.append(BadRecord(INVALID, f'column "{before}" is no JSON object', Place(name, int(number[at]))))
+                found = None
+        rows.append(found)
+    old, _ = _columns_of([row or {} for row in rows], {})
+    has_old = np.array([row is not None for row in rows], bool)
+    yield from without_bad(RowBatch(name, number, columns, unsent, old, has_old), bad)
+
+
+def _no_column(name: str, column: str, columns: Mapping[str, Any]) -> PgError:
+    listed = ", ".join(list(columns)[:20])
+    return PgError(
+        "42703", f'column "{column}" does not exist in file "{name}"', detail=f"It has the columns {listed}."
+    )
+
+
+def with_columns(batch: RowBatch, names: Sequence[str]) -> RowBatch:
+    """The batch if it has these columns. Objects may lack them; a file that names its columns may not."""
+    import pyarrow as pa
+
+    missing = [name for name in names if name not in batch.columns]
+    if not missing:
+        return batch
+    if not batch.is_json:
+        raise _no_column(batch.file, missing[0], batch.columns)
+    return replace(batch, columns={**batch.columns, **{name: pa.nulls(batch.count, pa.string()) for name in missing}})
+
+
+def without_bad(batch: RowBatch, bad: Sequence[BadRecord]) -> Iterator[RowBatch | BadRecord]:
+    """The rows before, between and behind bad ones, in order."""
+    start = 0
+    for each in bad:
+        at = int(batch.number.searchsorted(each.place.number))
+        if at > start:
+            yield part_of(batch, start, at)
+        yield each
+        start = at + (at < batch.count and batch.number[at] == each.place.number)
+    if start < batch.count:
+        yield part_of(batch, start, batch.count) if start else batch
+
+
+def part_of(batch: RowBatch, start: int, end: int) -> RowBatch:
+    return RowBatch(
+        batch.file,
+        batch.number[start:end],
+        {name: array[start:end] for name, array in batch.columns.items()},
+        {name: flags[start:end] for name, flags in batch.unsent.items()},
+        {name: array[start:end] for name, array in batch.old.items()},
+        batch.has_old[start:end],
+        batch.is_json,
+    )
+
+
+def taken(batch: RowBatch, places: npt.NDArray[np.int64]) -> RowBatch:
+    """Some rows of a batch, in the given order."""
+    return RowBatch(
+        batch.file,
+        batch.number[places],
+        {name: array.take(places) for name, array in batch.columns.items()},
+        {name: flags[places] for name, flags in batch.unsent.items()},
+        {name: array.take(places) for name, array in batch.old.items()},
+        batch.has_old[places],
+        batch.is_json,
+    )
+
+
+# --- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+def _json_lines(
+    file: BinaryIO, name: str, before: str | None, types: Mapping[str, tuple[int, int]]
+) -> Iterator[RowBatch | BadRecord]:
+    numbers: list[int] = []
+    found: list[dict[str, Any]] = []
+    for each in objects(file, name):
+        if isinstance(each, BadRecord):
+            if found:
+                yield from json_batch(name, numbers, found, before, types)
+                numbers, found = [], []
+            yield each
+        elif each[1] is not None:
+            numbers.append(each[0].number)
+            found.append(each[1])
+            if len(found) == _ROWS:
+                yield from json_batch(name, numbers, found, before, types)
+                numbers, found = [], []
+    if found:
+        yield from json_batch(name, numbers, found, before, types)
+
+
+def json_batch(
+    name: str,
+    numbers: list[int],
+    found: list[dict[str, Any]],
+    before: str | None,
+    types: Mapping[str, tuple[int, int]],
+) -> Iterator[RowBatch | BadRecord]:
+    import numpy as np
+
+    number = np.array(numbers, np.int64)
+    olds: list[dict[str, Any]] = []
+    bad = []
+    if before is not None and not before.endswith("*"):
+        for at, row in enumerate(found):
+            old = row.pop(before, None)
+            if old is not None and not isinstance(old, dict):
+                bad.append(BadRecord(INVALID, f'"{before}" is no object', Place(name, numbers[at])))
+                old = None
+            olds.append(old)
+    columns, unsent = _columns_of(found, types)
+    if not olds:
+        for found_batch in _with_old(name, number, columns, unsent, before):
+            yield replace(found_batch, is_json=True) if isinstance(found_batch, RowBatch) else found_batch
+        return
+    old_columns, _ = _columns_of([old or {} for old in olds], types)
+    has_old = np.array([old is not None for old in olds], bool)
+    yield from without_bad(RowBatch(name, number, columns, unsent, old_columns, has_old, is_json=True), bad)
+
+
+def _columns_of(
+    rows: Sequence[dict[str, Any]], types: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[np.bool_]]]:
+    """Objects as columns of text, and which of them lack a column."""
+    import numpy as np
+    import pyarrow as pa
+
+    columns, unsent = {}, {}
+    for label in dict.fromkeys(name for row in rows for name in row):
+        typoid = types.get(label, (0, -1))[0]
+        columns[label] = pa.array([value_text(row.get(label), typoid) for row in rows], pa.string())
+        missing = np.array([label not in row for row in rows], bool)
+        if missing.any():
+            unsent[label] = missing
+    return columns, unsent
+
+
+# --- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> Iterator[RowBatch | BadRecord]:
+    import pyarrow as pa
+    import pyarrow.csv as pacsv
+
+    problems: list[tuple[int, int, int, str]] = []
+
+    def note(row: Any) -> str:
+        problems.append(((row.number or 0) + header, row.actual_columns, row.expected_columns, row.text))
+        return "skip"
+
+    header = options.names is None  # Arrow does not see it, and counts from the line behind it
+    names = _header(file, name, options) if options.names is None else list(options.names)
+    if not cast(Any, file).peek(1):
+        return
+    try:
+        reader = pacsv.open_csv(
+            file,
+            pacsv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK, column_names=names, skip_rows=0),
+            pacsv.ParseOptions(
+                delimiter=options.delimiter, quote_char=options.quote or False, newlines_in_values=True,
+                invalid_row_handler=note,
+            ),
+            pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.binary()), null_values=[options.null], strings_can_be_null=True,
+                quoted_strings_can_be_null=False, check_utf8=False,
+            ),
+        )  # fmt: skip
+        count = 1 if header else 0  # records so far
+        for batch in reader:
+            wrong, problems = problems, []
+            yield from _csv_batch(name, batch, count + 1, wrong, before)
+            count += batch.num_rows + len(wrong)
+    except pa.ArrowInvalid as problem:
+        raise PgError("22P04", f'could not read CSV file "{name}": {problem}') from None
+    if problems:
+        yield from [_wrong_row(name, each) for each in problems]
+
+
+def _header(file: BinaryIO, name: str, options: CsvOptions) -> list[str]:
+    """The names in the first line, which is read."""
+    import csv
+    import io
+
+    line = b""
+    while True:
+        more = file.readline(_CSV_BLOCK)
+        line += more
+        if not more or len(line) >= _CSV_BLOCK or not options.quote or line.count(options.quote.encode()) % 2 == 0:
+            break
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise PgError("22021", f"could not read {name}, record 1: {json_problem(problem)}") from None
+    form: dict[str, Any] = {"delimiter": options.delimiter}
+    form |= {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
+    names = next(iter(csv.reader(io.StringIO(text), **form)), [])
+    twice = next((each for at, each in enumerate(names) if each in names[:at]), None)
+    if twice is not None:
+        raise PgError("42701", f'column "{twice}" specified more than once in file "{name}"')
+    return names
+
+
+def _wrong_row(name: str, problem: tuple[int, int, int, str]) -> BadRecord:
+    number, actual, expected, text = problem
+    reason = f"it has {actual} columns, but there are {expected}"
+    return BadRecord("22P04", reason, Place(name, number), record=text.encode())
+
+
+def _csv_batch(
+    name: str, batch: pa.RecordBatch, first: int, wrong: Sequence[tuple[int, int, int, str]], before: str | None
+) -> Iterator[RowBatch | BadRecord]:
+    """The rows of a block. Arrow numbers wrong rows by the lines of the file: `number` skips them."""
+    import numpy as np
+    import pyarrow as pa
+
+    total = batch.num_rows + len(wrong)
+    places = np.arange(first, first + total, dtype=np.int64)
+    bad_numbers = [each[0] for each in wrong]
+    number = places[~np.isin(places, bad_numbers)][: batch.num_rows]
+    bad = [_wrong_row(name, each) for each in wrong]
+    columns = {}
+    for label, array in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns[label] = array.cast(pa.string())
+        except pa.ArrowInvalid:
+            columns[label], more = _valid_texts(name, label, array, number)
+            bad += more
+    bad.sort(key=lambda each: each.place.number)
+    for found in _with_old(name, number, columns, {}, before):
+        if isinstance(found, RowBatch) and bad:
+            yield from without_bad(found, bad)
+            bad = []
+        else:
+            yield found
+
+
+def _valid_texts(
+    name: str, label: str, array: pa.Array, number: npt.NDArray[np.int64]
+) -> tuple[pa.Array, list[BadRecord]]:
+    """Texts of bytes that are not all UTF-8."""
+    import pyarrow as pa
+
+    texts: list[str | None] = []
+    bad = []
+    for at, value in enumerate(array.to_pylist()):
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError as problem:
+            texts.append(None)
+            bad.append(BadRecord("22021", f'column "{label}": {json_problem(problem)}', Place(name, int(number[at]))))
+    return pa.array(texts, pa.string()), bad

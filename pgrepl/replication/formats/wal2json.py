@@ -1,0 +1,297 @@
+"""wal2json's output: format version 2, a record on each line, and version 1, an object for each transaction.
+
+A transaction of version 1 may be larger than memory: its changes are read one by one, wherever the lines end, so that
+pretty-print and write-in-chunks make no difference. A bytea comes as hexadecimal digits, without `\\x`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from pgrepl.errors import PgError
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, raw_json, value_text
+from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
+from pgrepl.types import oids
+from pgrepl.types.dates import UNIX_EPOCH_USECS
+from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.text import read_text
+
+_VERSION_2 = re.compile(rb'\s*(?:null\s*)*\{\s*"action"')
+_LOOK = 4096
+_ACTIONS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
+_KINDS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
+
+Row = Mapping[str, "str | None"]
+
+
+class Unfit(Exception):
+    """A record that lacks something; the text is the reason."""
+
+
+class Wal2jsonRecords:
+    """Reads both versions; the file's first bytes tell which."""
+
+    def __init__(self, types: ColumnTypes | None) -> None:
+        self._types = types
+
+    def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        buffered = decompressed(file, name)
+        start = getattr(buffered, "peek")(_LOOK)  # noqa: B009
+        return self._version_2(buffered, name) if _VERSION_2.match(start) else self._version_1(buffered, name)
+
+    def _version_2(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        for found in objects(file, name):
+            if isinstance(found, BadRecord):
+                yield found
+                continue
+            place, record, line = found
+            try:
+                event = None if record is None else self._event(record, place)
+            except Unfit as problem:
+                yield BadRecord(INVALID, str(problem), place, record=line)
+                continue
+            if event is not None:
+                yield event
+
+    def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent | None:
+        action = record.get("action")
+        if action == "M":
+            return None
+        xid, lsn, at = _about(record, "lsn")
+        if action in ("B", "C"):
+            return ChangeEvent(BEGIN if action == "B" else COMMIT, None, None, None, None, xid, lsn, at, place)
+        kind = _ACTIONS.get(action) if isinstance(action, str) else None
+        if kind is None:
+            raise Unfit(f'unrecognized action {value_text(action)}: "action" is one of B, I, U, D, T, M, C')
+        schema, table = record.get("schema"), _table(record)
+        types = (self._types and self._types(schema, table)) or {}
+        new = _columns(record, "columns", types) if kind in (INSERT, UPDATE) else None
+        old = _columns(record, "identity", types) if kind in (UPDATE, DELETE) and "identity" in record else None
+        return ChangeEvent(kind, schema, table, new, old, xid, lsn, at, place)
+
+    def _version_1(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        stream = _JsonStream(file, name)
+        while stream.next_char():
+            begun = stream.place()
+            try:
+                yield from self._transaction(stream)
+            except (ValueError, RecursionError) as problem:
+                yield BadRecord(INVALID, json_problem(problem), stream.place())
+                stream.skip_line()
+            except Unfit as problem:
+                yield BadRecord(INVALID, str(problem), begun)
+                stream.skip_line()
+
+    def _transaction(self, stream: _JsonStream) -> Iterator[ChangeEvent | BadRecord]:
+        """The object of a transaction: what is said about it comes before its changes."""
+        place = stream.place()
+        if stream.next_char() != "{":
+            raise Unfit("it is no JSON object")
+        stream.take()
+        about: dict[str, Any] = {}
+        has_changes = False
+        while stream.next_char() != "}":
+            if stream.next_char() == ",":
+                stream.take()
+            key = stream.value()
+            if not isinstance(key, str) or stream.next_char() != ":":
+                raise Unfit("invalid JSON: a name and a colon are expected")
+            stream.take()
+            if key != "change":
+                about[key] = stream.value()
+                continue
+            has_changes = True
+            xid, lsn, at = _about(about, "nextlsn")
+            yield ChangeEvent(BEGIN, None, None, None, None, xid, lsn, at, place)
+            yield from self._changes(stream, xid, at)
+        stream.take()
+        if not has_changes:
+            raise Unfit('it has neither "action" nor "change"')
+        yield ChangeEvent(COMMIT, None, None, None, None, xid, lsn, at, stream.place())
+
+    def _changes(self, stream: _JsonStream, xid: str | None, at: int | None) -> Iterator[ChangeEvent | BadRecord]:
+        if stream.next_char() != "[":
+            raise Unfit('"change" is no array')
+        stream.take()
+        while stream.next_char() != "]":
+            if stream.next_char() == ",":
+                stream.take()
+                stream.next_char()
+            place = stream.place()
+            found = stream.value()
+            try:
+                event = self._change(found, xid, at, place)
+            except Unfit as problem:
+                yield BadRecord(INVALID, str(problem), place, record=json.dumps(found).encode())
+                continue
+            if event is not None:
+                yield event
+        stream.take()
+
+    def _change(self, change: Any, xid: str | None, at: int | None, place: Place) -> ChangeEvent | None:
+        if not isinstance(change, dict):
+            raise Unfit("a change is no object")
+        kind = change.get("kind")
+        if kind == "message":
+            return None
+        if kind not in _KINDS:
+            raise Unfit(f'unrecognized kind {value_text(kind)}: "kind" is one of {", ".join(_KINDS)}, message')
+        schema, table = change.get("schema"), _table(change)
+        types = (self._types and self._types(schema, table)) or {}
+        new = old = None
+        if kind in ("insert", "update"):
+            new = _row(change, ("columnnames", "columntypes", "columnvalues"), types)
+        if isinstance(change.get("oldkeys"), dict):
+            old = _row(change["oldkeys"], ("keynames", "keytypes", "keyvalues"), types)
+        return ChangeEvent(_KINDS[kind], schema, table, new, old, xid, None, at, place)
+
+
+def _about(record: Mapping[str, Any], lsn_name: str) -> tuple[str | None, int | None, int | None]:
+    """XID, LSN and commit time."""
+    xid, lsn = record.get("xid"), record.get(lsn_name)
+    try:
+        found = parse_lsn(lsn) if isinstance(lsn, str) else None
+    except PgError as problem:
+        raise Unfit(problem.message) from None
+    return value_text(xid), found, _time(record.get("timestamp"))
+
+
+def _time(text: Any) -> int | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        return int(read_text(text, oids.TIMESTAMPTZ)) - UNIX_EPOCH_USECS
+    except PgError as problem:
+        raise Unfit(problem.message) from None
+
+
+def _table(record: Mapping[str, Any]) -> str:
+    table = record.get("table")
+    if not isinstance(table, str):
+        raise Unfit('it names no "table"')
+    return table
+
+
+def _columns(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, int]]) -> Row:
+    found = record.get(name)
+    if not isinstance(found, list):
+        raise Unfit(f'it has no "{name}"')
+    row: dict[str, str | None] = {}
+    for column in found:
+        if not isinstance(column, dict) or not isinstance(column.get("name"), str) or "value" not in column:
+            raise Unfit(f'an item of "{name}" has no "name" or no "value"')
+        label = column["name"]
+        row[label] = _value(column["value"], column.get("type"), types.get(label))
+    return row
+
+
+def _row(about: Mapping[str, Any], names: Sequence[str], types: Mapping[str, tuple[int, int]]) -> Row:
+    labels, kinds, values = [about.get(name) for name in names]
+    if not isinstance(labels, list) or not isinstance(values, list) or len(labels) != len(values):
+        raise Unfit(f'"{names[0]}" and "{names[2]}" are not equally long')
+    if not isinstance(kinds, list) or len(kinds) != len(labels):
+        kinds = [None] * len(labels)
+    return {
+        str(label): _value(value, kind, types.get(str(label)))
+        for label, kind, value in zip(labels, kinds, values, strict=True)
+    }
+
+
+def _value(value: Any, kind: Any, declared: tuple[int, int] | None) -> str | None:
+    """`kind`: the type as wal2json names it; without it the declared column's counts."""
+    if value is not None and (kind == "bytea" or (kind is None and declared and declared[0] == oids.BYTEA)):
+        return f"\\x{value}"
+    return value_text(value, declared[0] if declared else 0)
+
+
+class _JsonStream:
+    """JSON values one after the other, whatever lines they stand on; only one of them is held in memory."""
+
+    _PIECE = 1 << 16
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._text, self._at, self._line = "", 0, 1
+        self._ended = False
+
+    def place(self) -> Place:
+        return Place(self._name, self._line)
+
+    def next_char(self) -> str:
+        """The next character that is no space; nothing at the end of the file."""
+        while True:
+            while self._at < len(self._text):
+                char = self._text[self._at]
+                if char not in " \t\r\n":
+                    return char
+                self._line += char == "\n"
+                self._at += 1
+            if not self._fill():
+                return ""
+
+    def take(self) -> None:
+        """Go behind the character that next_char has returned."""
+        if not self.next_char():
+            raise Unfit("the file ends within the record")
+        self._at += 1
+
+    def value(self) -> Any:
+        """The next value."""
+        if not self.next_char():
+            raise Unfit("the file ends within the record")
+        while True:
+            try:
+                found, end = raw_json(self._text, self._at)
+            except json.JSONDecodeError as problem:
+                if not (self._is_cut(problem) and self._fill()):
+                    raise
+                continue
+            if end == len(self._text) and self._fill():  # a number may go on
+                continue
+            self._line += self._text.count("\n", self._at, end)
+            self._at = end
+            return found
+
+    def skip_line(self) -> None:
+        """Go to the next line that begins an object: behind a record that cannot be read."""
+        while True:
+            at = self._text.find("\n{", self._at)
+            if at >= 0:
+                self._line += self._text.count("\n", self._at, at + 1)
+                self._at = at + 1
+                return
+            self._line += self._text.count("\n", self._at, len(self._text) - 1)
+            self._at = max(self._at, len(self._text) - 1)
+            if not self._fill():
+                self._at = len(self._text)
+                return
+
+    def _is_cut(self, problem: json.JSONDecodeError) -> bool:
+        """Whether more text may mend the problem."""
+        return problem.msg.startswith("Unterminated string") or problem.pos >= len(self._text) - len("-Infinity")
+
+    def _fill(self) -> bool:
+        """Read more; False at the end of the file."""
+        if self._ended:
+            return False
+        kept = self._text[self._at :]
+        if len(kept) > MAX_RECORD:
+            place = self.place()
+            raise PgError("54000", f"could not read {place.file}, record {place.number}: it is larger than "
+                                   f"{MAX_RECORD >> 20} MB")  # fmt: skip
+        piece = self._file.read(max(self._PIECE, len(kept)))
+        self._ended = not piece
+        try:
+            self._text, self._at = kept + self._decoder.decode(piece, final=self._ended), 0
+        except UnicodeDecodeError as problem:
+            place = self.place()
+            reason = json_problem(problem)
+            raise PgError("22021", f"could not read {place.file}, record {place.number}: {reason}") from None
+        return True

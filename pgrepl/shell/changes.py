@@ -1,0 +1,142 @@
+"""`pgrepl changes`: what publications send, written to a file or to standard output."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from pgrepl.errors import PgError
+from pgrepl.shell.subcommand import OK, connecting, connection, require_catalog, run
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.formats.sinks import Sink
+
+_FORMATS = ("debezium", "wal2json", "jsonl", "parquet")
+_SIGN_OF_LIFE = 10.0  # seconds
+
+
+@click.command("changes", short_help="write what publications send to a file or to standard output")
+@click.argument("publication", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="jsonl", show_default=True, help="how to write")
+@click.option("--from-lsn", metavar="LSN", help="where a new slot begins (default: now; 0/0: as early as can be)")
+@click.option("--upto", metavar="LSN", help="only transactions that finished at this LSN or before")
+@click.option("--slot", metavar="NAME", help="the replication slot (default: changes_PUBLICATION); it is made and kept")
+@click.option(
+    "-o", "--output", metavar="FILE", help="append to this file; a folder for parquet (default: standard output)"
+)
+@click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
+)
+@click.option("--with-schema", is_flag=True, help="debezium: each event has its schema")
+@connecting
+def changes_command(
+    publication: tuple[str, ...], form: str, from_lsn: str | None, upto: str | None, slot: str | None,
+    output: str | None, follow: bool, interval: float, with_schema: bool, catalog: str, dbname: str, username: str,
+) -> int:  # fmt: skip
+    """Write the changes that a subscription to PUBLICATIONs would receive: row filters, column lists and operations as
+    they were at each change.
+
+    A slot of their own remembers how far they are written. It moves on when the output is safe, so that the next run
+    goes on exactly behind it. Drop it with pg_drop_replication_slot() when it is no longer needed: it keeps VACUUM from
+    removing what it has yet to send.
+
+    \b
+    pgrepl changes orders -d shop --from-lsn 0/0           all changes there are, as JSON lines
+    pgrepl changes orders -d shop --format debezium -o orders.json --follow
+    pgrepl changes orders -d shop --format parquet -o changes/ --interval 60 --follow
+    """
+    if with_schema and form != "debezium":
+        raise click.UsageError("--with-schema is for --format debezium")
+    if form == "parquet" and output is None:
+        raise click.UsageError("--format parquet needs --output FOLDER")
+    from pgrepl.replication.decoding.changes import ChangeWriter, slot_name
+
+    since, until = _lsn(from_lsn), _lsn(upto)
+    require_catalog(catalog)
+    with connection(catalog, dbname, username) as opened, _stoppable() as stopped, ExitStack() as stack:
+        sink = _sink(opened.session, form, output, with_schema, stack)
+        writer = ChangeWriter(opened.session, publication, slot or slot_name(publication), sink)
+        stack.callback(writer.close)
+        writer.start(since)
+        beaten = time.monotonic()
+        while not stopped.is_set():
+            writer.round(until, stopped.is_set)
+            if not follow or (until is not None and writer.position > until):
+                break
+            if time.monotonic() - beaten >= _SIGN_OF_LIFE:
+                writer.beat()
+                beaten = time.monotonic()
+            stopped.wait(interval)
+    return OK
+
+
+def _lsn(text: str | None) -> int | None:
+    from pgrepl.types.lsn import parse_lsn
+
+    return None if text is None else parse_lsn(text)
+
+
+def _sink(session: Session, form: str, output: str | None, with_schema: bool, stack: ExitStack) -> Sink:
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.replication.formats.sinks import LineSink, ParquetSink
+    from pgrepl.replication.formats.writers import line_writer
+    from pgrepl.replication.formats.written import Context
+    from pgrepl.replication.wire.text import wire_style
+
+    if form == "parquet":
+        assert output is not None
+        folder = Path(output)
+        if folder.exists() and not folder.is_dir():
+            raise PgError("58P01", f'could not create folder "{output}": File exists')
+        return ParquetSink(folder)
+    with reading(session):
+        style = wire_style(session)
+    context = Context(session.database.name, style, lambda: time.time_ns() // 1000, with_schema)
+    file = sys.stdout.buffer if output is None else stack.enter_context(_opened(output))
+    return LineSink(line_writer(form, context), file, output or "standard output")
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The file to write on: a regular one to be read, too."""
+    try:
+        is_other = os.path.exists(path) and not os.path.isfile(path)
+        handle = os.open(path, os.O_WRONLY if is_other else os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as problem:
+        raise PgError("58P01", f'could not open file "{path}" for writing: {problem.strerror}') from None
+    with open(handle, "wb" if is_other else "r+b") as file:
+        yield file
+
+
+@contextmanager
+def _stoppable() -> Iterator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set: the transaction that is being written is finished. A second one breaks
+    off."""
+    stopped = threading.Event()
+
+    def stop(number: int, _frame: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def changes(arguments: Sequence[str]) -> int:
+    return run(changes_command, arguments)

@@ -1,0 +1,373 @@
+"""What `pgrepl changes` writes: read again it is what a subscription would have received."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgrepl.backend import open_session
+from pgrepl.catalog.relation import find_relation
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.replication.decoding.changes import ChangeWriter
+from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent
+from pgrepl.replication.formats.opening import open_file
+from pgrepl.replication.formats.registry import reader
+from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
+from pgrepl.replication.formats.writers import line_writer
+from pgrepl.replication.formats.written import Context, LineWriter
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, WireTransaction
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, write_text
+from tests.harness.forked import pgrepl
+from tests.harness.played import Instance
+from tests.harness.programs import eventually, started
+
+FORMS = ["jsonl", "wal2json", "debezium", "debezium+schema", "parquet"]
+COLUMNS = {
+    "id": "bigint PRIMARY KEY", "i2": "smallint", "i4": "integer", "n": "numeric", "n2": "numeric(20,4)", "f4": "real",
+    "f8": "double precision", "b": "boolean", "t": "text", "v": "varchar(50)", "c": "char(5)", "by": "bytea",
+    "d": "date", "tm": "time", "tm3": "time(3)", "ttz": "timetz", "ts": "timestamp", "ts3": "timestamp(3)",
+    "tz": "timestamptz", "iv": "interval", "j": "json", "jb": "jsonb", "u": "uuid", "bit1": "bit", "bit10": "bit(10)",
+    "vb": "varbit", "ip": "inet", "cidr": "cidr", "mac": "macaddr", "r": "int4range", "tr": "tsrange",
+    "ai": "integer[]", "at": "text[]", "an": "numeric[]", "ats": "timestamp[]", "ab": "bytea[]", "oid": "oid", "nm": "name",
+}  # fmt: skip
+ROWS: list[dict[str, str]] = [
+    {
+        "i2": "-32768", "i4": "2147483647", "n": "12345678901234567890.123456789012345678900", "n2": "0.0100",
+        "f4": "1.5e-30", "f8": "0.1", "b": "t", "t": 'it\'s "x", \\ {a}\n\t ä € \u0001', "v": "", "c": "ab   ",
+        "by": "\\x00ff", "d": "2024-02-29", "tm": "23:59:59.999999", "tm3": "01:02:03.004", "ttz": "10:00:00.5+05:30",
+        "ts": "2024-02-29 12:00:00.123456", "ts3": "2024-02-29 12:00:00.123", "tz": "2024-02-29 12:00:00.123456+00",
+        "iv": "1 year 2 mons -3 days 04:05:06.789", "j": '{"a": 1.10}', "jb": '[1.10, null]',
+        "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "bit1": "1", "bit10": "0000000101", "vb": "00110",
+        "ip": "10.0.0.1/8", "cidr": "10.0.0.0/8", "mac": "08:00:2b:01:02:03", "r": "[1,5)", "tr": '["2024-01-01 00:00:00",)',
+        "ai": "{1,NULL,-3}", "at": '{"a b",NULL,"null","q\\"\\\\"}', "an": "{1.10,NaN}",
+        "ats": '{"2024-02-29 12:00:00"}', "ab": '{"\\\\x00ff"}', "oid": "4294967295", "nm": "name",
+    },
+    {
+        "n": "NaN", "f4": "Infinity", "f8": "-0", "b": "f", "t": "", "d": "infinity", "ts": "-infinity",
+        "tz": "infinity", "iv": "-00:00:00.000001", "ai": "{}", "at": "{}", "vb": "", "bit1": "0", "by": "\\x",
+        "an": "{1,2}", "ttz": "10:00:00-03", "jb": "null", "tr": "empty",
+    },
+    {
+        "n": "-Infinity", "f8": "NaN", "f4": "-Infinity", "d": "0044-03-15 BC", "ts": "0044-03-15 10:00:00 BC",
+        "tz": "0044-03-15 10:00:00+00 BC", "ts3": "infinity", "iv": "-2 mons +3 days", "vb": "101", "jb": '"text"',
+    },
+    {"tz": "20000-01-01 00:00:00+00", "ts": "20000-01-01 00:00:00", "d": "20000-01-01", "n": "1e100"},
+]  # fmt: skip
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    made = Instance(tmp_path / "lake")
+    yield made
+    made.catalog.close()
+
+
+class Written:
+    """Runs of `pgrepl changes` in this process, with an output in one format."""
+
+    def __init__(self, instance: Instance, form: str, folder: Path, publication: str = "p") -> None:
+        self.instance, self.form = instance, form
+        self.name, _, self.with_schema = form.partition("+")
+        self.path = folder / f"out-{form}"
+        self.publication = publication
+
+    def run(self, since: int | None = 0, *, upto: int | None = None, writer: LineWriter | None = None) -> None:
+        session = open_session(self.instance.catalog, "pub")
+        try:
+            if self.name == "parquet":
+                self._round(session, ParquetSink(self.path), since, upto)
+                return
+            with self.path.open("r+b" if self.path.exists() else "w+b") as file:
+                context = Context("pub", WIRE_STYLE, lambda: 0, bool(self.with_schema))
+                made = writer or line_writer(self.name, context)
+                self._round(session, LineSink(made, file, str(self.path)), since, upto)
+        finally:
+            session.close()
+
+    def _round(self, session: Any, sink: Sink, since: int | None, upto: int | None) -> None:
+        out = ChangeWriter(session, [self.publication], f"slot_{self.form.replace('+', '_')}", sink)
+        try:
+            out.start(since)
+            out.round(upto, lambda: False)
+        finally:
+            out.close()
+
+    def events(self) -> list[ChangeEvent]:
+        """What the output's reader finds, without the ends of transactions."""
+        options: dict[str, str] = {}
+        if self.name == "parquet":
+            options = {"op": "_op", "order": "_lsn", "xid": "_xid", "before": "_old", "at": "_at"}
+        elif self.form == "debezium":
+            options = {"decimal_handling_mode": "string"}
+        files = sorted(self.path.glob("*/*")) if self.path.is_dir() else [self.path]
+        found: list[ChangeEvent] = []
+        for file in files:
+            ways = [
+                list(reader(self.name, options, self.types).read(open_file(str(file)), file.name)),
+                _one_by_one(reader(self.name, options, self.types).blocks(open_file(str(file)), file.name)),
+            ]
+            assert len(ways[0]) == len(ways[1])
+            found += ways[0]
+        return [each for each in found if each.kind not in (BEGIN, COMMIT)]
+
+    def types(self, schema: str | None, table: str | None) -> Mapping[str, tuple[int, int]] | None:
+        session = self.instance.session("pub")
+        with reading(session):
+            relation = find_relation(session, RangeVar(table or "t", schema or "public"), missing_ok=True)
+        return None if relation is None else {each.name: (each.type, each.typmod) for each in relation.columns}
+
+
+def _one_by_one(blocks: Any) -> list[Any]:
+    from pgrepl.replication.formats.blocks import events_in
+
+    return [event for each in blocks for event in ([each] if isinstance(each, ChangeEvent) else events_in(each))]
+
+
+def values(row: Mapping[str, str | None] | None, kinds: Mapping[str, tuple[int, int]]) -> dict[str, str | None]:
+    """The row's values as the columns' types print them, once read."""
+    style: TextStyle = WIRE_STYLE
+    return {
+        name: None if text is None else write_text(read_text(text, *kinds[name], style), kinds[name][0], style)
+        for name, text in (row or {}).items()
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_type_comes_back_as_it_was(instance: Instance, form: str, tmp_path: Path) -> None:
+    declared = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    instance.play("pub", f"CREATE TABLE t ({declared})", "CREATE PUBLICATION p FOR TABLE t")
+    for number, row in enumerate(ROWS):
+        given = ", ".join("'" + text.replace("'", "''") + "'" for text in row.values())
+        played = instance.play("pub", f"INSERT INTO t (id, {', '.join(row)}) VALUES ({number}, {given})")
+        assert played == ["INSERT 0 1"]
+    written = Written(instance, form, tmp_path)
+    written.run()
+    kinds = written.types("public", "t") or {}
+    found = written.events()
+    assert [each.kind for each in found] == [INSERT] * len(ROWS)
+    for number, (event, row) in enumerate(zip(found, ROWS, strict=True)):
+        wanted: dict[str, str | None] = {**dict.fromkeys(COLUMNS), **row, "id": str(number)}
+        assert values(event.new, kinds) == values(wanted, kinds)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_subscription_would_receive(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play(
+        "pub", "CREATE TABLE t (id bigint PRIMARY KEY, country text, total numeric(10,2), secret text)",
+        "CREATE TABLE other (id int)",
+        "CREATE PUBLICATION p FOR TABLE t (id, total) WHERE (id > 1000) WITH (publish = 'insert, update, delete')",
+        "INSERT INTO t VALUES (1, 'DE', 1, 'x'), (1001, 'DE', 2.5, 'x'), (1002, 'AT', 3, 'x')",
+        "BEGIN", "UPDATE t SET total = 4 WHERE id = 1001", "DELETE FROM t WHERE id = 1002", "COMMIT",
+        "UPDATE t SET id = 2000 WHERE id = 1001", "UPDATE t SET id = 2 WHERE id = 2000", "INSERT INTO other VALUES (1)",
+        "TRUNCATE t",
+    )  # fmt: skip
+    written = Written(instance, form, tmp_path)
+    written.run()
+    found = written.events()
+    name = (None, None) if form == "parquet" else ("public", "t")
+    assert {(each.schema, each.table) for each in found} == {name}
+    shown = [(each.kind, each.new and dict(each.new), each.old and each.old["id"]) for each in found]
+    if form == "wal2json":  # tells the key of each update
+        shown[2] = (*shown[2][:2], None)
+    assert shown == [
+        (INSERT, {"id": "1001", "total": "2.50"}, None),
+        (INSERT, {"id": "1002", "total": "3.00"}, None),
+        (UPDATE, {"id": "1001", "total": "4.00"}, None),
+        (DELETE, None, "1002"),
+        (UPDATE, {"id": "2000", "total": "4.00"}, "1001"),
+        (DELETE, None, "2000"),
+    ]
+    assert found[2].xid == found[3].xid != found[4].xid
+    if form != "jsonl":  # there BEGIN and COMMIT have the time
+        assert all(each.at and each.at > 1_600_000_000_000_000 for each in found)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_truncate_and_tables_without_a_key(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play(
+        "pub", "CREATE TABLE t (id int)", "CREATE TABLE f (a int, b text)", "ALTER TABLE f REPLICA IDENTITY FULL",
+        "CREATE PUBLICATION p FOR ALL TABLES", "INSERT INTO t VALUES (1)", "INSERT INTO f VALUES (1, NULL)",
+        "UPDATE f SET a = 2", "TRUNCATE t, f",
+    )  # fmt: skip
+    written = Written(instance, form, tmp_path)
+    written.run()
+    kinds = sorted((each.kind, str(each.new and dict(each.new)), str(each.old)) for each in written.events())
+    assert kinds == [
+        (INSERT, "{'a': '1', 'b': None}", "None"),
+        (INSERT, "{'id': '1'}", "None"),
+        (TRUNCATE, "None", "None"),
+        (TRUNCATE, "None", "None"),
+        (UPDATE, "{'a': '2', 'b': None}", "{'a': '1', 'b': None}"),
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_runs_go_on_exactly_behind_each_other(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
+    written = Written(instance, form, tmp_path)
+    for number in range(3):
+        instance.play("pub", f"INSERT INTO t VALUES ({2 * number}), ({2 * number + 1})")
+        written.run()
+    written.run()
+    assert [each.new and each.new["id"] for each in written.events()] == [str(number) for number in range(6)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_was_written_but_not_confirmed_is_not_written_twice(
+    instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY, x text)", "CREATE PUBLICATION p FOR TABLE t")
+    written = Written(instance, form, tmp_path)
+    instance.play("pub", "INSERT INTO t VALUES (0)")
+    written.run()
+    instance.play("pub", "INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (3)")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgrepl.replication.publisher.lake.publisher.LakePublisher.confirm", killed)
+        patch.setattr("pgrepl.replication.formats.sinks.LineSink.abandon", lambda sink: None)
+        with pytest.raises(KeyboardInterrupt):
+            written.run()
+    if written.path.is_file():
+        with written.path.open("ab") as file:
+            file.write(b'{"op":"ins')  # the beginning of a line
+    written.run()
+    assert [each.new and each.new["id"] for each in written.events()] == ["0", "1", "2", "3"]
+
+
+def test_an_error_in_a_transaction_leaves_the_ones_before_it(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t WHERE (10 / id > 0)")
+    written = Written(instance, "jsonl", tmp_path)
+    instance.play("pub", "INSERT INTO t VALUES (1)")
+    written.run()
+    size = written.path.stat().st_size
+    instance.play("pub", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (0)")
+    with pytest.raises(PgError, match="division by zero"):
+        written.run()
+    assert written.path.stat().st_size == size
+
+
+def test_a_file_of_other_lines_is_not_touched(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)")
+    written = Written(instance, "debezium", tmp_path)
+    written.path.write_text("important\n")
+    with pytest.raises(PgError, match="has other lines than these changes"):
+        written.run()
+    assert written.path.read_text() == "important\n"
+
+
+def test_where_a_new_slot_begins(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t")
+    (before,) = instance.play("pub", "INSERT INTO t VALUES (1)", "SELECT pg_current_wal_lsn()")[1:]
+    instance.play("pub", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
+    lsn = int(before.partition("/")[2], 16)
+    past, now, until = (Written(instance, form, tmp_path) for form in ("jsonl", "wal2json", "debezium"))
+    past.run(lsn)
+    now.run(None)
+    until.run(lsn, upto=lsn)
+    assert [each.new for each in past.events()] == [{"id": "2"}, {"id": "3"}]
+    assert now.events() == []
+    assert [each.new for each in until.events()] == [{"id": "2"}]
+    with pytest.raises(PgError, match="requested starting point 0/FFFF is ahead of the WAL flush position"):
+        Written(instance, "parquet", tmp_path).run(0xFFFF)
+    instance.play("pub", "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    instance.play("pub", "VACUUM")
+    with pytest.raises(PgError, match=f"requested starting point {before} is before the first change that is there"):
+        Written(instance, "parquet", tmp_path).run(lsn)
+    assert instance.play("pub", "SELECT count(*) FROM pg_replication_slots") == ["0"]
+
+
+def test_a_prepared_transaction_is_written_when_it_is_committed(instance: Instance, tmp_path: Path) -> None:
+    instance.play("postgres", "ALTER SYSTEM SET max_prepared_transactions = 10")
+    answers = instance.play(
+        "pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "BEGIN", "INSERT INTO t VALUES (1)",
+        "PREPARE TRANSACTION 'g'",
+    )  # fmt: skip
+    assert answers[-1] == "PREPARE TRANSACTION"
+    written = Written(instance, "jsonl", tmp_path)
+    written.run()
+    assert written.events() == []
+    instance.play("pub", "COMMIT PREPARED 'g'")
+    written.run()
+    assert [each.new for each in written.events()] == [{"id": "1"}]
+
+
+class _Failing:
+    """A writer whose disk is full in the second transaction."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def lines(self, transaction: WireTransaction) -> Iterator[bytes]:
+        self.count += 1
+        yield b'{"op":"begin"}\n'
+        if self.count == 2:
+            raise OSError(28, "No space left on device")
+
+    def position(self, line: bytes) -> int | None:
+        return 0
+
+
+def test_a_full_disk_is_an_error_and_the_slot_stays(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)")
+    instance.play("pub", "INSERT INTO t VALUES (2)")
+    written = Written(instance, "jsonl", tmp_path)
+    with pytest.raises(PgError) as caught:
+        written.run(writer=_Failing())
+    assert caught.value.sqlstate == "53100"
+    written.run()
+    assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_as_a_person_runs_it(tmp_path: Path) -> None:
+    ran = partial(pgrepl, cwd=tmp_path)
+    assert ran("changes", "p").stderr.startswith('FATAL:  could not open catalog "catalog.db"')
+    assert not (tmp_path / "catalog.db").exists()
+    ran(
+        "-q", "-c", "CREATE TABLE t (id int PRIMARY KEY)", "-c", "CREATE PUBLICATION p FOR TABLE t",
+        "-c", "INSERT INTO t VALUES (1)",
+    )  # fmt: skip
+    first = ran("changes", "p", "--from-lsn", "0/0")
+    assert first.stderr.startswith('NOTICE:  created replication slot "changes_p" at ')
+    assert [json.loads(line)["op"] for line in first.stdout.splitlines()] == [BEGIN, INSERT, COMMIT]
+    assert (ran("changes", "p").stdout, first.returncode) == ("", 0)
+    wrong = ran("changes", "nosuch")
+    assert (wrong.stderr, wrong.returncode) == ('ERROR:  publication "nosuch" does not exist\n', 1)
+    assert ran("changes", "p", "--from-lsn", "x").stderr == ('ERROR:  invalid input syntax for type pg_lsn: "x"\n')
+    assert ran("changes", "p", "--format", "parquet").returncode == 1
+    assert ran("changes", "p", "-o", "no/such/file").stderr == (
+        'ERROR:  could not open file "no/such/file" for writing: No such file or directory\n'
+    )
+
+
+def test_it_follows_until_ctrl_c(tmp_path: Path) -> None:
+    ran = partial(pgrepl, cwd=tmp_path)
+    ran("-q", "-c", "CREATE TABLE t (id int)", "-c", "CREATE PUBLICATION p FOR TABLE t")
+    out = tmp_path / "out.json"
+    arguments = ("changes", "p", "--format", "debezium", "--output", "out.json", "--follow", "--interval", "0.05")
+    with started(*arguments, cwd=tmp_path) as program:
+        eventually(out.exists)
+        for number in range(2):
+            ran("-q", "-c", f"INSERT INTO t VALUES ({number})")
+            eventually(lambda count=number + 1: out.read_text().count("\n") == count)
+        busy = ran("changes", "p")
+        assert 'replication slot "changes_p" is active for PID' in busy.stderr and busy.returncode == 1
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 0
+    rows = [json.loads(line)["after"] for line in out.read_text().splitlines()]
+    assert rows == [{"id": 0}, {"id": 1}]
