@@ -20,9 +20,10 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # formats 3 to 6: workers, copies, checksums, prepared transactions
+        ddl.create(link)  # formats 3 to 7: workers, copies, checksums, prepared transactions, files of changes
         _remember_publishers(link)
-        link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")  # format 6
+        if version < 6:
+            link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it

@@ -35,7 +35,7 @@ from pgrepl.catalog.declarative import (
 _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
-        "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance", "pgrepl_prepared",
+        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance", "pgrepl_prepared",
         "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
     }
 )  # fmt: skip
@@ -446,6 +446,28 @@ class pgrepl_publisher(SystemRow, key=("subid",)):
 
     subid: Oid
     system_identifier: Varchar
+
+
+class pgrepl_change_file(SystemRow, key=("subid", "number")):
+    """A file of changes that a subscription has read; at_end: nothing of it is left to apply. checked NULL: it stands
+    for all files up to this one, with their number and the checksum of their names and sizes."""
+
+    subid: Oid
+    number: Int8
+    name: Text
+    size: Int8
+    modified: Int8
+    checked: Int8 | None
+    checksum: Int8
+    at_end: Bool
+
+
+class pgrepl_change_files(SystemRow, key=("subid",)):
+    """The rejected records of a subscription to files of changes; reject_size: the size of their file."""
+
+    subid: Oid
+    rejected: Int8
+    reject_size: Int8
 
 
 class pgrepl_walsender(SystemRow, key=("slot_name",)):

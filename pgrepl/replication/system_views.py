@@ -16,7 +16,9 @@ from pgrepl.catalog.tables import (
     pg_subscription,
 )
 from pgrepl.query.system.forms import Provider, Values
+from pgrepl.replication.libpq.conninfo import names_files
 from pgrepl.replication.publisher import senders
+from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.subscriber import lease
 
 
@@ -72,6 +74,17 @@ def _subscription_statistics(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _files(session: Session) -> Iterator[Values]:
+    """Subscriptions to files of changes: how many files were read, the last of them, and the rejected records."""
+    for row in rows(session, pg_subscription):
+        if names_files(row.subconninfo):
+            last = memory.remembered(session, row.oid).last
+            yield {
+                "subid": row.oid, "subname": row.subname, "files": 0 if last is None else last.number,
+                "last_file": None if last is None else last.name, "rejected": memory.rejected(session, row.oid),
+            }  # fmt: skip
+
+
 def _origin_status(session: Session) -> Iterator[Values]:
     for row in rows(session, pg_replication_origin):
         if row.remote_lsn is not None:
@@ -87,4 +100,5 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_subscription": _subscriptions,
     "pg_stat_subscription_stats": _subscription_statistics,
     "pg_replication_origin_status": _origin_status,
+    "pgrepl_stat_subscription_files": _files,
 }

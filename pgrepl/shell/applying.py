@@ -20,6 +20,7 @@ from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, 
 
 if TYPE_CHECKING:
     from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.publisher.files.given import GivenBatch
     from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
     from pgrepl.shell.connection import Connection
@@ -117,11 +118,13 @@ def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Se
     "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
 )
 @click.option("--dry-run", is_flag=True, help="only say what would be done: filters, columns, operations, counts")
+@click.option("--from", "batch", metavar="FILE", help="a batch for a subscription with files=- (-: standard input)")
 @worker_options
 @on_spark
 def apply_command(
     subscription: tuple[str, ...], upto: str | None, max_changes: int | None, follow: bool, interval: float,
-    dry_run: bool, log_file: Path | None, catalog: str, dbname: str | None, username: str, data_path: str | None,
+    dry_run: bool, batch: str | None, log_file: Path | None, catalog: str, dbname: str | None, username: str,
+    data_path: str | None,
 ) -> int:  # fmt: skip
     """Apply what the publishers of SUBSCRIPTIONs (default: all that are enabled) have committed.
 
@@ -134,27 +137,52 @@ def apply_command(
     pgrepl apply s1 --dry-run        what would that be?
     pgrepl apply --follow            as a server's workers do
     pgrepl apply s1 --upto 0/1A      no further than this
+    pgrepl apply s1 --from b.json    changes of a file, where CONNECTION says files=-
     """
     from pgrepl.shell.applying_plan import show_plans
 
     if dry_run and follow:
         raise click.UsageError("--dry-run and --follow exclude each other")
+    if batch is not None and (follow or len(subscription) != 1):
+        raise click.UsageError("--from is for one subscription, and excludes --follow")
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
     require_catalog(catalog)
-    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
+    with (
+        connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
+        _stoppable(),
+        _given(opened, subscription, dbname, batch) as given,
+    ):
         if dry_run:
             subscriptions = _subscriptions(opened, subscription, dbname)
             if not subscriptions:
                 click.echo(_NOBODY)
-            return show_plans(opened.session, subscriptions, bound, copies)
+            return show_plans(opened.session, subscriptions, bound, copies, given)
 
         def work(found: SubscriptionToServe, worker: Worker) -> Round:
             return worker.round(upto=bound, max_changes=max_changes, copy=copies)
 
         if not follow:
-            return _once(opened, subscription, dbname, log_file, work)
+            return _once(opened, subscription, dbname, log_file, work, given=given)
         return _follow(opened, subscription, dbname, log_file, work, interval, bound, max_changes)
+
+
+@contextmanager
+def _given(
+    opened: Connection, names: Sequence[str], dbname: str | None, batch: str | None
+) -> Iterator[GivenBatch | None]:
+    """The batch of --from; an error if the subscription reads its files from elsewhere."""
+    if batch is None:
+        yield None
+        return
+    from pgrepl.replication.publisher.files.given import GivenBatch, check_takes_batches
+
+    check_takes_batches(opened.session, [each.oid for each in _subscriptions(opened, names, dbname)])
+    given = GivenBatch(batch)
+    try:
+        yield given
+    finally:
+        given.close()
 
 
 def _lsn(text: str) -> int:
@@ -178,13 +206,18 @@ def _once(
     dbname: str | None,
     log_file: Path | None,
     work: Callable[[SubscriptionToServe, Worker], Round],
+    *,
+    given: GivenBatch | None = None,
 ) -> int:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
     _start_spark(opened)
     from pgrepl.shell.applying_progress import progress_observer
 
     failed = False
-    with progress_observer() as observer, _launcher(opened, names, dbname, log_file, observer=observer) as launcher:
+    with (
+        progress_observer() as observer,
+        _launcher(opened, names, dbname, log_file, observer=observer, given=given) as launcher,
+    ):
         subscriptions = launcher.subscriptions()
         if not subscriptions:
             click.echo(_NOBODY)

@@ -13,16 +13,24 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
     from pgrepl.replication.publisher.protocol import Published
     from pgrepl.replication.subscriber.preview import Preview, TablePreview
 
 _HEADERS = (
     "Table", "State", "Operations", "Columns", "Filter", "To copy", "Insert", "Update", "Delete", "Truncate", "Engine",
 )  # fmt: skip
+_NAMED = 10  # files at most
 _COUNTED = ("insert", "update", "delete", "truncate")
 
 
-def show_plans(session: Session, subscriptions: Sequence[SubscriptionToServe], upto: int | None, copies: bool) -> int:
+def show_plans(
+    session: Session,
+    subscriptions: Sequence[SubscriptionToServe],
+    upto: int | None,
+    copies: bool,
+    given: GivenBatch | None = None,
+) -> int:
     from pgrepl.replication.subscriber.preview import preview
     from pgrepl.replication.subscriber.receiver import SubscriptionChanged, WorkerFailed
 
@@ -31,7 +39,7 @@ def show_plans(session: Session, subscriptions: Sequence[SubscriptionToServe], u
         there = session.elsewhere(subscription.database, session.role, apart=True)
         there.settings.take_client(session.settings)
         try:
-            _show(preview(there, subscription.oid, upto=upto, copy=copies))
+            _show(preview(there, subscription.oid, upto=upto, copy=copies, given=given))
         except WorkerFailed as failure:
             failed = True
             say(failure.error.report)
@@ -46,6 +54,10 @@ def _show(found: Preview) -> None:
     count = f"{found.transactions} {'transaction' if found.transactions == 1 else 'transactions'}"
     title = f'Subscription "{found.name}": {count} from {lsn_text(found.start)} to {lsn_text(found.end)}'
     write_table(sys.stdout, title, _HEADERS, [_row(table) for table in found.tables], numeric=range(5, 10))
+    if found.files:
+        more = len(found.files) - _NAMED
+        listed = [*found.files[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        sys.stdout.write(f"Files: {', '.join(listed)}\n")
 
 
 def _row(table: TablePreview) -> tuple[str, ...]:

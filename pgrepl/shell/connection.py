@@ -81,12 +81,14 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
     """The target with the values of a connection string."""
-    from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
+    from pgrepl.replication.libpq.conninfo import FILES, ConninfoError, parse_conninfo
 
     try:
         options = parse_conninfo(conninfo)
     except ConninfoError as problem:
         raise ConnectFailure(str(problem).removesuffix("\n")) from problem
+    if FILES in options:
+        raise ConnectFailure(f'invalid connection option "{FILES}"')
     if options.keys() & {"host", "hostaddr", "port"}:
         target = at_host(target, own, options)
     settings = dict(target.settings)

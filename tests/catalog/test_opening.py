@@ -109,9 +109,10 @@ def _truncated(path: Path) -> str:
 def _newer(path: Path) -> str:
     _made(path)
     with sqlite3.connect(path) as other:
-        other.execute("PRAGMA user_version = 7")
+        other.execute(f"PRAGMA user_version = {FORMAT_VERSION + 1}")
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return f'catalog "{path}" was made by a newer pgrepl: it has format 7, this one knows format {FORMAT_VERSION}'
+    newer = f"it has format {FORMAT_VERSION + 1}, this one knows format {FORMAT_VERSION}"
+    return f'catalog "{path}" was made by a newer pgrepl: {newer}'
 
 
 def _made(path: Path) -> None:

@@ -180,6 +180,9 @@ class Bucket:
     def files(self, folder: str) -> set[str]:
         return {key for key in self.all_keys() if key.startswith(f"{folder}/") and key.endswith(".parquet")}
 
+    def put(self, key: str, content: bytes) -> None:
+        self._client.put_object(Bucket=self.name, Key=key, Body=content)
+
     def delete(self, key: str) -> None:
         self._client.delete_object(Bucket=self.name, Key=key)
 

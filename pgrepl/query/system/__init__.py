@@ -1,7 +1,7 @@
 """The system catalogs and views as queries see them.
 
 `relations.tsv` lists them, with PostgreSQL 17's columns: OID, schema, name, kind, and a column's name, type, type
-modifier, NOT NULL and collation. `pgrepl_stat_engine` is pgrepl's own, with an OID that PostgreSQL keeps free. Rows
+modifier, NOT NULL and collation. `pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows
 come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of higher rooms (slots,
 subscriptions) or `views` (queries in views.sql). Reading a relation without a provider is an error with its name.
 """

@@ -22,6 +22,7 @@ OPTIONS = frozenset(
         "target_session_attrs", "load_balance_hosts",
     ]
 )  # fmt: skip
+FILES = "files"  # of pgrepl: the changes come from files; then other options of pgrepl and of formats are allowed, too
 URI_PREFIXES = (b"postgresql://", b"postgres://")
 _BLANKS = b" \t\n\v\f\r"
 _HEX = b"0123456789abcdefABCDEF"
@@ -76,8 +77,35 @@ def _store(options: dict[bytes, bytes], keyword: bytes, value: bytes, *, decode:
     options[keyword] = _percent_decode(value) if decode else value
 
 
+def names_files(conninfo: str) -> bool:
+    """Whether the string is that of a subscription to files of changes."""
+    try:
+        return FILES in parse_conninfo(conninfo)
+    except ConninfoError:
+        return False
+
+
 def _read_keywords(text: bytes) -> dict[bytes, bytes]:
     options: dict[bytes, bytes] = {}
+    others: dict[bytes, bytes] = {}
+    try:
+        _read_pairs(text, options, others)
+    except ConninfoError:
+        if FILES.encode() not in others:
+            _refuse(others)  # libpq meets the unknown option first
+        raise
+    if FILES.encode() not in others:
+        _refuse(others)
+    return options | others
+
+
+def _refuse(others: dict[bytes, bytes]) -> None:
+    for keyword in others:
+        raise _InvalidOption(f'invalid connection option "{_text(keyword)}"')
+
+
+def _read_pairs(text: bytes, options: dict[bytes, bytes], others: dict[bytes, bytes]) -> None:
+    """`others`: options that libpq does not have."""
     at = _skip_blanks(text, 0)
     while at < len(text):
         start = at
@@ -90,9 +118,11 @@ def _read_keywords(text: bytes) -> dict[bytes, bytes]:
         at = _skip_blanks(text, at + 1)
         quoted = text[at : at + 1] == b"'"
         value, at = _read_quoted(text, at + 1) if quoted else _read_bare(text, at)
-        _store(options, keyword, value)
+        if _text(keyword) in OPTIONS or keyword == b"requiressl":
+            _store(options, keyword, value)
+        else:
+            others[keyword] = value
         at = _skip_blanks(text, at)
-    return options
 
 
 def _skip_blanks(text: bytes, at: int) -> int:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.replication.publisher.plan import SendPlan
 
 Test = Callable[[tuple[Any, ...]], bool]
 
@@ -21,3 +26,17 @@ def any_true(exprs: Sequence[Expr], context: Context) -> Test:
         only = tests[0]
         return lambda row: only(row) is True
     return lambda row: any(test(row) is True for test in tests)
+
+
+def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
+    """The row filters that Arrow evaluates as PostgreSQL does, by operation."""
+    from pgrepl.expr.arrow.program import any_is_true, divided, program_of
+    from pgrepl.expr.walk import map_attnums
+
+    found = {}
+    own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
+    for operation, exprs in plan.filters.items():
+        program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
+        if program is not None and not divided(program.expr)[1]:
+            found[operation] = program
+    return found

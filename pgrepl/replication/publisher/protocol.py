@@ -190,6 +190,10 @@ class PublisherConnection(Protocol):
         """The identifier of the server, or of the instance; another one in its place has another identifier."""
         ...
 
+    def check(self) -> None:
+        """Raise unless what the connection string says besides the server can be used."""
+        return
+
     def interrupt(self) -> None:
         """End the connection's running or waiting command with an error; called from another thread."""
         return
@@ -220,6 +224,11 @@ class Publications(Protocol):
 
 class Slots(Protocol):
     """Replication slots: what the publisher keeps for a subscriber, and their walsenders."""
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether the publisher keeps anything for a subscriber."""
+        return True
 
     def create_slot(self, name: str, *, two_phase: bool, failover: bool) -> int:
         """Create a slot; returns its consistent point."""
@@ -279,6 +288,15 @@ class ChangeStream(Protocol):
         many changes the caller will take."""
         ...
 
+    def delivered(self, end: int) -> int:
+        """The LSN up to which everything has been sent, when all transactions before `end` were asked for and taken. A
+        publisher that cannot tell its end beforehand says here how far it came."""
+        return end
+
+    def sources(self, start: int) -> Sequence[str]:
+        """The names of the files from which transactions from an LSN on come, as far as they come from files."""
+        return ()
+
     def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
@@ -293,6 +311,11 @@ class ChangeStream(Protocol):
 
 class TableCopies(Protocol):
     """The rows of published tables, for initial copies."""
+
+    @property
+    def copies_tables(self) -> bool:
+        """Whether there is anything to copy. Tables of other publishers are ready at once."""
+        return True
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The published rows of a table as of now. They are read as they are taken; until then the publisher must not

@@ -11,7 +11,7 @@ password.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -25,7 +25,7 @@ from pgrepl.catalog.passwords import verify_password
 from pgrepl.catalog.roles import has_attribute, role_or_none
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication.libpq.conninfo import check_conninfo
+from pgrepl.replication.libpq.conninfo import FILES, check_conninfo
 from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
 from pgrepl.replication.libpq.session_options import apply_options
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
@@ -35,6 +35,8 @@ from pgrepl.replication.publisher.protocol import Publisher, server_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.replication.publisher.files.publisher import FilesPublisher
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
 DEFAULT_USER = "postgres"
@@ -59,15 +61,26 @@ class _Wish:
     password: str | None
 
 
-def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: bool = False) -> Publisher:
+def connect(
+    session: Session,
+    conninfo: str,
+    *,
+    must_use_password: bool,
+    apart: bool = False,
+    subid: int = 0,
+    given: GivenBatch | None = None,
+) -> Publisher:
     """An open connection (libpqrcv_connect), or ConnectionFailure with libpq's words. To the same instance it is part
-    of the session's transaction, unless it is `apart`."""
+    of the session's transaction, unless it is `apart`. `subid`: the subscription that connects; `given`: the batch of
+    changes that `pgrepl apply --from` gives it."""
     options = check_conninfo(conninfo, must_use_password)
     user = options.get("user") or DEFAULT_USER
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
     hosts = () if "service" in options else endpoints(options)
     publisher: Publisher
-    if all(_is_server(endpoint) for endpoint in hosts):
+    if FILES in options:
+        publisher = _files(session, hosts, wish, options, apart, subid, given)
+    elif all(_is_server(endpoint) for endpoint in hosts):
         publisher = _to_server(session, options)
     else:
         publisher = _first_reachable(session, hosts, wish, options, apart)
@@ -81,6 +94,34 @@ def connect(session: Session, conninfo: str, *, must_use_password: bool, apart: 
             "or set password_required=false in the subscription parameters.",
         )
     return publisher
+
+
+def _files(
+    session: Session,
+    hosts: Sequence[Endpoint],
+    wish: _Wish,
+    options: Mapping[str, str],
+    apart: bool,
+    subid: int,
+    given: GivenBatch | None,
+) -> FilesPublisher:
+    """Files of changes, whose tables a database of this instance declares."""
+    from pgrepl.replication.publisher.files.options import FilesOptions
+    from pgrepl.replication.publisher.files.publisher import FilesPublisher
+
+    if not all(endpoint.is_local for endpoint in hosts) or "service" in options:
+        raise ConnectionFailure(
+            "a database of this instance declares the tables of files of changes: the connection string names no host"
+        )
+    try:
+        own = FilesOptions.of(session, options)
+        there, used_password = _enter_database(session, wish, options, apart)
+    except PgError as error:
+        raise ConnectionFailure(server_text(error), error.sqlstate) from None
+    except _ClientRefuses as refusal:
+        raise ConnectionFailure(str(refusal)) from None
+    declaring = LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
+    return FilesPublisher(declaring, there, own, subid, given)
 
 
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
@@ -179,12 +220,18 @@ def _check_peer(endpoint: Endpoint, file: Path | None, required: str | None) -> 
 
 
 def _enter_own(session: Session, wish: _Wish, options: Mapping[str, str], apart: bool) -> Publisher:
+    there, used_password = _enter_database(session, wish, options, apart)
+    return LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
+
+
+def _enter_database(session: Session, wish: _Wish, options: Mapping[str, str], apart: bool) -> tuple[Session, bool]:
+    """A session in a database of this instance, and whether the password was asked for."""
     role, database, used_password = _admit(session, wish, options)
     there = session.elsewhere(database, role, apart=apart)
     with reading(there):
         apply_stored_settings(there, role, database)
         apply_options(there, options.get("options", ""))
-    return LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
+    return there, used_password
 
 
 def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:

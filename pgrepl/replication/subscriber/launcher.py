@@ -28,6 +28,7 @@ from pgrepl.replication.subscriber.worker import Round, Worker
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
 
 _PATIENCE = 2.0  # seconds for all workers to end
 _GRACE = 1.0  # seconds for a worker whose subscription was dropped
@@ -56,7 +57,10 @@ class Launcher:
         everywhere: bool = False,
         observer: Observer | None = None,
         keeps_leases: bool = False,
+        given: GivenBatch | None = None,
     ) -> None:
+        """`given`: see Receiver."""
+        self._given = given
         self._session = session
         self._log = log
         self._names = names
@@ -133,7 +137,14 @@ class Launcher:
     def _made(self, subscription: SubscriptionToServe) -> Worker:
         there = self._session.elsewhere(subscription.database, self._session.role)
         there.settings.take_client(self._session.settings)
-        return Worker(there, subscription.oid, self._log, observer=self._observer, keeps_lease=self._keeps_leases)
+        return Worker(
+            there,
+            subscription.oid,
+            self._log,
+            observer=self._observer,
+            keeps_lease=self._keeps_leases,
+            given=self._given,
+        )
 
     def follow(
         self,

@@ -22,6 +22,7 @@ from pgrepl.replication.wire.messages import TruncateMessage
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
 
 
 @dataclass
@@ -46,12 +47,15 @@ class Preview:
     end: int
     transactions: int
     tables: list[TablePreview]
+    files: tuple[str, ...] = ()  # from which the transactions come, if they come from files
 
 
-def preview(session: Session, subid: int, *, upto: int | None = None, copy: bool = True) -> Preview:
+def preview(
+    session: Session, subid: int, *, upto: int | None = None, copy: bool = True, given: GivenBatch | None = None
+) -> Preview:
     """Ask the publisher. Raises WorkerFailed like a worker that cannot begin, SubscriptionChanged if the subscription
     is not enabled."""
-    receiver = Receiver(session, subid, ServerLog(None))
+    receiver = Receiver(session, subid, ServerLog(None), given=given)
     try:
         with receiver.transaction() as subscription:
             return _preview(receiver, subscription, upto, copy)
@@ -102,7 +106,8 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
             plan.choice = choose_copy(session, plan.to_copy, direct=not isinstance(publisher, LakePublisher))
         elif plan.changes:
             plan.choice = batch
-    return Preview(subscription.subname, start, end, transactions, plans)
+    files = tuple(publisher.sources(start)) if start < end else ()
+    return Preview(subscription.subname, start, asked(lambda: publisher.delivered(end)), transactions, plans, files)
 
 
 def _table(

@@ -40,6 +40,7 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
 
 T = TypeVar("T")
 _SETTINGS = (
@@ -77,9 +78,11 @@ class Receiver:
         observer: Observer | None = None,
         *,
         patience: float | None = None,
+        given: GivenBatch | None = None,
     ) -> None:
         """The worker has a session of its own in the database of `session`. `patience`: the seconds that it waits for
-        the catalog's write lock, if not the usual ones."""
+        the catalog's write lock, if not the usual ones. `given`: see connect."""
+        self._given = given
         self.observer = observer or Observer()
         with reading(session):
             database = session.database.oid
@@ -401,7 +404,9 @@ class Receiver:
         wanted = self._wanted(subscription, self.session)
         self.disconnect()
         try:
-            self._publisher = publisher = connect(self.session, wanted[0], must_use_password=wanted[1], apart=True)
+            self._publisher = publisher = connect(
+                self.session, wanted[0], must_use_password=wanted[1], apart=True, subid=self.subid, given=self._given
+            )
             asked(lambda: same_server.check(self.session, subscription, publisher))
         except ConnectionFailure as failure:
             failed = PgError("08006", f"could not connect to the publisher: {failure}")

@@ -15,7 +15,7 @@ from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.libpq.conninfo import FILES, parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
@@ -167,7 +167,7 @@ def _publisher(
         return None, None, None
     required = row.subpasswordrequired and not is_superuser(session, row.subowner)
     try:
-        publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True)
+        publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True, subid=row.oid)
     except (ConnectionFailure, PgError) as failure:
         return None, None, str(failure)
     try:
@@ -192,4 +192,6 @@ def _place(conninfo: str) -> str:
     port = options.get("port")
     database = options.get("dbname") or options.get("user") or "postgres"
     place = host if not port or not host else f"{host}:{port}"
+    if FILES in options:
+        return f"{database}, files {options[FILES]}"
     return f"{database} at {place}" if place and place != "localhost" else database

@@ -54,6 +54,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 found = _Received.of(stream, most)
                 crash_point("apply.received")
                 played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions)))
+            end = asked(lambda: publisher.delivered(end))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
         if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):

@@ -34,6 +34,7 @@ from pgrepl.replication.subscriber.table_workers import copy_together, workers_f
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.files.given import GivenBatch
 
 _CANCELLED = "57014"
 _POLL = 0.05  # seconds between two checks whether another worker has finished
@@ -65,10 +66,11 @@ class Worker:
         observer: Observer | None = None,
         keeps_lease: bool = False,
         patience: float | None = None,
+        given: GivenBatch | None = None,
     ) -> None:
-        """`keeps_lease`: remain the subscription's worker between rounds. `patience`: see Receiver."""
+        """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see Receiver."""
         self.keeps_lease = keeps_lease
-        self._receiver = Receiver(session, subid, log, observer, patience=patience)
+        self._receiver = Receiver(session, subid, log, observer, patience=patience, given=given)
         self._session = self._receiver.session
         self._subid = subid
         self.log = self._log = self._receiver.log

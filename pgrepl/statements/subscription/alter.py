@@ -18,11 +18,16 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.libpq.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
+from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.subscription.create import check_duplicates
-from pgrepl.statements.subscription.rights import check_password_exemption, check_subscription_owner
+from pgrepl.statements.subscription.rights import (
+    check_may_read_files,
+    check_password_exemption,
+    check_subscription_owner,
+)
 from pgrepl.statements.subscription.subscription_options import (
     PUBLICATION,
     REFRESH,
@@ -75,6 +80,7 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
         _check_failover(session, subscription)
     if "slot_name" in options.given:
         same_server.forget(session, subscription.oid)
+        memory.accept(session, subscription.oid)
     return {_COLUMNS[name]: getattr(options, name) for name in options.given}
 
 
@@ -106,6 +112,7 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     assert stmt.conninfo is not None
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
+    check_may_read_files(session, stmt.conninfo, subscription.subowner)
     return {"subconninfo": stmt.conninfo}
 
 

@@ -13,8 +13,10 @@ from pgrepl.catalog.store import delete
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.replication.libpq.conninfo import names_files
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
+from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.subscriber import lease, same_server
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import DropSubscriptionStmt
@@ -34,14 +36,14 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
         session.notice("NOTICE", f'subscription "{stmt.name}" does not exist, skipping')
         return Result("DROP SUBSCRIPTION")
     check_subscription_owner(session, subscription)
-    if subscription.subslotname is not None:
+    if subscription.subslotname is not None and not names_files(subscription.subconninfo):
         require_no_block(session, "DROP SUBSCRIPTION")
     unfinished = [
         row for row in catalog.subscription_relations(session, subscription.oid) if row.srsubstate != catalog.READY
     ]
     worker = lease.holder(session, subscription.oid)
     _forget(session, subscription, unfinished)
-    if subscription.subslotname is not None or unfinished:
+    if (subscription.subslotname is not None or unfinished) and not names_files(subscription.subconninfo):
         _drop_slots(session, subscription, unfinished, "" if worker is None else worker.token)
     return Result("DROP SUBSCRIPTION")
 
@@ -59,6 +61,7 @@ def _forget(
     delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
     delete(session, tables.pgrepl_worker, subid=subscription.oid)
     same_server.forget(session, subscription.oid)
+    memory.forget(session, subscription.oid)
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 

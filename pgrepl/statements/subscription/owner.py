@@ -12,7 +12,11 @@ from pgrepl.catalog.store import one, update
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterOwnerStmt, RenameStmt
-from pgrepl.statements.subscription.rights import check_password_exemption, check_subscription_owner
+from pgrepl.statements.subscription.rights import (
+    check_may_read_files,
+    check_password_exemption,
+    check_subscription_owner,
+)
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -52,4 +56,5 @@ def _change_owner(session: Session, subscription: tables.pg_subscription, owner:
         check_password_exemption(session, subscription.subpasswordrequired)
         check_can_set_role(session, session.role, owner)
         check_may_create(session)
+        check_may_read_files(session, subscription.subconninfo, owner)
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subowner=owner)

@@ -30,7 +30,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
     """The subscription's publisher, for as long as the statement needs it."""
     required = must_use_password(session, subscription)
     try:
-        publisher = connect(session, subscription.subconninfo, must_use_password=required)
+        publisher = connect(session, subscription.subconninfo, must_use_password=required, subid=subscription.oid)
     except ConnectionFailure as failure:
         if failure.sqlstate == "0A000":
             raise PgError("0A000", str(failure)) from None
@@ -123,12 +123,10 @@ def target_relation(session: Session, table: RemoteTable) -> Relation:
     return found
 
 
-def add_tables(
-    session: Session, publisher: Publications, subscription: tables.pg_subscription, *, copy_data: bool
-) -> int:
+def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
     """Add the tables of a new subscription; returns their number."""
     listed = fetch_tables(publisher, subscription.subpublications)
-    state = catalog.INIT if copy_data else catalog.READY
+    state = catalog.INIT if copy_data and publisher.copies_tables else catalog.READY
     for table in listed:
         found = target_relation(session, table)
         catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
@@ -145,7 +143,7 @@ def refresh(
         listed = fetch_tables(publisher, subscription.subpublications)
         present = {row.srrelid: row for row in catalog.subscription_relations(session, subscription.oid)}
         check_publications_origin(session, publisher, subscription, copy_data=copy_data, present=sorted(present))
-        state = catalog.INIT if copy_data else catalog.READY
+        state = catalog.INIT if copy_data and publisher.copies_tables else catalog.READY
         wanted = set()
         for table in listed:
             found = target_relation(session, table)

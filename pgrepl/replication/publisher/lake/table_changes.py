@@ -17,6 +17,7 @@ from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
 from pgrepl.lake.kernels.part import forms_of
 from pgrepl.replication.publisher.decision import describe, sent_of
+from pgrepl.replication.publisher.filters import by_columns
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
 from pgrepl.replication.wire import messages as operations
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.expr.arrow.program import Program
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
@@ -75,7 +75,7 @@ class TableChanges:
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
         self.is_sure &= self.rows.behind < 1 << (RANK_BITS - 2)
         self.count = 0  # of all changes, if they are read in ranges
-        self.tests = _by_columns(session, plan)  # row filters by operation
+        self.tests = by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes are read without the session
 
     def alone(self) -> TableChanges:
@@ -94,20 +94,6 @@ class TableChanges:
         if len(found) > 1:
             self.count = self.rows.estimate
         return found
-
-
-def _by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
-    """The row filters that Arrow evaluates as PostgreSQL does, by operation."""
-    from pgrepl.expr.arrow.program import any_is_true, divided, program_of
-    from pgrepl.expr.walk import map_attnums
-
-    found = {}
-    own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
-    for operation, exprs in plan.filters.items():
-        program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
-        if program is not None and not divided(program.expr)[1]:
-            found[operation] = program
-    return found
 
 
 class LakeChanges:

@@ -1,0 +1,20 @@
+"""Files of changes as a publisher: `files=landing/orders format=debezium dbname=shop`.
+
+A database of this instance declares the tables and the publications; the changes of its tables come from files. Read in
+this order:
+
+options.py            the options of the connection string
+listing.py            the files of a folder, a pattern or an object store, in their order
+memory.py             which files have been read, and their checksums: rows of the catalog, written with the origin
+source.py             one file, opened: what has been read of it, and whether its last line is complete
+ordered.py            the records of a file in the order of a column
+transactions.py       where transactions begin and end
+declared.py           what a record means to its declared table: pgoutput's messages, or an error that names the record
+stream.py             the transactions, message by message
+columns.py            the same rules for whole blocks of records
+batch.py              the transactions as columns, kept in files
+rejects.py            records that could not be read
+publisher.py          the operations of a publisher
+
+An LSN is the number of a file and the number of a record in it: 3/1F4 is the record 500 of the third file.
+"""

@@ -1,0 +1,243 @@
+"""The rules of declared.py and of publisher/decision.py for many records of one table at once.
+
+What cannot be decided by columns exactly as it would be record by record is Declined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.engine import Declined
+from pgrepl.errors import PgError
+from pgrepl.replication.formats.event import TableEvents
+from pgrepl.replication.publisher.decision import describe, sent_of
+from pgrepl.replication.publisher.files.declared import Declarations, DeclaredTable, in_column
+from pgrepl.replication.publisher.filters import by_columns
+from pgrepl.replication.publisher.identity import differing
+from pgrepl.replication.publisher.plan import SendPlan
+from pgrepl.replication.wire import messages as operations
+from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.key_values import is_equal_as_kept
+from pgrepl.replication.wire.message_files import Decoded
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import form
+from pgrepl.writing.copy.arrow_values import values_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Numbers = npt.NDArray[Any]
+
+
+class TableColumns:
+    """One declared table, for records as columns."""
+
+    def __init__(self, declared: Declarations, table: DeclaredTable, session: Any) -> None:
+        self.plan = plan = table.plan
+        if table.leaves is not None:
+            raise Declined("a partitioned table whose partitions are published")
+        self._declared = declared
+        self._table = table
+        self.omits_nulls = plan is not None and plan.identity.whole and declared.omits_nulls
+        if plan is None:
+            return
+        self.relation = describe(plan)
+        self._tests = by_columns(session, plan)
+        if self._tests.keys() != plan.filters.keys():
+            raise Declined("a row filter that is not evaluated by columns")
+        keys = [plan.table.attributes[n - 1] for n in plan.identity.columns]
+        if not all(is_equal_as_kept(key.type, key.typmod) or key.type == oids.BPCHAR for key in keys):
+            raise Declined("a key of a type that is not compared by columns")
+        self._names = {column.name: column for column in plan.table.columns}
+        self._sent = [plan.from_attnums[column.num - 1] for column in plan.columns]
+        self._codes = [CODES[each] for each in plan.operations if each in CODES]
+
+    def decoded(self, events: TableEvents) -> tuple[Numbers, Decoded] | None:
+        """The places of the messages among the events, and the messages. None: there are none. PgError: a value or a
+        record is wrong."""
+        plan = self.plan
+        if not self._declared.ignores_undeclared:
+            for name in {*events.new, *events.old}:
+                if self._table.relation.attribute(name) is None and _is_sent(events, name):
+                    raise self._table.undeclared(name)
+        if plan is None:
+            return None
+        op: Numbers = np.where(np.isin(events.op, self._codes), events.op, 0).astype(np.uint8)
+        for name in plan.operations & {operations.UPDATE, operations.DELETE}:
+            if (op == CODES[name]).any():
+                self._declared.check_sendable(plan, name)
+        rows = _Rows(self, events, plan, op, self._declared.style)
+        known, before, after = rows.decide(self._tests)
+        sent = sent_of(op, known, before, after)
+        places = np.flatnonzero(sent)
+        if not len(places):
+            return None
+        return places, rows.messages(places, sent, known, self._sent)
+
+
+def _is_sent(events: TableEvents, name: str) -> bool:
+    """Whether one of the records has the column."""
+    if name in events.new:
+        lack = events.unsent.get(name)
+        has_new = events.op != DELETE
+        if (has_new if lack is None else has_new & ~lack).any():
+            return True
+    return name in events.old and events.old[name].null_count < len(events.op)
+
+
+class _Rows:
+    """Typed columns of the records of one block."""
+
+    def __init__(self, table: TableColumns, events: TableEvents, plan: SendPlan, op: Numbers, style: Any) -> None:
+
+        self._events = events
+        self._plan = plan
+        self._op = op
+        self._style = style
+        self._relation = table.relation
+        self._omits_nulls = table.omits_nulls
+        self._new: dict[int, pa.Array] = {}
+        self._old: dict[int, pa.Array] = {}
+        self._count = len(op)
+        if (op == DELETE).any() and not events.has_old[op == DELETE].all():
+            raise PgError("22000", "a delete without the key of its row")
+        if plan.identity.whole and not events.has_old[op == UPDATE].all():
+            raise Declined("updates without their old rows")
+
+    def decide(self, tests: Mapping[str, Any]) -> tuple[Numbers, Numbers | bool, Numbers | bool]:
+        """For each record: is its old row known, and do the old and the new row pass the row filters?"""
+        op, plan = self._op, self._plan
+        known = plan.identity.have_image(op == DELETE, op == UPDATE, self._key_has_changed)
+        if not tests:
+            return known, True, True
+        return known, self._passing(tests, known, new=False), self._passing(tests, op != DELETE, new=True)
+
+    def _key_has_changed(self, updated: Numbers) -> Numbers:
+        import pyarrow as pa
+
+        changed = np.zeros(self._count, np.bool_)
+        at = np.flatnonzero(updated & self._events.has_old)
+        if len(at):
+            chosen = pa.array(at)
+            keys = sorted(self._plan.identity.columns)
+            olds = [self.old(n).take(chosen) for n in keys]
+            news = [self.new(n).take(chosen) for n in keys]
+            changed[at] = differing(olds, news, len(at))
+        return changed
+
+    def _passing(self, tests: Mapping[str, Any], rows: Numbers, *, new: bool) -> Numbers:
+        import pyarrow as pa
+
+        passing = np.ones(self._count, np.bool_)
+        asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
+        for operation in asked:
+            test = tests.get(operation)
+            at = np.flatnonzero(rows & (self._op == CODES[operation]))
+            if test is None or not len(at):
+                continue
+            columns = [self._plan.table.attributes[n - 1] for n in sorted(test.attnums)]
+            forms = {column.num: form(column.type, column.typmod) for column in columns}
+            chosen = pa.array(at)
+            covers = self._plan.identity.covers
+            arrays = {
+                n: (self.new(n) if new else self.old(n)).take(chosen)
+                if new or covers(n)
+                else pa.nulls(len(at), self.new(n).type)
+                for n in forms
+            }
+            passing[at] = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
+        return passing
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _typed(self, texts: pa.Array | None, number: int) -> pa.Array:
+        import pyarrow as pa
+
+        attribute = self._plan.table.attributes[number - 1]
+        if texts is None:
+            return pa.nulls(self._count, _storage(attribute.type, attribute.typmod))
+        try:
+            return values_of(texts, attribute.type, attribute.typmod, self._style)
+        except PgError as error:
+            raise in_column(error, attribute.name) from None
+
+    def new(self, number: int) -> pa.Array:
+        found = self._new.get(number)
+        if found is None:
+            name = self._plan.table.attributes[number - 1].name
+            found = self._typed(self._events.new.get(name), number)
+            unsent = self.unsent(number)
+            if self._plan.identity.covers(number) and unsent is not None and unsent.any():
+                raise Declined("a key that is not sent with a new row")
+            self._new[number] = found
+        return found
+
+    def unsent(self, number: int) -> Numbers | None:
+        """Which updates lack the column's new value."""
+        name = self._plan.table.attributes[number - 1].name
+        updates: Numbers = self._op == UPDATE
+        if name not in self._events.new:
+            return updates
+        flags = self._events.unsent.get(name)
+        return None if flags is None else flags & updates
+
+    def old(self, number: int) -> pa.Array:
+        """The old value; where the record does not tell it, the new one: it has not changed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = self._old.get(number)
+        if found is None:
+            name = self._plan.table.attributes[number - 1].name
+            texts = self._events.old.get(name)
+            if texts is None and (self._op == DELETE).any() and not self._omits_nulls:
+                raise PgError("22000", f'column "{name}" of the replica identity is missing')
+            found = self._typed(texts, number)
+            if not self._plan.identity.whole:
+                if pc.any(pc.and_(pc.is_null(found), pa.array(self._op == DELETE))).as_py():
+                    raise PgError("22000", f'column "{name}" of the replica identity is missing')
+                if found.null_count:
+                    found = pc.coalesce(found, self.new(number))
+            elif texts is None and not self._omits_nulls:
+                raise Declined("old rows without some column")
+            self._old[number] = found
+        return found
+
+    def messages(self, places: Numbers, sent: Numbers, known: Numbers, numbers: list[int]) -> Decoded:
+        import pyarrow as pa
+
+        op = sent[places]
+        has_old = (op == DELETE) | ((op == UPDATE) & known[places])
+        newly = places[op != DELETE]
+        new_at, old_at = pa.array(newly), pa.array(places[has_old])
+        entered = places[(op == INSERT) & (self._op[places] == UPDATE)]
+        new, unchanged = [], {}
+        for place, number in enumerate(numbers):
+            column = self._relation.columns[place]
+            if not number:
+                new.append(pa.nulls(len(newly), _storage(column.type, column.typmod)))
+                continue
+            new.append(self.new(number).take(new_at))
+            unsent = self.unsent(number)
+            if unsent is None:
+                continue
+            if unsent[entered].any() or (self._plan.identity.whole and unsent.any()):
+                raise Declined("rows that enter a row filter without all values")
+            flags = unsent[newly] & (sent[newly] == UPDATE)
+            if flags.any():
+                unchanged[place] = flags
+        keys = [place for place, column in enumerate(self._relation.columns) if column.is_key]
+        old = {place: self.old(numbers[place]).take(old_at) for place in keys if numbers[place]} if len(old_at) else {}
+        if not len(old_at):
+            old = {place: new[place].slice(0, 0) for place in keys}
+        return Decoded(op, has_old, new, old, unchanged)
+
+
+def _storage(typoid: int, typmod: int) -> pa.DataType:
+    from pgrepl.types.lake_arrays import storage_type
+
+    return storage_type(form(typoid, typmod).arrow())

@@ -1,0 +1,257 @@
+"""Which files a subscription has read: rows of the catalog, which are written in the transaction that moves its origin.
+
+Files are numbered in the order in which they were read. The last ones are remembered one by one, with their names,
+sizes, times and checksums; older ones only together, by the checksum of their names and sizes. So a file that has
+changed, disappeared or come too late is noticed, and most often named.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import delete, insert, one, rows, update
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.files.listing import ListedFile
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+RECORD_BITS = 32  # of an LSN: the number of a record in its file
+MOST = 1000  # files that are remembered one by one
+
+
+@frozen
+class ReadFile:
+    """What was read of a file: `checked` bytes of it, with this checksum. `at_end`: nothing is left to apply of what it
+    was then."""
+
+    number: int
+    name: str
+    size: int
+    modified: int
+    checked: int
+    checksum: int
+    at_end: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the file, and all before it, are taken as they are (see `accept`)."""
+        return self.size < 0
+
+    def is_same(self, found: ListedFile) -> bool:
+        return (self.size, self.modified) == (found.size, found.modified)
+
+
+@frozen
+class Older:
+    """All files up to number `number`, the last of which was `name`."""
+
+    number: int
+    name: str
+    checksum: int  # of their names and sizes
+
+
+@frozen
+class Memory:
+    files: tuple[ReadFile, ...]  # in their order, without gaps
+    older: Older | None
+
+    @property
+    def last(self) -> ReadFile | None:
+        return self.files[-1] if self.files else None
+
+
+@frozen
+class NumberedFile:
+    number: int
+    file: ListedFile
+    known: ReadFile | None  # None: nothing of it was read
+
+    def lsn(self, record: int) -> int:
+        return self.number << RECORD_BITS | record
+
+    @property
+    def end(self) -> int:
+        """The LSN behind all records of the file."""
+        return (self.number + 1) << RECORD_BITS
+
+
+def file_of(lsn: int) -> int:
+    return lsn >> RECORD_BITS
+
+
+def first_lsn(number: int = 1) -> int:
+    return number << RECORD_BITS
+
+
+def remembered(session: Session, subid: int) -> Memory:
+    listed = sorted(rows(session, tables.pgrepl_change_file, subid=subid), key=lambda row: row.number)
+    older = [Older(row.number, row.name, row.checksum) for row in listed if row.checked is None]
+    files = [
+        ReadFile(row.number, row.name, row.size, row.modified, row.checked, row.checksum, bool(row.at_end))
+        for row in listed
+        if row.checked is not None
+    ]
+    return Memory(tuple(files), older[0] if older else None)
+
+
+def remember(session: Session, subid: int, files: Iterable[ReadFile]) -> None:
+    """Store what was read of these files; in the transaction that moves the origin."""
+    known = {row.number for row in rows(session, tables.pgrepl_change_file, subid=subid)}
+    for file in files:
+        values = {
+            "name": file.name, "size": file.size, "modified": file.modified, "checked": file.checked,
+            "checksum": file.checksum, "at_end": file.at_end,
+        }  # fmt: skip
+        if file.number in known:
+            update(session, tables.pgrepl_change_file, {"subid": subid, "number": file.number}, **values)
+        else:
+            insert(session, tables.pgrepl_change_file, subid=subid, number=file.number, **values)
+            known.add(file.number)
+    if len(known) > 2 * MOST:
+        _fold(session, subid)
+
+
+def _fold(session: Session, subid: int) -> None:
+    """Remember all but the last files together."""
+    memory = remembered(session, subid)
+    checksum = 0 if memory.older is None else memory.older.checksum
+    folded = memory.files[:-MOST]
+    for file in folded:
+        checksum = _chained(file.name, file.size, checksum)
+        delete(session, tables.pgrepl_change_file, subid=subid, number=file.number)
+    if memory.older is not None:
+        delete(session, tables.pgrepl_change_file, subid=subid, number=memory.older.number)
+    last = folded[-1]
+    insert(
+        session, tables.pgrepl_change_file, subid=subid, number=last.number, name=last.name, size=0, modified=0,
+        checked=None, checksum=checksum, at_end=True,
+    )  # fmt: skip
+
+
+def _chained(name: str, size: int, checksum: int) -> int:
+    return zlib.crc32(f"{name}\0{size}\n".encode("utf-8", "surrogateescape"), checksum)
+
+
+def forget(session: Session, subid: int) -> None:
+    delete(session, tables.pgrepl_change_file, subid=subid)
+    delete(session, tables.pgrepl_change_files, subid=subid)
+
+
+def accept(session: Session, subid: int) -> None:
+    """Take the files that were read as they are now: only the name and the number of the last one stay known."""
+    last = remembered(session, subid).last
+    if last is not None:
+        delete(session, tables.pgrepl_change_file, subid=subid)
+        insert(
+            session, tables.pgrepl_change_file, subid=subid, number=last.number, name=last.name, size=-1, modified=-1,
+            checked=0, checksum=0, at_end=last.at_end,
+        )  # fmt: skip
+
+
+def count(session: Session, subid: int, more: int, *, reject_size: int) -> None:
+    """Add to the counter of rejected records."""
+    known = one(session, tables.pgrepl_change_files, subid=subid)
+    values = {"rejected": more, "reject_size": reject_size}
+    if known is None:
+        insert(session, tables.pgrepl_change_files, subid=subid, **values)
+    else:
+        values["rejected"] += int(known.rejected)
+        update(session, tables.pgrepl_change_files, {"subid": subid}, **values)
+
+
+def rejected(session: Session, subid: int) -> int:
+    """The number of rejected records."""
+    known = one(session, tables.pgrepl_change_files, subid=subid)
+    return 0 if known is None else int(known.rejected)
+
+
+def reject_size(session: Session, subid: int) -> int:
+    known = one(session, tables.pgrepl_change_files, subid=subid)
+    return 0 if known is None else int(known.reject_size)
+
+
+# --- what is there, and what was --------------------------------------------------------------------------------------
+
+
+def numbered(memory: Memory, found: Sequence[ListedFile], *, may_be_removed: bool) -> list[NumberedFile]:
+    """The files that were read last, as far as they are there, and those that follow. Raises for a file that has
+    changed its size or disappeared, and for one that has come too late."""
+    last = memory.last
+    if last is None:
+        return [NumberedFile(number, file, None) for number, file in enumerate(found, 1)]
+    known = {file.name: file for file in memory.files}
+    bound = _order(last.name)
+    before = [file for file in found if _order(file.name) <= bound]
+    if memory.files[0].is_accepted:
+        before = [file for file in before if _order(file.name) >= bound]
+    elif memory.older is not None:
+        before = _after_older(memory.older, before, may_be_removed=may_be_removed)
+    made = []
+    for file in before:
+        read = known.pop(file.name, None)
+        if read is None:
+            raise _too_late(file.name, last.name)
+        made.append(NumberedFile(read.number, file, read))
+    if known and not may_be_removed:
+        raise _gone(next(iter(known)))
+    for each in made:
+        if each.known is not None and each.known is not last and each.known.size != each.file.size:
+            raise changed(each.file.name)
+    rest = [file for file in found if _order(file.name) > bound]
+    return made + [NumberedFile(number, file, None) for number, file in enumerate(rest, last.number + 1)]
+
+
+def _order(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _after_older(older: Older, before: Sequence[ListedFile], *, may_be_removed: bool) -> list[ListedFile]:
+    """The files behind the older ones, which must be the same as they were."""
+    bound = _order(older.name)
+    found = [file for file in before if _order(file.name) <= bound]
+    if not may_be_removed:
+        checksum = 0
+        for file in found:
+            checksum = _chained(file.name, file.size, checksum)
+        if checksum != older.checksum:
+            raise PgError(
+                "55000",
+                f'files of changes up to "{older.name}" are not what they were when they were read',
+                detail=f"There were {older.number} files, and there are {len(found)}; or their names or sizes differ.",
+                hint=_RECREATE,
+            )
+    return list(before[len(found) :])
+
+
+_RECREATE = (
+    "Restore the files. Or drop the subscription, empty its tables and create it again, or accept the difference with "
+    "ALTER SUBSCRIPTION ... SET (slot_name = ...), after which the files are remembered as they are."
+)
+
+
+def _too_late(name: str, last: str) -> PgError:
+    return PgError(
+        "55000",
+        f'file "{name}" has come too late',
+        detail=f'It sorts before "{last}", which has been read already.',
+        hint="Files are read in the order of their names. Give it a name that sorts behind them, if its changes may be "
+        "applied now.",
+    )
+
+
+def _gone(name: str) -> PgError:
+    return PgError(
+        "55000",
+        f'file "{name}" has disappeared after it was read',
+        hint="Restore it; or set removed=allow in the connection string, if files are taken away once they have been "
+        "read.",
+    )
+
+
+def changed(name: str) -> PgError:
+    return PgError("55000", f'file "{name}" has changed after it was read', hint=_RECREATE)

@@ -1,0 +1,158 @@
+"""One file of changes, opened: a checksum of the bytes that were read, and whether the last line is complete."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from pgrepl.errors import PgError
+from pgrepl.lake import storage
+from pgrepl.replication.formats.opening import decompressed
+from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, changed
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_PIECE = 1 << 20
+_PARQUET = b"PAR1"
+
+
+class OpenSource:
+    """A file as it was when it was listed: bytes that are written behind its end meanwhile are not read."""
+
+    def __init__(self, numbered: NumberedFile) -> None:
+        self._numbered = numbered
+        file = numbered.file
+        with storage.reading(file.path):
+            raw = storage.open_input(file.path)
+            start = bytes(raw.read(len(_PARQUET)))
+            raw.seek(0)
+        self._raw = raw
+        self._part = _Part(raw, file.size, file.shown)
+        self.is_random = start == _PARQUET
+        self._tail: _Tail | None = None
+        if self.is_random:
+            self.content = cast(BinaryIO, raw)
+        else:
+            self._tail = _Tail(decompressed(cast(BinaryIO, io.BufferedReader(self._part, _PIECE)), file.shown))
+            self.content = cast(BinaryIO, io.BufferedReader(self._tail, _PIECE))
+
+    @property
+    def ends_within_line(self) -> bool:
+        """Once all has been read: whether a line end is missing."""
+        return self._tail is not None and self._tail.last not in (b"", b"\n")
+
+    def skip_lines(self, count: int) -> int:
+        """Skip lines from the beginning, without looking into them; returns how many."""
+        if self.is_random or count <= 0:
+            return 0
+        content = cast(io.BufferedReader, self.content)
+        if content.peek(1)[:1] == b"[":  # a document that goes over lines
+            return 0
+        left = count
+        while left:
+            seen = content.peek(1)
+            if not seen:
+                break
+            ends = seen.count(b"\n")
+            if ends < left:
+                content.read(len(seen))
+                left -= ends
+            else:
+                at = -1
+                for _ in range(left):
+                    at = seen.index(b"\n", at + 1)
+                content.read(at + 1)
+                left = 0
+        return count - left
+
+    def what_was_read(self) -> ReadFile:
+        part, file = self._part, self._numbered.file
+        if self.is_random and part.position < file.size:
+            with storage.reading(file.path), storage.open_input(file.path) as again:
+                part = self._part = _Part(again, file.size, file.shown)
+                while part.read(_PIECE):
+                    pass
+        return ReadFile(self._numbered.number, file.name, file.size, file.modified, part.position, part.checksum)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.content.close()
+            self._raw.close()
+
+
+def check(numbered: NumberedFile) -> None:
+    """Raise unless what was read of a file is still there, byte by byte."""
+    known, file = numbered.known, numbered.file
+    if known is None or known.is_accepted or known.is_same(file):
+        return
+    if file.size < known.checked:
+        raise _changed(numbered)
+    with storage.reading(file.path), storage.open_input(file.path) as raw:
+        part = _Part(raw, known.checked, file.path)
+        while part.read(_PIECE):
+            pass
+    if part.checksum != known.checksum:
+        raise _changed(numbered)
+
+
+def _changed(numbered: NumberedFile) -> PgError:
+    file = numbered.file
+    if file.label:  # of pgrepl apply --from
+        return PgError(
+            "55000",
+            f'"{file.label}" is not the batch that was interrupted',
+            detail="Some of its transactions are applied already.",
+            hint="Give the same batch again; it goes on where it was interrupted.",
+        )
+    return changed(file.name)
+
+
+class _Part(io.RawIOBase):
+    """The first bytes of a file, with their checksum."""
+
+    def __init__(self, file: BinaryIO, size: int, name: str) -> None:
+        self._file = file
+        self._left = size
+        self._name = name
+        self.position = 0
+        self.checksum = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Buffer) -> int:
+        view = memoryview(into).cast("B")
+        with storage.reading(self._name):
+            found = self._file.read(min(len(view), self._left))
+        if not found and self._left:
+            raise PgError("58030", f'could not read file "{self._name}": it has become shorter')
+        view[: len(found)] = found
+        self._left -= len(found)
+        self.position += len(found)
+        self.checksum = zlib.crc32(found, self.checksum)
+        return len(found)
+
+
+class _Tail(io.RawIOBase):
+    """A stream that knows its last byte."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.last = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Buffer) -> int:
+        view = memoryview(into).cast("B")
+        found = self._file.read(len(view))
+        view[: len(found)] = found
+        self.last = found[-1:] or self.last
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

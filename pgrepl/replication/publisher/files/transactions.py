@@ -1,0 +1,119 @@
+"""Where transactions begin and end in a stream of records.
+
+* A format with marks (BEGIN and COMMIT) says it; such a transaction may go on in the next file.
+* Else the records with the same transaction id that follow one another are one transaction, and so are all records of a
+  file that have none. It ends with its file.
+
+A transaction ends behind a whole record: two that end in one record are one.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.replication.wire.batch import BatchTransaction
+
+EPOCH = 946_684_800_000_000  # 2000-01-01 in microseconds since 1970
+
+
+@frozen
+class Ended:
+    """A transaction that has ended. `is_file`: it is all records of its file."""
+
+    transaction: BatchTransaction
+    is_file: bool = False
+
+
+class Boundaries:
+    """Follows the records of a stream, which are numbered 0, 1, …; an `Ended` is returned before the record that no
+    more belongs to it."""
+
+    def __init__(self) -> None:
+        self._open: _Open | None = None
+        self.file_time = 0  # of transactions that have no time
+
+    @property
+    def begun(self) -> tuple[int, int] | None:
+        """The LSN and the sequence number at which the open transaction begins; None: there is none."""
+        return None if self._open is None else (self._open.first, self._open.first_seq)
+
+    def begin(self, xid: str | None, lsn: int, seq: int) -> Ended | None:
+        before = self._open
+        if before is not None and before.is_marked and not before.has_ended:
+            raise PgError("08P01", f"transaction {before.xid} has no end before another one begins")
+        if before is not None and before.last == lsn:  # in one record
+            before.is_marked, before.has_ended = True, False
+            return None
+        ended = self._take()
+        self._open = _Open(xid, lsn, seq, is_marked=True)
+        return ended
+
+    def commit(self, xid: str | None, lsn: int, seq: int, at: int | None) -> Ended | None:
+        """A mark of the end. It has a sequence number too, and the transaction a record, if it is empty."""
+        ended = None
+        current = self._open
+        if current is None or (current.has_ended and current.last != lsn):
+            ended = self._take()
+            current = self._open = _Open(xid, lsn, seq, is_marked=True)
+        current.add(lsn, seq, at)
+        current.has_ended = True
+        return ended
+
+    def change(self, xid: str | None, lsn: int, seq: int, at: int | None, last_lsn: int = 0, last_seq: int = 0) -> (
+        Ended | None
+    ):  # fmt: skip
+        """A record, or several with the same transaction id, up to `last_lsn` and `last_seq`."""
+        ended = None
+        current = self._open
+        if current is not None and current.last != lsn:
+            if current.has_ended or (not current.is_marked and current.xid != xid):
+                ended = self._take()
+        if self._open is None:
+            self._open = _Open(xid, lsn, seq, is_marked=False)
+        self._open.add(last_lsn or lsn, last_seq or seq, at)
+        return ended
+
+    def end_of_file(self, *, is_cut: bool) -> Ended | None:
+        """`is_cut`: the file ends within a record, and goes on."""
+        current = self._open
+        if current is None or is_cut or (current.is_marked and not current.has_ended):
+            return None
+        return self._take()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last transaction was ended by a mark, so that a file may grow behind it."""
+        return self._open is None or self._open.has_ended
+
+    def _take(self) -> Ended | None:
+        taken, self._open = self._open, None
+        if taken is None:
+            return None
+        moved = (self.file_time if taken.at is None else taken.at) - EPOCH
+        made = BatchTransaction(
+            _number(taken.xid), taken.last, taken.last + 1, moved, None, taken.first_seq, taken.last_seq
+        )
+        return Ended(made, is_file=taken.xid is None and not taken.is_marked)
+
+
+class _Open:
+    def __init__(self, xid: str | None, lsn: int, seq: int, *, is_marked: bool) -> None:
+        self.xid = xid
+        self.first = self.last = lsn
+        self.first_seq = self.last_seq = seq
+        self.at: int | None = None
+        self.is_marked = is_marked
+        self.has_ended = False
+
+    def add(self, lsn: int, seq: int, at: int | None) -> None:
+        self.last, self.last_seq = lsn, seq
+        self.at = self.at if at is None else at
+
+
+def _number(xid: str | None) -> int:
+    """The transaction id as PostgreSQL shows it; one that is no number gets one."""
+    if xid is None:
+        return 0
+    return int(xid) & 0xFFFFFFFF if xid.isdecimal() and len(xid) < 20 else zlib.crc32(xid.encode())
