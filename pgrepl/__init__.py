@@ -1,3 +1,87 @@
-"""pgrepl: PostgreSQL's logical replication, in PostgreSQL's words, for tables in a lake."""
+"""pgrepl: PostgreSQL's logical replication, in PostgreSQL's words, for tables in a lake.
+
+`connect()` and the other names of DB-API 2.0 (PEP 249), `sync()`, `apply()`, `status()` and `publications()` are found
+in pgrepl.api when they are first asked for, so that `import pgrepl` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+apilevel = "2.0"
+threadsafety = 1  # threads may share the module, but not connections
+paramstyle = "pyformat"  # %(name)s and %s, and PostgreSQL's own $1
+
+_HOMES = {
+    "connection": ("connect", "Connection"),
+    "cursor": ("Column", "Cursor"),
+    "exceptions": (
+        "DataError", "DatabaseError", "Diagnostic", "Error", "IntegrityError", "InterfaceError", "InternalError",
+        "NotSupportedError", "OperationalError", "ProgrammingError", "Warning",
+    ),
+    "pep249_types": (
+        "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
+        "Timestamp", "TimestampFromTicks",
+    ),
+    "replication": ("apply", "publications", "status", "sync"),
+    "datasource": ("register",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+if TYPE_CHECKING:
+    from pgrepl.api.connection import Connection, connect
+    from pgrepl.api.cursor import Column, Cursor
+    from pgrepl.api.datasource import register
+    from pgrepl.api.exceptions import (
+        DatabaseError,
+        DataError,
+        Diagnostic,
+        Error,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        NotSupportedError,
+        OperationalError,
+        ProgrammingError,
+        Warning,
+    )
+    from pgrepl.api.pep249_types import (
+        BINARY,
+        DATETIME,
+        NUMBER,
+        ROWID,
+        STRING,
+        Binary,
+        Date,
+        DateFromTicks,
+        Time,
+        TimeFromTicks,
+        Timestamp,
+        TimestampFromTicks,
+    )
+    from pgrepl.api.replication import apply, publications, status, sync
+
+__all__ = [
+    "BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Column", "Connection", "Cursor", "DataError",
+    "DatabaseError", "Date", "DateFromTicks", "Diagnostic", "Error", "IntegrityError", "InterfaceError",
+    "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError", "Time", "TimeFromTicks", "Timestamp",
+    "TimestampFromTicks", "Warning", "__version__", "apilevel", "apply", "connect", "paramstyle", "publications",
+    "register", "status", "sync", "threadsafety",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.api.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -8,11 +8,11 @@ remembers of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakSet
 
 from pgrepl.catalog import statistics, tables
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.system import SystemRelation, SystemRelations
     from pgrepl.instrument import Instruments
     from pgrepl.types.text import TextStyle
+
+Parameter: TypeAlias = "tuple[int, str | None]"  # the OID of its type, or of unknown, and its text; None: NULL
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
 # client_min_messages, the level with most messages first; INFO is always sent
@@ -120,6 +122,8 @@ class Session:
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
     query = ""  # the text that is running
+    parameters: Sequence[Parameter] | None = None  # the values of $1, $2, … of the running statement, if it has any
+    keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE
 
     def __init__(

@@ -40,6 +40,7 @@ from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm, SelectStmt
 from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import time_precision
 
 if TYPE_CHECKING:
@@ -92,7 +93,16 @@ def _(node: nodes.UnsupportedExpr, scope: Scope) -> Expr:
 
 @transform_expr.register
 def _(node: nodes.ParamRef, scope: Scope) -> Expr:
-    raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
+    """The value that is bound to the parameter, as a constant; one without a type is as a string literal."""
+    given = scope.session.parameters
+    if given is None or not 0 < node.number <= len(given):
+        raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
+    typoid, text = given[node.number - 1]
+    if text is None or typoid == oids.UNKNOWN:
+        return Const(typoid, value=text, location=node.location)
+    kind = type_by_oid(typoid)
+    value = lookup.read_value(scope.session, text, typoid, -1)
+    return Const(typoid, collation=0 if kind is None else kind.collation, value=value, location=node.location)
 
 
 @transform_expr.register

@@ -43,6 +43,8 @@ def options() -> SparkOptions:
 
 def is_elsewhere() -> bool:
     """Whether a session is, or would be, on other machines than this one."""
+    if isinstance(_start, _Given):
+        return _start.driver is None or not (_start.wait().sparkContext.master or "").startswith("local")
     wanted = options()
     return wanted.remote is not None or not (wanted.master or DEFAULT_MASTER).startswith("local")
 
@@ -128,6 +130,38 @@ class _Start:
         return False
 
 
+class _Given(_Start):
+    """A session that the program has made, whose JVM is not pgrepl's to end."""
+
+    def __init__(self, given: SparkSession) -> None:
+        from pgrepl.lake.spark_given import beside
+
+        self.given = given
+        self.wanted = SparkOptions()
+        self.driver, self.session = beside(given)
+        self.failure = None
+
+    def wait(self) -> SparkSession:
+        assert self.session is not None
+        return self.session
+
+    @property
+    def lost(self) -> bool:
+        return self.driver is not None and self.driver.ended
+
+
+def use(given: SparkSession) -> None:
+    """Use the Spark of a session that the program has made, from now on."""
+    global _start
+    with _lock:
+        if isinstance(_start, _Given) and _start.given is given:
+            return
+        if _start is not None and not _start.lost:
+            raise PgError("55000", "pgrepl has a Spark session of its own already; give it the session before")
+        _start = _Given(given)
+        jobs.announce(_start)
+
+
 def _begin() -> _Start:
     """Begin to make a session; the caller holds the lock."""
     global _start
@@ -149,7 +183,7 @@ def session() -> SparkSession:
     with _lock:
         start = _start
         if start is not None and start.lost:
-            if start.driver is not None:
+            if start.driver is not None and not isinstance(start, _Given):
                 start.driver.forget()
             start = None
         if start is None:
@@ -166,7 +200,7 @@ def stop() -> None:
     with _lock:
         start, _start = _start, None
         jobs.announce(None)
-    if start is None:
+    if start is None or isinstance(start, _Given):
         return
     with suppress(Exception):  # it ends in any state
         start.wait().stop()
@@ -288,4 +322,5 @@ __all__ = [
     "tag",
     "tag_jobs",
     "threads",
+    "use",
 ]

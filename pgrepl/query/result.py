@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class ValueRows(Protocol):
+    """Rows as tuples of Python values (types/text.py says which). Large results may be Spark's until they are read."""
+
+    @property
+    def frame(self) -> DataFrame | None:
+        """Spark's frame with columns c1 … cn in the forms of their types; None: the rows are in this process."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
 
 @frozen
@@ -19,9 +33,10 @@ class Result:
     """A command tag, and rows as text (None is NULL) if there are any.
 
     In a session that streams, rows may be a `StreamedRows`, which fetches them when they are read; the tag then has no
-    number.
+    number. In a session that keeps values, `values` has the rows of a query instead of their text.
     """
 
     tag: str | None
     columns: tuple[ResultColumn, ...] | None = None
     rows: Sequence[tuple[str | None, ...]] = ()
+    values: ValueRows | None = None

@@ -45,6 +45,7 @@ class LocalRows:
 
     columns: tuple[Column, ...]
     rows: Sequence[Row]
+    frame = None
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

@@ -40,6 +40,11 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         permissions.check_functions(session, query)
         rows = passing_rows(session, query)
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
+    if session.keeps_values:
+        if isinstance(rows, SparkRows):
+            return Result("SELECT", columns, values=rows)
+        kept = LocalRows(query.columns, list(rows))
+        return Result(f"SELECT {len(kept.rows)}", columns, values=kept)
     types = [c.type for c in query.columns]
     style = session.text_style
     texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl import jobs
-from pgrepl.errors import PgError
+from pgrepl.api.opened import require_catalog
+from pgrepl.api.rounds import Work, applied_of, launched, once, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, require_catalog, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.publisher.files.given import GivenBatch
-    from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
+    from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
     from pgrepl.shell.connection import Connection
 
 _NOBODY = "no subscription is enabled"
 _INTERRUPTED, _TERMINATED = 130, 143
-_PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
 
 
 class Stopped(BaseException):
@@ -79,31 +76,11 @@ def sync_command(
     """
 
     def work(found: SubscriptionToServe, worker: Worker) -> Round:
-        return worker.synchronize(None if tables is None else _table_ids(opened, found, tables.split(",")))
+        return worker.synchronize(None if tables is None else table_ids(opened.session, found, tables.split(",")))
 
     require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)
-
-
-def _table_ids(opened: Connection, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
-    """The OIDs of a subscription's tables by their names; an error for a name that is none of them."""
-    from pgrepl.catalog.subscription_facts import subscribed_tables
-    from pgrepl.catalog.transaction import reading
-
-    there = opened.session.elsewhere(subscription.database, opened.session.role, apart=True)
-    try:
-        with reading(there):
-            listed = [each.table for each in subscribed_tables(there, subscription.oid)]
-    finally:
-        there.close()
-    found = set()
-    for name in wanted:
-        named = {table.oid for table in listed if name.strip() in (table.qualified_name, table.name)}
-        if not named:
-            raise PgError("42704", f'subscription "{subscription.name}" has no table "{name.strip()}"')
-        found |= named
-    return found
 
 
 # --- apply ------------------------------------------------------------------------------------------------------------
@@ -205,25 +182,26 @@ def _once(
     names: Sequence[str],
     dbname: str | None,
     log_file: Path | None,
-    work: Callable[[SubscriptionToServe, Worker], Round],
+    work: Work,
     *,
     given: GivenBatch | None = None,
 ) -> int:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
-    _start_spark(opened)
+    start_spark(opened.session)
     from pgrepl.shell.applying_progress import progress_observer
 
     failed = False
     with (
         progress_observer() as observer,
-        _launcher(opened, names, dbname, log_file, observer=observer, given=given) as launcher,
+        launched(
+            opened.session, names, _log(log_file), everywhere=dbname is None, observer=observer, given=given
+        ) as launcher,
     ):
         subscriptions = launcher.subscriptions()
         if not subscriptions:
             click.echo(_NOBODY)
-        for subscription in subscriptions:
-            done = work(subscription, launcher.worker(subscription))
-            observer.summary(subscription.name, done)
+        for done in once(opened.session, launcher, subscriptions, work):
+            observer.summary(done)
             if done.error is not None:
                 failed = True
                 if log_file is not None:
@@ -236,7 +214,7 @@ def _follow(
     names: Sequence[str],
     dbname: str | None,
     log_file: Path | None,
-    work: Callable[[SubscriptionToServe, Worker], Round],
+    work: Work,
     interval: float,
     upto: int | None,
     max_changes: int | None,
@@ -253,65 +231,26 @@ def _follow(
     def told(subscription: SubscriptionToServe, worker: Worker) -> Round:
         done = work(subscription, worker)
         if done.transactions or done.tables_copied:
-            observer.summary(subscription.name, done)
+            observer.summary(applied_of("", subscription.name, done))
         if max_changes is not None:
             applied.append(done.changes)
         return done
 
+    log = _log(log_file)
     with (
         progress_observer() as observer,
-        _launcher(opened, names, dbname, log_file, observer=observer, keeps_leases=True) as launcher,
-        _autovacuum(opened, log_file),
+        launched(
+            opened.session, names, log, everywhere=dbname is None, observer=observer, keeps_leases=True
+        ) as launcher,
+        vacuuming(opened.session, log),
     ):
         if names:
             launcher.subscriptions()  # an unknown name is an error, not something to wait for
         try:
             launcher.follow(interval, told, ends)
         except Stopped:
-            _log(log_file).log("terminating logical replication workers due to administrator command")
+            log.log("terminating logical replication workers due to administrator command")
     return OK
-
-
-def _start_spark(opened: Connection) -> None:
-    """Start Spark in the background, if a table waits for its copy and one is large enough for Spark."""
-    from pgrepl.catalog.subscription_facts import rows_to_copy
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.engine import choose_kernels
-
-    with reading(opened.session):
-        rows = rows_to_copy(opened.session)
-    if rows and choose_kernels(opened.session, rows).on_spark:
-        from pgrepl.lake import spark
-
-        spark.start_in_background()
-
-
-@contextmanager
-def _launcher(
-    opened: Connection, names: Sequence[str], dbname: str | None, log_file: Path | None, **options: Any
-) -> Iterator[Launcher]:
-    from pgrepl.replication.subscriber.launcher import Launcher
-
-    launcher = Launcher(opened.session, _log(log_file), names=names, everywhere=dbname is None, **options)
-    try:
-        yield launcher
-    finally:
-        with _undisturbed():
-            launcher.close()
-
-
-@contextmanager
-def _autovacuum(opened: Connection, log_file: Path | None) -> Iterator[None]:
-    """Run autovacuum beside the workers."""
-    from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
-
-    launcher = AutovacuumLauncher(opened.session, _log(log_file))
-    launcher.start()
-    try:
-        yield
-    finally:
-        with _undisturbed():
-            launcher.stop()
 
 
 def _log(path: Path | None) -> ServerLog:
@@ -324,47 +263,14 @@ def _log(path: Path | None) -> ServerLog:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Have SIGTERM and Ctrl-C raise `Stopped`: open transactions are rolled back, leases given back."""
-
-    asked: list[int] = []  # exit codes, until Stopped is raised
-    again: list[threading.Timer] = []
-
-    def stop(number: int, _frame: object) -> None:
-        code = _INTERRUPTED if number == signal.SIGINT else _TERMINATED
-        if jobs.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
-            asked.append(code)
-            timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
-            timer.daemon = True
-            timer.start()
-            again.append(timer)
-            return
-        asked.clear()
-        raise Stopped(code)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    """Have SIGTERM and Ctrl-C end the command."""
+    codes = {signal.SIGINT: _INTERRUPTED, signal.SIGTERM: _TERMINATED}
     try:
-        yield
-        if asked:  # the cancelled job was the last thing to do
-            raise Stopped(asked[0])
+        with stoppable(list(codes), lambda number: Stopped(codes[signal.Signals(number)])):
+            yield
     except Stopped as stopped:
         sys.stderr.write("pgrepl: stopped; what was not committed is undone\n")
         sys.exit(stopped.code)
-    finally:
-        for timer in again:
-            timer.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ignore SIGTERM and Ctrl-C while stopping."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def sync(arguments: Sequence[str]) -> int:

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
+    from pgrepl.api.rounds import Applied
     from pgrepl.catalog.copies import Copying
     from pgrepl.replication.subscriber.outcome import Streamed
-    from pgrepl.replication.subscriber.worker import Round
 
 
 class ProgressLines(Observer):
@@ -26,15 +25,15 @@ class ProgressLines(Observer):
     def copied(self, subscription: str, table: str, count: int) -> None:
         self._say(f'subscription "{subscription}": table {table} copied, {_counted(count, "row")}')
 
-    def summary(self, subscription: str, done: Round) -> None:
+    def summary(self, done: Applied) -> None:
         if done.error is not None and not done.transactions:
             return
         if done.transactions:
-            changes = _counted(done.changes - done.passed, "change")
+            changes = _counted(done.changes, "change")
             what = f"{_counted(done.transactions, 'transaction')} with {changes} applied"
-            self._say(f'subscription "{subscription}": {what}, up to {lsn_text(done.lsn)}')
+            self._say(f'subscription "{done.subscription}": {what}, up to {done.applied_lsn}')
         elif not done.tables_copied:
-            self._say(f'subscription "{subscription}": nothing to do')
+            self._say(f'subscription "{done.subscription}": nothing to do')
 
 
 class Bars(ProgressLines):
@@ -70,11 +69,12 @@ class Bars(ProgressLines):
             total = max(streamed.upto - start, 1)
             self._update(subscription, "", count, "changes", total=total, completed=streamed.reached - start)
 
-    def summary(self, subscription: str, done: Round) -> None:
-        for table in [table for name, table in list(self._tasks) if name == subscription]:  # bars of failed copies
-            self._remove(subscription, table)
-        self._changes.pop(subscription, None)
-        super().summary(subscription, done)
+    def summary(self, done: Applied) -> None:
+        name = done.subscription
+        for table in [table for of, table in list(self._tasks) if of == name]:  # bars of failed copies
+            self._remove(name, table)
+        self._changes.pop(name, None)
+        super().summary(done)
 
     def _task(self, subscription: str, table: str) -> None:
         if (subscription, table) not in self._tasks:

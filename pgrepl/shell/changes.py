@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import OK, connecting, connection, require_catalog, run
+from pgrepl.shell.subcommand import OK, connecting, connection, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pgrepl import jobs
+from pgrepl.api.opened import OpenedSession
 from pgrepl.catalog.connection import without_password
 from pgrepl.errors import PgError, Report
-from pgrepl.types.depth import stack_depth_exceeded
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.session import Session
-    from pgrepl.query.result import Result
     from pgrepl.replication.subscriber.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"
@@ -125,22 +120,22 @@ def startup_settings(options: str) -> dict[str, str]:
     return settings
 
 
-class Connection:
-    """An open session. `on_report` gets its notices as they come."""
+class Connection(OpenedSession):
+    """The shell's open session. `on_report` gets its notices as they come."""
 
     def __init__(self, target: ConnectTarget, on_report: Callable[[Report], None]) -> None:
-        from pgrepl.backend import open_session
-        from pgrepl.catalog.opening import open_catalog
-
         self.target = target
-        self.lost: PgError | None = None  # the error that has ended the session
-        self.idle_since = time.monotonic()
         self._catch_up: CatchUp | None = None
         self._superuser = False
         try:
-            self.catalog: Catalog = open_catalog(target.catalog, data_path=target.data_path, folder=target.folder)
-            self.session: Session = open_session(
-                self.catalog, target.database, target.user, on_report=on_report, settings=target.settings
+            super().__init__(
+                target.catalog,
+                target.database,
+                target.user,
+                settings=target.settings,
+                data_path=target.data_path,
+                folder=target.folder,
+                on_report=on_report,
             )
         except PgError as error:
             raise ConnectFailure(_connect_message(target.catalog, error.report)) from error
@@ -198,8 +193,6 @@ class Connection:
                 self._superuser = self.setting("is_superuser") == "on"
         return self._superuser
 
-    # --- running -----------------------------------------------------------------------------------------------------
-
     def catch_up(self) -> None:
         """Have the database's subscriptions catch up with their publishers."""
         if self.lost is not None:
@@ -219,47 +212,6 @@ class Connection:
         with reading(self.session):
             return bool(subscriptions(self.session))
 
-    def run(self, text: str) -> Iterator[Result]:
-        """Run a simple query: the results of its statements, one after the other; PgError where one fails."""
-        from pgrepl.statements.run import run
-
-        self.check_open()
-        try:
-            yield from run(self.session, text)
-        except PgError as error:
-            if error.report.severity == "FATAL":
-                self.terminate(error)
-            raise
-        except Exception as problem:
-            raise _of_spark(problem) or internal_error(problem) from problem
-        except GeneratorExit:
-            # the rest of the string is not wanted: its transaction must not stay open
-            if self.session.transaction.block.name == "IMPLICIT":
-                self.session.transaction.fail_statement()
-            raise
-        finally:
-            self.idle_since = time.monotonic()
-
-    def check_open(self) -> None:
-        """Raise the error that has ended the session, or that of a session that was idle for too long."""
-        from pgrepl.query.timeouts import overdue
-
-        error = self.lost or overdue(self.session, self.idle_since)
-        if error is not None:
-            self.terminate(error)
-            raise error
-
-    def terminate(self, error: PgError) -> None:
-        """End the session with a FATAL error, which later statements get, too."""
-        if self.lost is None:
-            self.lost = error
-            self.session.close()
-
-    def close(self) -> None:
-        if self.lost is None:
-            self.session.close()
-        self.catalog.close()
-
 
 def _connect_message(catalog: str, report: Report) -> str:
     lines = [f'connection to catalog "{without_password(catalog)}" failed: {report.severity}:  {report.message}']
@@ -268,24 +220,3 @@ def _connect_message(catalog: str, report: Report) -> str:
     if report.hint is not None:
         lines.append(f"HINT:  {report.hint}")
     return "\n".join(lines)
-
-
-def _of_spark(problem: Exception) -> PgError | None:
-    """The error of Spark that ended a statement."""
-    return jobs.pg_error(problem)
-
-
-def internal_error(problem: Exception) -> PgError:
-    """An internal error in PostgreSQL's form: a defect of pgrepl names its place in the code, without a traceback."""
-    if isinstance(problem, RecursionError):
-        return stack_depth_exceeded()
-    if isinstance(problem, MemoryError):
-        return PgError("53200", "out of memory")
-    trace = problem.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = None
-    if trace is not None:
-        code = trace.tb_frame.f_code
-        place = f"{code.co_name}, {os.path.basename(code.co_filename)}:{trace.tb_lineno}"
-    return PgError("XX000", f"internal error: {type(problem).__name__}: {problem}", context=place)

@@ -22,6 +22,7 @@ from pgrepl.shell.results import remember_error, row_count, set_error_variables,
 from pgrepl.shell.shell import NextQuery, Shell
 from pgrepl.shell.streams import Stream, open_output
 from pgrepl.shell.table import PrintOptions, result_table
+from pgrepl.types.oids import UNKNOWN
 
 if TYPE_CHECKING:
     from pgrepl.query.result import Result
@@ -164,11 +165,7 @@ class QueryRun:
 
     def _run_query(self) -> Iterator[Result]:
         values = self.shell.next.bind
-        if values is None:
-            return self.connection.run(self.query)
-        from pgrepl.shell.extended import run_extended
-
-        return run_extended(self.connection, self.query, values)
+        return self.connection.run(self.query, None if values is None else [(UNKNOWN, value) for value in values])
 
     def _fail(self, error: PgError) -> None:
         self._ok = False

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import CATALOG_FILE
-from pgrepl.shell.subcommand import OK, connecting, connection, require_catalog, run
+from pgrepl.shell.subcommand import OK, connecting, connection, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgrepl import __version__
+from pgrepl.api.opened import internal_error
 from pgrepl.engine import never_spark
 from pgrepl.shell import interrupt
 from pgrepl.shell.connection import (
@@ -22,7 +23,6 @@ from pgrepl.shell.connection import (
     ConnectTarget,
     at_host,
     from_conninfo,
-    internal_error,
     is_conninfo,
     startup_settings,
 )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.errors import PgError
+from pgrepl.api.opened import require_catalog
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from pgrepl.shell.show_table import rich_table, write_table
-from pgrepl.shell.subcommand import OK, connection, on_spark, require_catalog, run
+from pgrepl.shell.subcommand import OK, connection, on_spark, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -54,35 +54,17 @@ def status_command(
     pgrepl status s1 --json
     pgrepl status --watch
     """
+    from pgrepl.replication.subscriber.status import check_may_look
+
     require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened:
-        _check_allowed(opened)
+        check_may_look(opened.session)
         if not watch:
             _write(_look(opened, subscription, dbname), as_json=as_json)
             return OK
         with suppress(KeyboardInterrupt):
             _watch(opened, subscription, dbname, interval, as_json)
     return OK
-
-
-def _check_allowed(opened: Connection) -> None:
-    """An error unless the role may see the publishers: subconninfo is for superusers, `status` for pg_monitor, too."""
-    from pgrepl.catalog.roles import has_privs_of_role as may_act_as
-    from pgrepl.catalog.roles import is_superuser, role_or_none
-    from pgrepl.catalog.transaction import reading
-
-    session = opened.session
-    with reading(session):
-        monitors = role_or_none(session, "pg_monitor")
-        if is_superuser(session, session.role) or (
-            monitors is not None and may_act_as(session, session.role, monitors.oid)
-        ):
-            return
-    raise PgError(
-        "42501",
-        "permission denied to show the status of subscriptions",
-        detail='Only roles with privileges of the "pg_monitor" role may do it.',
-    )
 
 
 def _look(opened: Connection, names: Sequence[str], dbname: str | None) -> list[Status]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pgrepl.api.opened import internal_error
 from pgrepl.errors import PgError, Report
 from pgrepl.shell.connection import (
     DEFAULT_DATABASE,
@@ -18,7 +19,6 @@ from pgrepl.shell.connection import (
     ConnectFailure,
     Connection,
     ConnectTarget,
-    internal_error,
     startup_settings,
 )
 from pgrepl.shell.report import message_text
@@ -70,15 +70,6 @@ def connection(catalog: str, database: str, user: str, data_path: str | None = N
         yield opened
     finally:
         opened.close()
-
-
-def require_catalog(file: str) -> None:
-    """An error if there is no such catalog, which opening would make."""
-    if "://" not in file:
-        try:
-            os.stat(file)
-        except OSError as problem:
-            raise PgError("58P01", f'could not open catalog "{file}": {problem.strerror}', severity="FATAL") from None
 
 
 def say(report: Report) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
 from pgrepl.shell.show_table import write_table
-from pgrepl.shell.subcommand import OK, connection, require_catalog, run, say
+from pgrepl.shell.subcommand import OK, connection, run, say
 
 if TYPE_CHECKING:
     from pgrepl.lake.verify import Damage, Verification

@@ -6,11 +6,12 @@ its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error end
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
@@ -19,14 +20,19 @@ from pgrepl.errors import PgError
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.sql.parser import parse
+from pgrepl.sql.scanner import scan
 from pgrepl.sql.tags import command_tag
+from pgrepl.statements.describe import describe
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
+from pgrepl.types.oids import UNKNOWN
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session import Parameter, Session
     from pgrepl.sql.nodes import RawStmt, Statement
+
+Done = TypeVar("Done")
 
 # Statements are known here by the names of their classes, so that running one imports no other.
 
@@ -51,6 +57,10 @@ _READING = frozenset(
 _LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
+# in these PostgreSQL's grammar and analysis know parameters
+_WITH_PARAMETERS = frozenset(
+    ("DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "SelectStmt", "UpdateStmt", "CreateTableAsStmt")
+)
 # the way out of an aborted transaction (IsTransactionExitStmt)
 _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
@@ -59,9 +69,7 @@ def run(session: Session, text: str) -> Iterator[Result]:
     """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted.
 
     Timeouts count for each statement anew; the first one's time includes reading the string."""
-    use_the_stack()
-    session.query = text
-    session.transaction.string_at = datetime.now(timezone.utc)
+    _begin(session, text)
     with _timed(session):
         statements = _parsed(session, text)
         several = len(statements) > 1
@@ -72,6 +80,82 @@ def run(session: Session, text: str) -> Iterator[Result]:
         with _timed(session):
             result = _run_one(session, raw.stmt, implicit=True, last=raw is statements[-1])
         yield result
+
+
+def run_extended(session: Session, text: str, parameters: Sequence[Parameter]) -> Result | None:
+    """Run the one statement of a string with values for its parameters $1, $2, …, as the extended-query protocol does;
+    None: the string is empty."""
+    _begin(session, text)
+    with _timed(session):
+        statements = _parsed(session, text)
+        if len(statements) > 1:
+            raise PgError("42601", "cannot insert multiple commands into a prepared statement")
+        _check_parameters(session, text, statements, len(parameters))
+        if not statements:
+            return None
+        session.parameters = parameters if _takes_parameters(statements) else None
+        try:
+            return _run_one(session, statements[0].stmt, implicit=False, last=True)
+        finally:
+            session.parameters = None
+
+
+def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
+    """Run work of a program as one statement, which a failure undoes. `work` is called again if the write lock is to be
+    had only for a newer state of the catalog."""
+    _begin(session, what)
+    transaction = session.transaction
+    with _timed(session):
+        if transaction.block is Block.ABORTED:
+            raise aborted()
+        transaction.begin_statement()
+        require_writable(session, what)
+        transaction.snapshot_taken = True
+        mark = transaction.statement_mark
+        while True:
+            try:
+                done = work()
+            except LockNeeded as needed:
+                transaction.begin_again(needed, mark)
+            else:
+                break
+        transaction.end_statement()
+    return done
+
+
+def _takes_parameters(statements: Sequence[RawStmt]) -> bool:
+    return bool(statements) and type(statements[0].stmt).__name__ in _WITH_PARAMETERS
+
+
+def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt], given: int) -> None:
+    """Raise unless there is a value for each parameter, and a parameter for each value."""
+    numbers = parameter_numbers(text) if _takes_parameters(statements) else set()
+    needed = max(numbers, default=0)
+    unknown = set(range(1, needed + 1)) - numbers
+    if unknown or needed != given:
+        session.parameters = [(UNKNOWN, None)] * needed
+        try:
+            describe(session, text)  # what else is wrong with it is told first
+        finally:
+            session.parameters = None
+    if unknown:
+        raise PgError("42P18", f"could not determine data type of parameter ${min(unknown)}")
+    if needed != given:
+        raise PgError(
+            "08P01",
+            f'bind message supplies {given} parameters, but prepared statement "" requires {needed}',
+        )
+
+
+def parameter_numbers(text: str) -> set[int]:
+    tokens = takewhile(lambda token: token[0] != "$END", scan(text))
+    return {int(token[1]) for token in tokens if token[0] == "PARAM"}
+
+
+def _begin(session: Session, text: str) -> None:
+    use_the_stack()
+    session.query = text
+    session.transaction.string_at = datetime.now(timezone.utc)
 
 
 @contextmanager
@@ -150,4 +234,4 @@ def _fail(session: Session) -> None:
         action()
 
 
-__all__ = ["run"]
+__all__ = ["run", "run_extended", "run_work"]

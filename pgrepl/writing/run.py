@@ -29,6 +29,7 @@ from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
@@ -188,9 +189,11 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
     write(session, [*before, done])
     if not written.returning:
         return Result(_tag(written, done.count))
-    columns = [(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning]
+    columns = tuple([ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning])
+    if session.keeps_values:
+        return Result(_tag(written, done.count), columns, values=LocalRows((), done.returned))
     rows = as_text(done.returned, [t.expr.type for t in written.returning], session.text_style)
-    return Result(_tag(written, done.count), tuple(ResultColumn(*column) for column in columns), rows)
+    return Result(_tag(written, done.count), columns, rows)
 
 
 def _tag(modify: Modify, count: int) -> str:

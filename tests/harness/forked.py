@@ -40,13 +40,16 @@ sys.exit(int(code) & 255)
 # What Python reads when it starts
 _OF_PYTHON = ("PYTHON", "LC_", "LANG", "COLUMNS")
 
+# what other programs load: Spark's tasks, SQLAlchemy, pytest
+_OF_OTHERS = ("pgrepl.api.datasource.", "pgrepl.api.sqlalchemy_dialect", "pgrepl.api.pytest_plugin")
+
 
 def load_everything() -> None:
     """Every module of pgrepl, and of others what nearly all processes load."""
     import pgrepl
 
     for module in pkgutil.walk_packages(pgrepl.__path__, "pgrepl."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and not module.name.startswith(_OF_OTHERS):
             importlib.import_module(module.name)
     importlib.import_module("sqlalchemy.dialects.sqlite")
 

@@ -17,7 +17,20 @@ FILES = {
 }
 
 # rooms without circles; the others follow
-FREE = ("types", "sql", "shell", "expr", "lake", "catalog", "query", "rows", "replication", "writing", "statements")
+FREE = (
+    "api",
+    "types",
+    "sql",
+    "shell",
+    "expr",
+    "lake",
+    "catalog",
+    "query",
+    "rows",
+    "replication",
+    "writing",
+    "statements",
+)
 
 
 def imports_of(module: str) -> set[str]:

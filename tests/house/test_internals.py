@@ -26,8 +26,9 @@ HOMES = {
 
 # modules that the libraries document
 PUBLIC = {
-    "pyspark", "pyspark.sql", "pyspark.sql.functions", "pyspark.sql.types", "sqlalchemy",
-    "sqlalchemy.dialects", "sqlalchemy.exc", "sqlalchemy.pool", "sqlalchemy.schema", "sqlalchemy.types",
+    "pyspark", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions", "pyspark.sql.types", "sqlalchemy",
+    "sqlalchemy.dialects", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.postgresql.base", "sqlalchemy.engine",
+    "sqlalchemy.exc", "sqlalchemy.pool", "sqlalchemy.schema", "sqlalchemy.types",
 }  # fmt: skip
 
 # attributes of named tuples, of pathlib and of this package's own classes begin with an underscore, too
@@ -79,7 +80,7 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     from pyspark import SparkContext, java_gateway
     from pyspark.errors.exceptions import captured
     from pyspark.logger import PySparkLogger
-    from pyspark.sql import SparkSession, session
+    from pyspark.sql import SparkSession, datasource, session
 
     assert internals.is_tried()
     for name in internals._OF_JVM:
@@ -94,6 +95,7 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     assert "pythonExec" in inspect.getsource(SparkContext)
     assert "_stackTrace" in inspect.getsource(captured)
     assert callable(PySparkLogger.getLogger)
+    assert internals.PushedFilters(list).__func__ is getattr(datasource.DataSourceReader, "pushFilters", None)
     assert inspect.getsource(session)
 
 

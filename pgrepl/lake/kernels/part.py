@@ -225,6 +225,8 @@ def _is_wider(of_file: Any, kind: Any) -> bool:
         return bool(of_file.scale == kind.scale and of_file.precision <= kind.precision)
     if types.is_large_string(of_file) and types.is_string(kind):
         return True
+    if types.is_binary(of_file) and types.is_fixed_size_binary(kind):  # uuid, as some writers keep it
+        return True
     if types.is_list(of_file) and types.is_list(kind):  # the field of the items has another name
         return bool(of_file.value_type == kind.value_type)
     return False

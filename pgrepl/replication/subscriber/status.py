@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.roles import is_superuser
+from pgrepl.catalog.roles import has_privs_of_role, is_superuser, role_or_none
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
@@ -58,6 +58,16 @@ class Status:
     complete: datetime | None = None  # when the worker last had all changes
 
     @property
+    def applied_lsn(self) -> str | None:
+        """How far changes are applied, as PostgreSQL prints an LSN; None: no change is."""
+        return lsn_text(self.applied) if self.applied else None
+
+    @property
+    def publisher_lsn(self) -> str | None:
+        """Where the publisher is; None: it does not answer."""
+        return None if self.lag is None else lsn_text(self.lag.current)
+
+    @property
     def behind(self) -> int | None:
         """The bytes of the publisher's log that are not applied yet."""
         return None if self.lag is None else max(0, self.lag.current - (self.applied or self.lag.confirmed))
@@ -88,9 +98,9 @@ class Status:
                 {"name": table.name, "state": table.state, "lsn": lsn_text(table.lsn) if table.lsn else None}
                 for table in self.tables
             ],
-            "applied_lsn": lsn_text(self.applied) if self.applied else None,
+            "applied_lsn": self.applied_lsn,
             "confirmed_lsn": None if lag is None else lsn_text(lag.confirmed),
-            "publisher_lsn": None if lag is None else lsn_text(lag.current),
+            "publisher_lsn": self.publisher_lsn,
             "lag": {
                 "transactions": None if backlog is None else backlog.transactions,
                 "rows": None if backlog is None else backlog.changes,
@@ -103,6 +113,21 @@ class Status:
             "last_error": None if error is None else {"time": error[0], "sqlstate": error[1], "message": error[2]},
             "unreachable": self.unreachable,
         }
+
+
+def check_may_look(session: Session) -> None:
+    """Raise unless the role may see the publishers: subconninfo is for superusers, the status for pg_monitor, too."""
+    with reading(session):
+        monitors = role_or_none(session, "pg_monitor")
+        if is_superuser(session, session.role) or (
+            monitors is not None and has_privs_of_role(session, session.role, monitors.oid)
+        ):
+            return
+    raise PgError(
+        "42501",
+        "permission denied to show the status of subscriptions",
+        detail='Only roles with privileges of the "pg_monitor" role may do it.',
+    )
 
 
 def subscription_status(session: Session, names: Sequence[str] = (), *, everywhere: bool) -> list[Status]:

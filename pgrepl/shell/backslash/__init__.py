@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from pgrepl.api.opened import internal_error
 from pgrepl.errors import PgError
 from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Entry, Loop, RunFile
 from pgrepl.shell.conditional import Branch
-from pgrepl.shell.connection import internal_error
 from pgrepl.shell.lexer import Lexer
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.shell import Shell

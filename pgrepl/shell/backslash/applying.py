@@ -47,12 +47,13 @@ def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker]
 
 
 def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
+    from pgrepl.api.rounds import applied_of
     from pgrepl.replication.log import log_beside
     from pgrepl.replication.subscriber.launcher import Launcher
     from pgrepl.shell.applying_progress import ProgressLines
 
     assert shell.connection is not None
-    session = shell.connection.session
+    session, database = shell.connection.session, shell.connection.database
     shell.stdout.flush()
     lines = ProgressLines(shell.say)
     launcher = Launcher(session, log_beside(session), names=names, observer=lines)
@@ -60,7 +61,7 @@ def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round])
     try:
         for subscription in launcher.subscriptions():
             done = work(launcher.worker(subscription))
-            lines.summary(subscription.name, done)
+            lines.summary(applied_of(database, subscription.name, done))
             if done.error is not None:
                 errors.append(done.error)
     finally:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgrepl.api.facts import publication_of
 from pgrepl.catalog.classes import PG_CLASS
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.publication import relation_publications
 from pgrepl.catalog.publication_facts import (
-    MemberTable,
-    PublicationFacts,
-    member_schemas,
-    member_tables,
     publication_name,
-    published_names,
 )
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import is_superuser, role_display
@@ -29,7 +25,6 @@ from pgrepl.expr.definitions import (
     partition_bound_text,
     partition_key_definition,
 )
-from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.shell.describe.patterns import NamePattern
 from pgrepl.shell.describe.publications import matching_publications
@@ -42,30 +37,7 @@ STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synch
 
 
 def publications(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:
-    return [_publication(session, each) for each in matching_publications(session, pattern)]
-
-
-def _publication(session: Session, publication: PublicationFacts) -> dict[str, Any]:
-    listed = [_member(session, each) for each in member_tables(session, publication)]
-    return {
-        "name": publication.name,
-        "owner": role_display(session, publication.owner),
-        "all_tables": publication.all_tables,
-        "publish": list(publication.operations),
-        "publish_via_partition_root": publication.via_root,
-        "tables": sorted(listed, key=lambda t: str(t["table"])),
-        "schemas": sorted(member_schemas(session, publication)),
-        "published": published_names(session, publication),
-    }
-
-
-def _member(session: Session, member: MemberTable) -> dict[str, Any]:
-    where = member.filter
-    return {
-        "table": member.table.qualified_name,
-        "columns": None if member.columns is None else list(member.columns),
-        "where": None if where is None else stored_expression_text(session, where, member.table.oid),
-    }
+    return [publication_of(session, each).as_json() for each in matching_publications(session, pattern)]
 
 
 def subscriptions(session: Session, pattern: NamePattern | None) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -38,6 +38,22 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
         done = _finished(session, stmt, options, target, source)
         data.finish()
     return done
+
+
+def check_copy(session: Session, stmt: CopyStmt) -> None:
+    """Raise if such a COPY would be refused whatever its rows are."""
+    check_target(_prepared(session, stmt)[0].relation)
+
+
+def copy_files(session: Session, stmt: CopyStmt, paths: Sequence[str]) -> int:
+    """COPY FROM STDIN (FORMAT parquet) of Parquet files that this program has written; the number of rows."""
+    from pgrepl.writing.copy.parquet_files import groups_of
+    from pgrepl.writing.copy.parquet_source import ParquetSource
+
+    target, options = _prepared(session, stmt)
+    groups = groups_of(paths)
+    done = _finished(session, stmt, options, target, lambda to, _: ParquetSource(session, to, groups))
+    return int((done.tag or "").rpartition(" ")[2])
 
 
 Opening: TypeAlias = "Callable[[CopyTarget, CopyOptions], RowSource]"

@@ -39,7 +39,10 @@ class ParquetGroup:
 
 def parquet_groups(name: str) -> list[ParquetGroup]:
     """The files that the name stands for, in the order of their names. Only their footers are read."""
-    paths = parquet_paths(name)
+    return groups_of(parquet_paths(name))
+
+
+def groups_of(paths: Sequence[str]) -> list[ParquetGroup]:
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
         described = list(threads.map(_described, paths))
     together: dict[tuple[CopyFileColumn, ...], tuple[list[str], int]] = {}

@@ -13,7 +13,6 @@ from pgrepl.replication.publisher.files.ordered import Ordered
 from pgrepl.replication.publisher.files.rejects import Rejects
 from pgrepl.replication.publisher.files.source import OpenSource
 
-
 _CHECKED = 1000  # records between two checks whether to go on
 
 

@@ -25,10 +25,10 @@ class LakeRows:
     """The rows to copy of a table, or of the leaves of a partitioned one, at the snapshot at which this is made
     (protocol.LakeSources, wire.batch.SparkCopyRows)."""
 
-    def __init__(self, session: Session, plan: CopyPlan) -> None:
+    def __init__(self, session: Session, plan: CopyPlan, snapshot: int | None = None) -> None:
         self._session = session
         self._plan = plan
-        self._snapshot = last_snapshot(session)
+        self._snapshot = last_snapshot(session) if snapshot is None else snapshot
 
     @property
     def estimate(self) -> int:
@@ -39,10 +39,14 @@ class LakeRows:
         return [lake_table(self._session, leaf.oid) for leaf in self._leaves()]
 
     def sources(self) -> list[KernelSource]:
+        return [source for source, _ in self.sources_with_numbers()]
+
+    def sources_with_numbers(self) -> list[tuple[KernelSource, dict[int, int]]]:
+        """The sources, each with the numbers that the plan's columns have there."""
         with reading(self._session):
             return [self._source(leaf) for leaf in self._leaves()]
 
-    def _source(self, leaf: Relation) -> KernelSource:
+    def _source(self, leaf: Relation) -> tuple[KernelSource, dict[int, int]]:
         from pgrepl.expr.arrow.program import any_is_true, program_of
         from pgrepl.expr.walk import map_attnums
         from pgrepl.lake.kernels.copy import KernelSource
@@ -60,7 +64,7 @@ class LakeRows:
         table = lake_table(session, leaf.oid, self._snapshot)
         bounds = () if condition is None else filter_bounds(condition.expr, Context(session))
         columns = tuple([own[n] for n in plan.columns])
-        return KernelSource(session, table, self._snapshot, columns, condition, bounds)
+        return KernelSource(session, table, self._snapshot, columns, condition, bounds), own
 
     def frame(self) -> DataFrame:
         with reading(self._session):

@@ -48,8 +48,8 @@ def lake_batch(
         return None
     base = portion[0].first
     here = wanted([snapshot for each in portion for snapshot in each.snapshots], local_only=local_only)
-    plans = _Plans(session, names, portion[0].snapshots[0].stretch)
-    transactions = [_numbered(each, base) for each in portion]
+    plans = Plans(session, names, portion[0].snapshots[0].stretch)
+    transactions = [numbered(each, base) for each in portion]
     with ExitStack() as stack:
         found = _Found(session, transactions, stack)
         try:
@@ -83,7 +83,7 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list
     return taken
 
 
-class _Plans:
+class Plans:
     """The plans of tables, with the definitions of a stretch of snapshots."""
 
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
@@ -121,7 +121,7 @@ class _Found:
         ends = np.searchsorted(seq, self._last_seqs, side="right")
         self.sends |= np.diff(ends, prepend=0) > 0
 
-    def read(self, plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
+    def read(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
         """Read the changes of all tables; False: they cannot be sent by columns, as when two tables are sent as one."""
         sent_as: set[int] = set()
         for table in sorted({table for s in snapshots for table in changed_tables(s)}):
@@ -178,7 +178,7 @@ class _Found:
         return MessageFiles(relation, tuple([file for each in found for file in each.files]))
 
 
-def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
+def _truncates(plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
     for snapshot in snapshots:
         if snapshot.truncated:
             message = truncated(
@@ -190,7 +190,7 @@ def _truncates(plans: _Plans, snapshots: Sequence[Snapshot], base: int) -> Itera
                 yield (snapshot.id - base) << RANK_BITS, message
 
 
-def _numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
+def numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     last = transaction.last
     first_seq, last_seq = (transaction.first - base) << RANK_BITS, ((last.id - base + 1) << RANK_BITS) - 1
     return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)

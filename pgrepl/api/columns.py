@@ -1,0 +1,166 @@
+"""Results as columns: Arrow tables, and DataFrames of Spark.
+
+Types are those that other programs know: uuid, json and whatever has no type there are text, numeric(p,s) a decimal. A
+numeric without precision becomes, in Arrow, a decimal that holds all of the result's values, and text in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.api.exceptions import DataError
+from pgrepl.types import oids
+from pgrepl.types.builtin import element_type
+from pgrepl.types.dates import INFINITY
+from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.text import writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.query.result import Result, ResultColumn
+
+_DATES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
+
+
+def arrow_table(result: Result, session: Session) -> pa.Table:
+    """All rows of a result. Those that Spark computes are fetched as columns."""
+    import pyarrow as pa
+
+    columns = result.columns or ()
+    if result.values is not None and result.values.frame is not None:
+        from pgrepl.lake import spark
+
+        with spark.pg_errors():
+            found: pa.Table = spark_frame(result, session).toArrow()
+        return found
+    rows = list(result.rows if result.values is None else result.values)
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    arrays = [arrow_array(c, list(values), session) for c, values in zip(columns, by_column, strict=True)]
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def arrow_array(column: ResultColumn, values: Sequence[Any], session: Session) -> pa.Array:
+    """Python values of a PostgreSQL type (types/text.py) as an Arrow array."""
+    import pyarrow as pa
+
+    from pgrepl.types.lake_arrays import plain_array
+
+    if column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar":
+        return _decimals(values)
+    if column.type == oids.INTERVAL:
+        made = [None if v is None else pa.MonthDayNano([v[0], v[1], v[2] * 1000]) for v in values]
+        return pa.array(made, pa.month_day_nano_interval())
+    if _is_text(column.type):
+        write, style = writer(column.type), session.text_style
+        return pa.array([None if v is None else write(v, style) for v in values], pa.string())
+    if column.type in _DATES and any(v is not None and abs(v) == INFINITY for v in values):
+        raise DataError(f'column "{column.name}" has infinity, which Arrow has not; select it as text: column::text')
+    kind = form(column.type, column.typmod)
+    array = plain_array(kind.to_array(list(values)))
+    return array.cast(kind.arrow()) if array.type != kind.arrow() else array
+
+
+def _is_text(typoid: int) -> bool:
+    """Types whose values other programs get as text: as they are printed, not as the lake keeps them."""
+    if typoid in (oids.UUID, oids.JSONB) or is_row_type(typoid):
+        return True
+    element = element_type(typoid)
+    if element:
+        return element in (oids.NUMERIC, oids.UUID, oids.JSONB, oids.INTERVAL) or _is_text(element)
+    if typoid in _PLAIN:
+        return False
+    return typoid in _REG or form_or_none(typoid)
+
+
+_PLAIN = (oids.OID, oids.NUMERIC, oids.TEXT, oids.VARCHAR, oids.NAME, oids.UNKNOWN)
+_REG = (
+    oids.REGCLASS, oids.REGTYPE, oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGROLE,
+    oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.XID, oids.CID,
+)  # fmt: skip
+
+
+def form_or_none(typoid: int) -> bool:
+    """Whether a type has no form of its own in the lake, and so is text."""
+    from pgrepl.errors import PgError
+
+    try:
+        return form(typoid).lake == "varchar"
+    except PgError:
+        return True
+
+
+def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
+    import pyarrow as pa
+
+    known = [v for v in values if v is not None]
+    if not all(v.is_finite() for v in known):
+        raise DataError("NaN and infinity of type numeric have no decimal; select the column as text: column::text")
+    scale = max((-int(v.as_tuple().exponent) for v in known), default=0)
+    scale = max(scale, 0)
+    whole = max((v.adjusted() + 1 for v in known), default=1)
+    digits = max(whole, 1) + scale
+    if digits <= 38:
+        return pa.array(values, pa.decimal128(38, scale))
+    if digits <= 76:
+        return pa.array(values, pa.decimal256(76, scale))
+    raise DataError("a numeric has more than 76 digits; select the column as text: column::text")
+
+
+# --- Spark -----------------------------------------------------------------------------------------------------------
+
+
+def spark_frame(result: Result, session: Session) -> DataFrame:
+    """The rows as a DataFrame, computed by Spark where the result is Spark's."""
+    from pgrepl.lake import spark
+
+    columns = result.columns or ()
+    frame = None if result.values is None else result.values.frame
+    with spark.pg_errors():
+        if frame is not None:
+            return frame.selectExpr(*[_shown(column, n) for n, column in enumerate(columns, 1)])
+        made = spark.session()
+        table = _for_spark(arrow_table(result, session), columns)
+        return made.createDataFrame(table)
+
+
+def _shown(column: ResultColumn, number: int) -> str:
+    name = "`" + column.name.replace("`", "``") + "`"
+    if column.type == oids.UUID:
+        digits = f"lower(hex(c{number}))"
+        parts = [f"substr({digits}, {start}, {length})" for start, length in _UUID_PARTS]
+        return f"concat_ws('-', {', '.join(parts)}) AS {name}"
+    return f"c{number} AS {name}"
+
+
+_UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+
+
+def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
+    """Types that Spark has not, as text; decimals of no declared precision as the text that PostgreSQL prints."""
+    import pyarrow as pa
+
+    arrays = []
+    for column, array in zip(columns, table.columns, strict=True):
+        kind = array.type
+        plain = column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar"
+        if plain:
+            array = pa.array([None if v is None else format(v, "f") for v in array.to_pylist()], pa.string())
+        elif pa.types.is_interval(kind):
+            array = pa.array([None if v is None else _months(v) for v in array.to_pylist()], pa.string())
+        elif pa.types.is_time(kind):
+            array = array.cast(pa.string())
+        arrays.append(array)
+    return pa.table(arrays, names=table.column_names)
+
+
+def _months(value: Any) -> str:
+    from pgrepl.types.interval import Interval, write_interval
+    from pgrepl.types.style import DEFAULT_STYLE
+
+    months, days, nanoseconds = value
+    return write_interval(Interval(months, days, nanoseconds // 1000), DEFAULT_STYLE)

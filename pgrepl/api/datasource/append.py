@@ -1,0 +1,274 @@
+"""Writes of Spark: tasks write Parquet files, and the driver's commit copies them into the table in one transaction.
+
+Files that a failed or repeated task has written are in no commit message, so that their rows are never read. A commit
+may move the position of a replication origin in the same transaction; one that finds its position reached has been done
+before, and does nothing. So a job that is started again, or a batch of a stream that is repeated, writes nothing twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.api.datasource.options import SourceOptions, find_table
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.types.lsn import parse_lsn
+
+if TYPE_CHECKING:
+    from pgrepl.api.opened import OpenedSession
+    from pgrepl.catalog.session import Session
+
+FOLDER = ".writes/"
+_KEPT = 86_400  # seconds after which a file that no commit has taken is removed
+
+
+@frozen
+class Progress:
+    """A replication origin, and the position that a write moves it to."""
+
+    origin: str
+    position: int
+
+
+@frozen
+class Written:
+    """A file of a task: its path, and its number of rows."""
+
+    path: str
+    rows: int
+
+
+# --- in a task -------------------------------------------------------------------------------------------------------
+
+
+def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
+    """Write batches into a new file in the folder; None if there are no rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from pgrepl.lake import storage
+
+    found = _with_rows(batches)
+    first = next(found, None)
+    if first is None:
+        return None
+    path = f"{folder}{storage.uuid7()}.parquet"
+    rows = 0
+    try:
+        with storage.writing(path):
+            storage.make_folder(folder)
+            with storage.open_output(path) as sink, pq.ParquetWriter(sink, first.schema) as writer:
+                for batch in (each for part in ([first], found) for each in part):
+                    writer.write_table(pa.Table.from_batches([batch]))
+                    rows += batch.num_rows
+        storage.make_durable(path)
+    except BaseException:
+        storage.remove(path)
+        raise
+    return Written(path, rows)
+
+
+def _with_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        if batch.num_rows:
+            yield batch
+
+
+# --- at the driver ---------------------------------------------------------------------------------------------------
+
+
+def prepare(options: SourceOptions, columns: Sequence[str]) -> str:
+    """The folder for the tasks' files; an error if the table cannot take these columns, before anything is written."""
+    from pgrepl.statements.run import run_work
+    from pgrepl.writing.copy.copy_from import check_copy
+
+    with options.session() as opened:
+        session = opened.session
+        run_work(session, "COPY FROM", lambda: check_copy(session, _statement(session, options, columns)))
+        return str(session.catalog.data_path) + FOLDER
+
+
+def _statement(session: Session, options: SourceOptions, columns: Sequence[str]) -> Any:
+    from pgrepl.sql.parser import parse
+    from pgrepl.sql.quote import quote_identifier, quote_qualified
+
+    table = find_table(session, options.required("table"))
+    listed = ", ".join(map(quote_identifier, columns))
+    name = quote_qualified(table.schema, table.name)
+    return parse(f"COPY {name} ({listed}) FROM STDIN (FORMAT parquet)")[0].stmt
+
+
+def commit(
+    options: SourceOptions,
+    columns: Sequence[str],
+    files: Sequence[Written],
+    progress: Progress | None,
+    *,
+    overwrite: bool = False,
+) -> int:
+    """Copy the files into the table, once; returns the number of rows that are new. The files are removed."""
+    from pgrepl.statements.run import run_work
+    from pgrepl.writing.copy.copy_from import copy_files
+
+    with options.session() as opened:
+        session = opened.session
+
+        def work() -> int:
+            count = 0
+            if files:
+                count = copy_files(session, _statement(session, options, columns), [file.path for file in files])
+            if progress is not None:
+                _advance(session, progress)
+            return count
+
+        count = 0
+        if progress is None or not _is_reached(session, progress):
+            with suppress(_Done), _block(opened, options, overwrite=overwrite):
+                count = run_work(session, "COPY FROM", work)
+        clean(session)
+    discard(files)
+    return count
+
+
+class _Done(Exception):
+    """Another process has committed this write meanwhile."""
+
+
+class _block:
+    """A transaction that empties the table first, if it is to be overwritten."""
+
+    def __init__(self, opened: OpenedSession, options: SourceOptions, *, overwrite: bool) -> None:
+        self._opened = opened
+        self._options = options
+        self._overwrite = overwrite
+
+    def _run(self, statement: str) -> None:
+        for _ in self._opened.run(statement):
+            pass
+
+    def __enter__(self) -> None:
+        if not self._overwrite:
+            return
+        from pgrepl.catalog.transaction import reading
+        from pgrepl.sql.quote import quote_qualified
+
+        session = self._opened.session
+        with reading(session):
+            table = find_table(session, self._options.required("table"))
+        self._run("BEGIN")
+        try:
+            self._run(f"TRUNCATE {quote_qualified(table.schema, table.name)}")
+        except BaseException:
+            self._run("ROLLBACK")
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._overwrite:
+            self._run("COMMIT" if kind is None else "ROLLBACK")
+
+
+def _is_reached(session: Session, progress: Progress) -> bool:
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.replication.origins import check_origin_name, origin_or_none
+
+    with reading(session):
+        check_origin_name(progress.origin)
+        row = origin_or_none(session, progress.origin)
+        return row is not None and (row.remote_lsn or 0) >= progress.position
+
+
+def _advance(session: Session, progress: Progress) -> None:
+    """Move the origin in the running transaction. The write lock is held, so that nobody else moves it meanwhile."""
+    from pgrepl.replication.origins import advance_origin, create_origin, origin_or_none
+
+    session.transaction.require_write()
+    row = origin_or_none(session, progress.origin)
+    if row is None:
+        create_origin(session, progress.origin)
+    elif (row.remote_lsn or 0) >= progress.position:
+        raise _Done
+    advance_origin(session, progress.origin, progress.position, session.transaction.numbering.last_snapshot() + 1)
+
+
+def discard(files: Sequence[Written]) -> None:
+    from pgrepl.lake import storage
+
+    for file in files:
+        with suppress(PgError):
+            storage.remove(file.path)
+
+
+def clean(session: Session) -> None:
+    """Remove old files that no commit has taken. A file's name says when it was made."""
+    from pgrepl.lake import storage
+
+    with suppress(PgError):
+        for path, _ in storage.listed(session.catalog.data_path + FOLDER):
+            stamp = path.rpartition("/")[2].replace("-", "")[:12]
+            with suppress(ValueError):
+                if time.time() - int(stamp, 16) / 1000 > _KEPT:
+                    storage.remove(path)
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def progress_of_job(options: SourceOptions) -> Progress | None:
+    """The origin and position that make a job's write happen once; None: it says none."""
+    origin, position = options.get("origin"), options.get("position")
+    if origin is None and position is None:
+        return None
+    if origin is None or position is None:
+        raise PgError(
+            "22023",
+            'the options "origin" and "position" belong together',
+            hint='Such as .option("origin", "nightly").option("position", "20240501").',
+        )
+    from pgrepl.replication.origins import check_origin_name
+
+    check_origin_name(origin)
+    return Progress(origin, _position(position))
+
+
+def _position(text: str) -> int:
+    """A whole number, or an LSN."""
+    found = int(text) if text.isascii() and text.isdigit() else parse_lsn(text)
+    if not 0 < found < 2**63:
+        raise PgError("22023", f'invalid value for option "position": "{text}"')
+    return found
+
+
+def progress_of_batch(options: SourceOptions, batch: int) -> Progress:
+    """The position of a stream's batch. The origin is named for the query, whose identifier is in the checkpoint: a
+    query that begins anew with another checkpoint counts its batches from zero."""
+    origin = options.get("origin")
+    if origin is None:
+        place = options.get("checkpointlocation")
+        if place is None:
+            raise PgError(
+                "22023",
+                "writing a stream needs a name for its progress",
+                hint='Add .option("checkpointLocation", …) to the stream, or .option("origin", "name").',
+            )
+        origin = f"spark_{_query_id(place)}"
+    return Progress(origin, batch + 1)
+
+
+def _query_id(place: str) -> str:
+    import json
+
+    from pgrepl.lake import storage
+
+    path = place.rstrip("/") + "/metadata"
+    if path.startswith("file:"):
+        path = "/" + path.removeprefix("file:").lstrip("/")
+    try:
+        with storage.reading(path), storage.open_input(path) as file:
+            return str(json.loads(file.read())["id"])
+    except (PgError, ValueError, KeyError) as problem:
+        raise PgError(
+            "58P01", f'could not read the identifier of the query in "{path}"', hint='Add .option("origin", "name").'
+        ) from problem

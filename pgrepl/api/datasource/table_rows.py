@@ -1,0 +1,257 @@
+"""The rows of a table, or those of it that a publication publishes, in parts for tasks.
+
+A part has the files or row groups of one table at one snapshot, the row filter as a program, and the columns. A row
+filter that needs a session is evaluated while the read is planned; then the parts have the rows themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.api.datasource.filters import Condition, bounds_of
+from pgrepl.api.datasource.options import find_table
+from pgrepl.api.datasource.shown import ShownColumn, shown_column
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.lake.kernels.copy import KernelSource
+    from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.replication.publisher.lake.copy_plan import CopyPlan
+    from pgrepl.types.lake_arrays import Form
+
+_ROWS = 1_000_000  # of a part
+_FEW = 100_000  # rows that are not divided
+_PORTION = 50_000  # rows that are sent with their part
+
+
+@frozen
+class StoredRows:
+    """Rows to read from files; `attnums` are the columns to show, in their order."""
+
+    rows: tuple[PartRows, ...]
+    table: LakeTable
+    filter: Program | None
+    attnums: tuple[int, ...]
+    columns: tuple[ShownColumn, ...]
+
+    def batches(self) -> Iterator[Any]:
+        from pgrepl.lake.kernels.part import forms_of
+
+        test = None if self.filter is None else self.filter.test(forms_of(self.table, self.filter.attnums))
+        asked = frozenset() if self.filter is None else self.filter.attnums
+        read = sorted(asked.union(self.attnums))
+        for rows in self.rows:
+            for arrays, count in _portions(rows, read):
+                if test is not None:
+                    mask = test(arrays, count)
+                    arrays = {attnum: array.filter(mask) for attnum, array in arrays.items()}
+                    count = mask.true_count
+                if count:
+                    forms = [self.table.column(attnum).form for attnum in self.attnums]
+                    yield batch(self.columns, [arrays[attnum] for attnum in self.attnums], forms)
+
+
+def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
+    """Portions without single rows outside of the bounds."""
+    from pgrepl.lake.kernels.part import FileRows
+
+    if isinstance(rows, FileRows) and rows.bounds:
+        for arrays, count, _ in rows.placed(read, row_ids=False):
+            yield arrays, count
+        return
+    yield from rows.portions(read)
+
+
+@frozen
+class GivenRows:
+    """Rows that came with the part, as an Arrow stream."""
+
+    stream: bytes
+
+    def batches(self) -> Iterator[Any]:
+        import pyarrow as pa
+
+        yield from pa.ipc.open_stream(self.stream)
+
+
+def batch(columns: Sequence[ShownColumn], arrays: Sequence[Any], stored: Sequence[Form | None] | None = None) -> Any:
+    import pyarrow as pa
+
+    forms = stored or [None] * len(columns)
+    return pa.RecordBatch.from_arrays(
+        [column.shown(array, form) for column, array, form in zip(columns, arrays, forms, strict=True)],
+        names=[column.name for column in columns],
+    )
+
+
+Part = StoredRows | GivenRows
+
+
+# --- planning --------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Source:
+    """The rows that a read is about. `plan`: how a publication publishes the table; None: the whole table."""
+
+    table: Relation
+    plan: CopyPlan | None
+    columns: tuple[ShownColumn, ...]
+
+    def attnum(self, name: str) -> int:
+        attribute = self.table.attribute(name)
+        assert attribute is not None
+        return attribute.num
+
+
+def source_of(session: Session, table: str | None, publication: str | None) -> Source:
+    """The table with the columns that may be read; the caller is `reading`."""
+    if publication is None:
+        if table is None:
+            raise PgError(
+                "22023", "the data source needs the option \"table\" or \"publication\"",
+                hint='Add .option("table", "schema.name").',
+            )  # fmt: skip
+        found = find_table(session, table)
+        _check_readable(session, found)
+        return Source(found, None, tuple([shown_column(c.name, c.type, c.typmod) for c in found.columns]))
+    from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
+
+    found = published_table(session, publication, table)
+    try:
+        plan = copy_plan(session, found.schema, found.name, [publication])
+    except Uncopyable as refused:
+        raise refused.error from refused
+    listed = [found.attributes[n - 1] for n in plan.columns]
+    return Source(found, plan, tuple([shown_column(c.name, c.type, c.typmod) for c in listed]))
+
+
+def published_table(session: Session, publication: str, table: str | None) -> Relation:
+    """The table of a publication: the one that is named, or the only one."""
+    from pgrepl.catalog.publication import publication_by_name, published_tables
+    from pgrepl.catalog.relation import relation
+
+    publication_by_name(session, publication)
+    oids = dict.fromkeys(each.relid for each in published_tables(session, [publication]))
+    if table is not None:
+        found = find_table(session, table)
+        if found.oid not in oids:
+            raise PgError("42704", f'relation "{found.name}" is not part of the publication "{publication}"')
+        return found
+    if len(oids) != 1:
+        names = ", ".join(sorted(relation(session, oid).qualified_name for oid in oids)) or "none"
+        raise PgError(
+            "22023",
+            f'publication "{publication}" does not publish one table',
+            detail=f"Its tables: {names}.",
+            hint='Choose one with .option("table", …).',
+        )
+    return relation(session, next(iter(oids)))
+
+
+def _check_readable(session: Session, table: Relation) -> None:
+    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+
+    if not has_table_privilege(session, table, "SELECT") and not all(
+        has_column_privilege(session, table, column.num, "SELECT") for column in table.columns
+    ):
+        raise permission_denied(table)
+
+
+def parts_of(
+    session: Session,
+    source: Source,
+    names: Sequence[str],
+    conditions: Sequence[Condition] = (),
+    wanted: int | None = None,
+    snapshot: int | None = None,
+) -> list[Part]:
+    """The parts of the rows at a snapshot (None: now) with the named columns. Rows that fail the conditions may be
+    among them. `wanted`: about how many parts."""
+    from pgrepl.catalog.row_security import hides_rows
+    from pgrepl.lake.kernels.divide import divide
+    from pgrepl.lake.kernels.part import Unfit
+
+    columns = [next(c for c in source.columns if c.name == name) for name in names]
+    if hides_rows(session, source.table, session.role):
+        return []
+    bounds = bounds_of(source.table, conditions)
+    try:
+        found = list(_sources(session, source, bounds, snapshot))
+    except Unfit:
+        return list(_given(session, source, columns))
+    parts: list[Part] = []
+    listed = []
+    for kernel, numbers in found:
+        attnums = tuple([numbers[source.attnum(name)] for name in names])
+        asked = frozenset() if kernel.filter is None else kernel.filter.attnums
+        listed.append((kernel, attnums, kernel.rows(sorted(asked.union(attnums)))))
+    total = sum(count for _, _, rows in listed for _, count, _ in rows)
+    slots = wanted or (1 if total <= _FEW else max(os.cpu_count() or 1, -(-total // _ROWS)))
+    for kernel, attnums, rows in listed:
+        share = max(1, round(slots * sum(count for _, count, _ in rows) / max(total, 1)))
+        for piece in divide(rows, share):
+            if piece:
+                parts.append(StoredRows(tuple(piece), kernel.table, kernel.filter, attnums, tuple(columns)))  # type: ignore[arg-type]
+    return parts
+
+
+def _sources(
+    session: Session, source: Source, bounds: Sequence[Any], snapshot: int | None
+) -> Iterator[tuple[KernelSource, dict[int, int]]]:
+    """The stored tables with the rows, and the numbers of the source's columns in each."""
+    from dataclasses import replace
+
+    from pgrepl.lake.files import last_snapshot
+    from pgrepl.lake.kernels.copy import KernelSource
+    from pgrepl.lake.table import lake_table
+    from pgrepl.replication.publisher.lake.copy_spark import LakeRows
+    from pgrepl.rows.members import members
+
+    if source.plan is None:
+        at = last_snapshot(session) if snapshot is None else snapshot
+        for member in members(session, source.table.oid, True):
+            table = lake_table(session, member.relation.oid, at)
+            own = tuple(member.bounds(list(bounds)))
+            yield KernelSource(session, table, at, (), None, own), member.numbers
+        return
+    for kernel, numbers in LakeRows(session, source.plan, snapshot).sources_with_numbers():
+        own = tuple([replace(bound, attnum=numbers[bound.attnum]) for bound in bounds])
+        yield replace(kernel, bounds=(*kernel.bounds, *own)), numbers
+
+
+def _given(session: Session, source: Source, columns: Sequence[ShownColumn]) -> Iterator[GivenRows]:
+    """Rows that pass a filter which needs the session."""
+    from pgrepl.replication.publisher.lake.copy import copied_rows
+
+    assert source.plan is not None
+    places = [next(n for n, c in enumerate(source.columns) if c.name == column.name) for column in columns]
+    rows = copied_rows(session, source.plan)
+    while portion := list(islice(rows, _PORTION)):
+        yield given_rows(columns, [[row[place] for row in portion] for place in places])
+
+
+def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]]) -> GivenRows:
+    """Rows of Python values, by column."""
+    from pgrepl.types.lake_arrays import plain_array
+
+    arrays = [plain_array(c.form.to_array(list(v))) for c, v in zip(columns, values, strict=True)]
+    return stream_of([batch(columns, arrays)])
+
+
+def stream_of(batches: Sequence[Any]) -> GivenRows:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for each in batches:
+            writer.write_batch(each)
+    return GivenRows(sink.getvalue().to_pybytes())

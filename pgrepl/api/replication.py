@@ -1,0 +1,245 @@
+"""`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, for programs.
+
+    for done in pgrepl.apply("catalog.db"):
+        print(done.subscription, done.changes, done.applied_lsn)
+
+Each opens the catalog and closes it. The databases are all of the catalog's unless `dbname` is given, as on the command
+line. Ctrl-C rolls back what is not committed, and raises KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from pgrepl.api.exceptions import dbapi_errors, exception_of
+from pgrepl.api.rounds import Applied, Work, launched, once, start_spark, stoppable, table_ids, vacuuming
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.types.lsn import parse_lsn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pgrepl.api.facts import Publication
+    from pgrepl.api.opened import OpenedSession
+    from pgrepl.catalog.copies import Copying
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.subscriber.launcher import SubscriptionToServe
+    from pgrepl.replication.subscriber.outcome import Streamed
+    from pgrepl.replication.subscriber.status import Status
+    from pgrepl.replication.subscriber.worker import Round, Worker
+
+Catalog: TypeAlias = "str | os.PathLike[str] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a copy, or the changes of a subscription (`table` is None), have come. `total` is None if unknown."""
+
+    subscription: str
+    table: str | None
+    done: int  # rows of a copy, or changes
+    total: int | None
+    finished: bool
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+def sync(
+    catalog: Catalog = None,
+    *,
+    subscriptions: str | Sequence[str] = (),
+    tables: Sequence[str] = (),
+    dbname: str | None = None,
+    user: str | None = None,
+    progress: OnProgress | None = None,
+    log_file: str | os.PathLike[str] | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[Applied, ...]:
+    """Copy the tables that subscriptions have yet to copy. The first error of a subscription is raised when all have
+    had their turn; its `results` are what this would have returned."""
+    with _at_work(catalog, dbname, user, spark) as opened:
+
+        def work(found: SubscriptionToServe, worker: Worker) -> Round:
+            return worker.synchronize(table_ids(opened.session, found, tables) if tables else None)
+
+        return _all(opened, _names(subscriptions), dbname, work, progress, log_file)
+
+
+def apply(
+    catalog: Catalog = None,
+    *,
+    subscriptions: str | Sequence[str] = (),
+    upto: str | None = None,
+    max_changes: int | None = None,
+    follow: bool = False,
+    interval: float = 1.0,
+    stop: threading.Event | None = None,
+    dbname: str | None = None,
+    user: str | None = None,
+    progress: OnProgress | None = None,
+    log_file: str | os.PathLike[str] | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[Applied, ...]:
+    """Apply what publishers have committed, up to where each is now, or to the LSN `upto`; copy tables that wait.
+
+    With `follow` it goes on until `stop` is set, or Ctrl-C: a subscription that fails is tried again, its error goes to
+    the log, and nothing is returned. Errors otherwise are raised as by sync()."""
+    with _at_work(catalog, dbname, user, spark) as opened:
+        bound = None if upto is None else parse_lsn(upto) + 1
+        copies = upto is None and max_changes is None
+
+        def work(found: SubscriptionToServe, worker: Worker) -> Round:
+            return worker.round(upto=bound, max_changes=max_changes, copy=copies)
+
+        if not follow:
+            return _all(opened, _names(subscriptions), dbname, work, progress, log_file)
+        log = _log(log_file)
+        ends = stop or threading.Event()
+        with (
+            launched(
+                opened.session, _names(subscriptions), log, everywhere=dbname is None,
+                observer=_observer(progress), keeps_leases=True,
+            ) as launcher,
+            vacuuming(opened.session, log),
+        ):  # fmt: skip
+            if subscriptions:
+                launcher.subscriptions()  # an unknown name is an error, not something to wait for
+            launcher.follow(interval, work, lambda rounds: ends.is_set())
+        return ()
+
+
+def status(
+    catalog: Catalog = None,
+    *,
+    subscriptions: str | Sequence[str] = (),
+    dbname: str | None = None,
+    user: str | None = None,
+) -> tuple[Status, ...]:
+    """How subscriptions stand: their tables, how far they are and how far behind, and their last errors."""
+    from pgrepl.replication.subscriber.status import check_may_look, subscription_status
+
+    with dbapi_errors(), _opened(catalog, dbname, user) as opened:
+        check_may_look(opened.session)
+        return tuple(subscription_status(opened.session, _names(subscriptions), everywhere=dbname is None))
+
+
+def publications(
+    catalog: Catalog = None, *, name: str | None = None, dbname: str | None = None, user: str | None = None
+) -> tuple[Publication, ...]:
+    """The publications of a database, or the one of this name."""
+    from pgrepl.api.facts import publication_of
+    from pgrepl.catalog.publication_facts import publication_facts
+    from pgrepl.catalog.transaction import reading
+
+    database = dbname or os.environ.get("PGDATABASE")
+    with dbapi_errors(), _opened(catalog, database, user) as opened, reading(opened.session):
+        found = publication_facts(opened.session, name)
+        if name is not None and not found:
+            raise PgError("42704", f'publication "{name}" does not exist')
+        return tuple([publication_of(opened.session, each) for each in found])
+
+
+# --- the work behind -------------------------------------------------------------------------------------------------
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+@contextmanager
+def _opened(catalog: Catalog, dbname: str | None, user: str | None) -> Iterator[OpenedSession]:
+    from pgrepl.api.opened import OpenedSession, require_catalog
+
+    name = os.fspath(catalog or os.environ.get("PGREPL_CATALOG") or "catalog.db")
+    require_catalog(name)
+    opened = OpenedSession(name, dbname or "postgres", user or os.environ.get("PGUSER") or "postgres")
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def _at_work(
+    catalog: Catalog, dbname: str | None, user: str | None, spark: SparkSession | None
+) -> Iterator[OpenedSession]:
+    if spark is not None:
+        from pgrepl.lake.spark import use
+
+        use(spark)
+    numbers = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is signal.default_int_handler else []
+    with (
+        dbapi_errors(),
+        stoppable(numbers, lambda number: KeyboardInterrupt()),
+        _opened(catalog, dbname, user) as opened,
+    ):
+        yield opened
+
+
+def _all(
+    opened: OpenedSession,
+    names: Sequence[str],
+    dbname: str | None,
+    work: Work,
+    progress: OnProgress | None,
+    log_file: str | os.PathLike[str] | None,
+) -> tuple[Applied, ...]:
+    start_spark(opened.session)
+    log = _log(log_file)
+    with launched(
+        opened.session, names, log, everywhere=dbname is None, observer=_observer(progress)
+    ) as launcher:  # fmt: skip
+        done = tuple(once(opened.session, launcher, launcher.subscriptions(), work))
+    failed = next((each for each in done if each.error is not None), None)
+    if failed is not None and failed.error is not None:
+        problem = exception_of(failed.error)
+        problem.results = done
+        raise problem from failed.error
+    return done
+
+
+def _log(path: str | os.PathLike[str] | None) -> ServerLog:
+    from pgrepl.replication.log import ServerLog
+
+    log = ServerLog(Path(path if path is not None else os.devnull))
+    log.check()
+    return log
+
+
+def _observer(progress: OnProgress | None) -> Observer:
+    return Observer() if progress is None else _Told(progress)
+
+
+class _Told(Observer):
+    """Tells a function of the progress."""
+
+    def __init__(self, tell: OnProgress) -> None:
+        self._tell = tell
+        self._changes: dict[str, int] = {}
+
+    def copying(self, subscription: str, table: str) -> None:
+        self._tell(Progress(subscription, table, 0, None, False))
+
+    def rows(self, subscription: str, table: str, copying: Copying) -> None:
+        self._tell(Progress(subscription, table, copying.tuples_processed, copying.tuples_total, False))
+
+    def copied(self, subscription: str, table: str, count: int) -> None:
+        self._tell(Progress(subscription, table, count, count, True))
+
+    def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
+        count = self._changes.get(subscription, 0) + streamed.applied.changes
+        self._changes[subscription] = 0 if streamed.finished else count
+        if count:
+            self._tell(Progress(subscription, None, count, count if streamed.finished else None, streamed.finished))
+
+
+__all__ = ["Applied", "Progress", "apply", "publications", "status", "sync"]

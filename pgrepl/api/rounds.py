@@ -1,0 +1,189 @@
+"""Rounds of subscriptions' workers: what `pgrepl.sync()`, `pgrepl.apply()` and the commands of these names do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pgrepl import jobs
+from pgrepl.errors import PgError
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
+    from pgrepl.replication.subscriber.worker import Round, Worker
+
+Work: TypeAlias = "Callable[[SubscriptionToServe, Worker], Round]"
+
+_PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a round has done for one subscription."""
+
+    database: str
+    subscription: str
+    tables_copied: tuple[str, ...]
+    rows_copied: int
+    transactions: int
+    changes: int  # those that were applied, without skipped ones
+    lsn: int  # all changes before it are applied
+    error: PgError | None = None  # why the subscription has stopped
+
+    @property
+    def applied_lsn(self) -> str:
+        """The LSN as PostgreSQL prints it."""
+        return lsn_text(self.lsn)
+
+
+def applied_of(database: str, subscription: str, done: Round) -> Applied:
+    return Applied(
+        database,
+        subscription,
+        tuple(done.tables_copied),
+        done.rows_copied,
+        done.transactions,
+        done.changes - done.passed,
+        done.lsn,
+        done.error,
+    )
+
+
+def once(
+    session: Session, launcher: Launcher, subscriptions: Sequence[SubscriptionToServe], work: Work
+) -> Iterator[Applied]:
+    """Run one round for each subscription; the error of one does not keep the others from theirs."""
+    names = database_names(session)
+    for each in subscriptions:
+        done = work(each, launcher.worker(each))
+        yield applied_of(names.get(each.database, ""), each.name, done)
+
+
+def database_names(session: Session) -> dict[int, str]:
+    from pgrepl.catalog.databases import databases
+    from pgrepl.catalog.transaction import reading
+
+    with reading(session):
+        return {row.oid: str(row.datname) for row in databases(session)}
+
+
+@contextmanager
+def launched(
+    session: Session, names: Sequence[str], log: ServerLog, *, everywhere: bool, **options: Any
+) -> Iterator[Launcher]:
+    """A launcher, whose workers are stopped at the end."""
+    from pgrepl.replication.subscriber.launcher import Launcher
+
+    launcher = Launcher(session, log, names=names, everywhere=everywhere, **options)
+    try:
+        yield launcher
+    finally:
+        with undisturbed():
+            launcher.close()
+
+
+@contextmanager
+def vacuuming(session: Session, log: ServerLog) -> Iterator[None]:
+    """Run autovacuum beside the workers."""
+    from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
+
+    launcher = AutovacuumLauncher(session, log)
+    launcher.start()
+    try:
+        yield
+    finally:
+        with undisturbed():
+            launcher.stop()
+
+
+def start_spark(session: Session) -> None:
+    """Start Spark in the background, if a table waits for its copy and one is large enough for Spark."""
+    from pgrepl.catalog.subscription_facts import rows_to_copy
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.engine import choose_kernels
+
+    with reading(session):
+        rows = rows_to_copy(session)
+    if rows and choose_kernels(session, rows).on_spark:
+        from pgrepl.lake import spark
+
+        spark.start_in_background()
+
+
+def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
+    """The OIDs of a subscription's tables by their names; an error for a name that is none of them."""
+    from pgrepl.catalog.subscription_facts import subscribed_tables
+    from pgrepl.catalog.transaction import reading
+
+    there = session.elsewhere(subscription.database, session.role, apart=True)
+    try:
+        with reading(there):
+            listed = [each.table for each in subscribed_tables(there, subscription.oid)]
+    finally:
+        there.close()
+    found = set()
+    for name in wanted:
+        named = {table.oid for table in listed if name.strip() in (table.qualified_name, table.name)}
+        if not named:
+            raise PgError("42704", f'subscription "{subscription.name}" has no table "{name.strip()}"')
+        found |= named
+    return found
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stoppable(numbers: Sequence[signal.Signals], stopped: Callable[[int], BaseException]) -> Iterator[None]:
+    """Have these signals raise the exception that `stopped` makes of their number: open transactions are rolled back,
+    leases given back. In other threads than the main one nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []  # signals, until they are raised
+    again: list[threading.Timer] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if jobs.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
+            asked.append(number)
+            timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
+            timer.daemon = True
+            timer.start()
+            again.append(timer)
+            return
+        asked.clear()
+        raise stopped(number)
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+        if asked:  # the cancelled job was the last thing to do
+            raise stopped(asked[0])
+    finally:
+        for timer in again:
+            timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignore SIGTERM and Ctrl-C while stopping."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,151 @@
+"""The Spark data source: tables, published rows, a stream of changes, and writes that happen once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pgrepl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    pgrepl.register(spark)
+    yield spark
+
+
+def read(session: SparkSession, catalog: Path, **options: Any) -> DataFrame:
+    return session.read.format("pgrepl").option("catalog", str(catalog)).options(**options).load()
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.collect()))
+
+
+ORDERS = """
+CREATE TABLE orders (id bigint PRIMARY KEY, country text, total numeric(10,2), placed date);
+INSERT INTO orders VALUES (900, 'DE', 10, '2026-01-01'), (1001, 'AT', 25.50, '2026-01-02'), (1002, NULL, 99, NULL);
+CREATE PUBLICATION big_orders FOR TABLE orders (id, total) WHERE (id > 1000)
+"""
+
+
+def test_a_table_and_its_published_rows(session: SparkSession, con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute(ORDERS)
+    orders = read(session, catalog, table="orders")
+    assert orders.schema.simpleString() == "struct<id:bigint,country:string,total:decimal(10,2),placed:date>"
+    assert orders.count() == 3
+    assert rows(orders.filter("placed >= '2026-01-02'").select("id")) == [(1001,)]
+    assert rows(orders.filter("country is null or country = 'DE'").select("id")) == [(900,), (1002,)]
+    assert rows(read(session, catalog, publication="big_orders")) == [
+        (1001, Decimal("25.50")),
+        (1002, Decimal("99.00")),
+    ]
+    named = session.read.format("pgrepl").option("catalog", str(catalog)).option("table", "orders")
+    assert rows(named.schema("country STRING").load().dropna()) == [("AT",), ("DE",)]
+
+
+def test_what_cannot_be_read_is_told(session: SparkSession, con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute(ORDERS)
+    for options, message in (
+        ({"table": "nosuch"}, 'relation "nosuch" does not exist'),
+        ({"publication": "nosuch"}, 'publication "nosuch" does not exist'),
+        ({}, 'needs the option "table" or "publication"'),
+        ({"tabel": "orders", "table": "orders"}, 'unrecognized option "tabel"'),
+    ):
+        with pytest.raises(Exception, match=message):
+            read(session, catalog, **options).count()
+
+
+def stream(session: SparkSession, catalog: Path, folder: Path, **options: Any) -> None:
+    """Read all that is there, and end."""
+    frame = session.readStream.format("pgrepl").option("catalog", str(catalog)).options(**options).load()
+    query = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "changes"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def changes(session: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    found = session.read.parquet(str(folder / "changes")).orderBy("_seq")
+    return [(row._operation, row.id, row.total and str(row.total)) for row in found.collect()]
+
+
+def test_a_stream_of_changes_goes_on_from_its_checkpoint(
+    session: SparkSession, con: pgrepl.Connection, catalog: Path, tmp_path: Path
+) -> None:
+    con.execute(ORDERS)
+    options = {"publication": "big_orders", "slot": "spark"}
+    stream(session, catalog, tmp_path, **options)
+    first = [("insert", 1001, "25.50"), ("insert", 1002, "99.00")]
+    assert sorted(changes(session, tmp_path)) == first
+    con.execute("UPDATE orders SET total = total + 1")
+    con.execute("UPDATE orders SET id = 5 WHERE id = 1001")
+    stream(session, catalog, tmp_path, **options)
+    then = [("update", 1001, "26.50"), ("update", 1002, "100.00"), ("delete", 1001, None)]
+    assert changes(session, tmp_path)[2:] == then
+    stream(session, catalog, tmp_path, **options)
+    con.execute("TRUNCATE orders")
+    stream(session, catalog, tmp_path, **options)
+    assert changes(session, tmp_path)[5:] == [("truncate", None, None)]
+    assert con.execute("SELECT slot_name FROM pg_replication_slots WHERE confirmed_flush_lsn > '0/5'").fetchall() == [
+        ("spark",)
+    ]
+
+
+def test_a_job_that_is_started_again_writes_nothing_twice(
+    session: SparkSession, con: pgrepl.Connection, catalog: Path
+) -> None:
+    con.execute("CREATE TABLE t (id bigint PRIMARY KEY, name text NOT NULL, at timestamptz DEFAULT now())")
+    frame = session.range(100).selectExpr("id", "concat('n', id) AS name").repartition(3)
+    written = frame.write.format("pgrepl").mode("append").option("catalog", str(catalog)).option("table", "t")
+    for _ in range(2):
+        written.option("origin", "nightly").option("position", "1").save()
+    assert con.execute("SELECT count(*), count(at), max(name) FROM t").fetchone() == (100, 100, "n99")
+    with pytest.raises(Exception, match="duplicate key value violates unique constraint"):
+        written.option("position", "2").save()
+    assert con.execute("SELECT external_id, remote_lsn FROM pg_replication_origin_status").fetchall() == [
+        ("nightly", "0/1")
+    ]
+
+
+def test_a_stream_is_written_once(session: SparkSession, con: pgrepl.Connection, catalog: Path, tmp_path: Path) -> None:
+    con.execute(ORDERS)
+    con.execute("CREATE TABLE copy (id bigint, operation text, PRIMARY KEY (id, operation))")
+    source = session.readStream.format("pgrepl").option("catalog", str(catalog))
+    frame = source.option("publication", "big_orders").option("slot", "copy").load()
+
+    def play() -> None:
+        query = (
+            frame.selectExpr("id", "_operation AS operation")
+            .writeStream.format("pgrepl")
+            .option("catalog", str(catalog))
+            .option("table", "copy")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    play()
+    con.execute("INSERT INTO orders VALUES (2000)")
+    play()
+    for commit in (tmp_path / "checkpoint" / "commits").iterdir():  # as if Spark had been killed before it noted that
+        if commit.name.lstrip(".").split(".")[0] == "1":
+            commit.unlink()
+    play()
+    assert con.execute("SELECT * FROM copy ORDER BY id").fetchall() == [
+        (1001, "insert"),
+        (1002, "insert"),
+        (2000, "insert"),
+    ]

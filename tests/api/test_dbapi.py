@@ -1,0 +1,381 @@
+"""DB-API 2.0: what PEP 249 asks for, and what people who know psycopg expect."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pgrepl
+from tests.harness.programs import environment
+
+
+def test_importing_it_imports_nothing_else(tmp_path: Path) -> None:
+    probe = "import sys, json, pgrepl; pgrepl.apilevel; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=environment(), capture_output=True, check=True, cwd=tmp_path
+    )
+    loaded = set(json.loads(done.stdout))
+    assert {name for name in loaded if name.startswith("pgrepl")} == {"pgrepl"}
+    assert loaded.isdisjoint({"sqlalchemy", "pyarrow", "pyspark", "numpy", "pandas", "sqlite3", "click"})
+
+
+def test_connecting_imports_nothing_heavy(tmp_path: Path) -> None:
+    probe = (
+        "import sys, json, pgrepl; pgrepl.connect('c.db').execute('SELECT 1').fetchall(); "
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], env=environment(), capture_output=True, check=True, cwd=tmp_path
+    )
+    assert set(json.loads(done.stdout)).isdisjoint({"pyarrow", "pyspark", "numpy", "pandas"})
+
+
+def test_the_module_says_what_it_is() -> None:
+    assert (pgrepl.apilevel, pgrepl.threadsafety, pgrepl.paramstyle) == ("2.0", 1, "pyformat")
+    assert issubclass(pgrepl.IntegrityError, pgrepl.DatabaseError) and issubclass(pgrepl.DatabaseError, pgrepl.Error)
+    assert issubclass(pgrepl.InterfaceError, pgrepl.Error)
+    assert "connect" in dir(pgrepl)
+    with pytest.raises(AttributeError):
+        _ = pgrepl.nosuch
+
+
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+VALUES = [
+    (True, "boolean"),
+    (5, "integer"),
+    (2**40, "bigint"),
+    (2**70, "numeric"),
+    (1.5, "double precision"),
+    (Decimal("1.10"), "numeric"),
+    (b"\0\xff", "bytea"),
+    (datetime.date(2026, 5, 4), "date"),
+    (datetime.time(1, 2, 3, 4), "time without time zone"),
+    (datetime.datetime(2026, 5, 4, 1, 2, 3, 4), "timestamp without time zone"),
+    (datetime.datetime(2026, 5, 4, 1, 2, tzinfo=datetime.timezone.utc), "timestamp with time zone"),
+    (datetime.timedelta(days=2, seconds=3, microseconds=4), "interval"),
+    (uuid.UUID(int=7), "uuid"),
+    ([1, None, 3], "integer[]"),
+    ([[1, 2], [3, 4]], "integer[]"),
+    ([1, 2**40], "bigint[]"),
+    ([datetime.date(2026, 5, 4)], "date[]"),
+]
+
+
+@pytest.mark.parametrize(("value", "kind"), VALUES, ids=[kind for _, kind in VALUES])
+def test_values_come_back_as_they_went(con: pgrepl.Connection, value: Any, kind: str) -> None:
+    assert con.execute("SELECT %s, pg_typeof($1)::text".replace("$1", "%s"), [value, value]).fetchone() == (value, kind)
+
+
+def test_texts_become_what_the_statement_needs(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int, b jsonb, c uuid, d text[], e inet)")
+    given = ("5", {"x": [1, None]}, "00000000-0000-0000-0000-000000000007", ["a", 'b"c\\', None], None)
+    con.execute("INSERT INTO t VALUES (%s, %s, %s, %s, %s)", given)
+    expected = (5, {"x": [1, None]}, uuid.UUID(int=7), ["a", 'b"c\\', None], None)
+    assert con.execute("SELECT * FROM t WHERE a = %(a)s AND 'a' = ANY(d)", {"a": "5"}).fetchall() == [expected]
+
+
+def test_a_value_is_never_part_of_the_text(con: pgrepl.Connection) -> None:
+    nasty = "'; DROP TABLE t; -- $1 %s \\"
+    con.execute("CREATE TABLE t (a text)")
+    con.execute("INSERT INTO t VALUES (%s)", [nasty])
+    assert con.execute("SELECT a, $1::text FROM t WHERE a = $1", [nasty]).fetchall() == [(nasty, nasty)]
+
+
+def test_placeholders(con: pgrepl.Connection) -> None:
+    assert con.execute("SELECT 7 %% %s, '%%'", [4]).fetchone() == (3, "%")
+    assert con.execute("SELECT 7 % 4, '%s'").fetchone() == (3, "%s")
+    assert con.execute("SELECT $2 || $1, 7 % 4", ["a", "b"]).fetchone() == ("ba", 3)
+    assert con.execute("SELECT %(a)s || %(b)s || %(a)s", {"a": "x", "b": "y", "c": 0}).fetchone() == ("xyx",)
+    for query, given in (
+        ("SELECT %s", []), ("SELECT %s", [1, 2]), ("SELECT %(a)s", {}), ("SELECT %(a)s", [1]), ("SELECT %s", {"a": 1}),
+        ("SELECT 5 % 3", [1]), ("SELECT $2", [1]), ("SELECT $1", [1, 2]), ("SELECT %s", "x"), ("SELECT %s", [object()]),
+        ("SELECT %s; SELECT %s", [1, 2]),
+    ):  # fmt: skip
+        with pytest.raises(pgrepl.Error):
+            con.execute(query, given)
+
+
+def test_executemany_inserts_many_rows_at_a_time(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'none')")
+    cur = con.cursor()
+    cur.executemany("INSERT INTO t VALUES (%s, lower(%s))", [(n, f"N{n}") for n in range(2500)])
+    assert cur.rowcount == 2500
+    assert con.execute("SELECT count(*), max(b) FROM t").fetchone() == (2500, "n999")
+    cur.executemany("UPDATE t SET b = %(b)s WHERE a <= %(a)s", [{"a": 1, "b": "x"}, {"a": 0, "b": "y"}])
+    assert cur.rowcount == 3 and cur.description is None
+    assert con.execute("SELECT b FROM t WHERE a < 2 ORDER BY a").fetchall() == [("y",), ("x",)]
+    cur.executemany("INSERT INTO t VALUES (%s)", [])
+    with pytest.raises(pgrepl.IntegrityError):
+        cur.executemany("INSERT INTO t VALUES ($1)", [[5000], [1]])
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def test_description_and_fetching(con: pgrepl.Connection) -> None:
+    cur = con.execute("SELECT g AS n, 'x'::varchar(5) AS v, 1.5::numeric(6,2) FROM generate_series(1, 5) g")
+    assert cur.description is not None
+    assert [(c.name, c[5]) for c in cur.description] == [("n", None), ("v", None), ("numeric", 2)]
+    assert cur.description[0].type_code == pgrepl.NUMBER and cur.description[1].type_code == pgrepl.STRING
+    assert cur.description[1].display_size == 5 and cur.description[2].precision == 6
+    assert cur.rowcount == 5 and cur.fetchone() == (1, "x", Decimal("1.50"))
+    assert [row[0] for row in cur.fetchmany(2)] == [2, 3] and [row[0] for row in cur] == [4, 5]
+    assert cur.fetchall() == [] and cur.fetchone() is None
+    cur.execute("CREATE TABLE t (a int)")
+    assert cur.description is None
+    with pytest.raises(pgrepl.ProgrammingError):
+        cur.fetchone()
+
+
+def test_several_statements_have_several_results(con: pgrepl.Connection) -> None:
+    cur = con.execute("SELECT 1; CREATE TABLE t (a int); SELECT 2")
+    assert cur.fetchall() == [(1,)]
+    assert cur.nextset() and cur.statusmessage == "CREATE TABLE"
+    assert cur.nextset() and cur.fetchall() == [(2,)] and cur.nextset() is None
+
+
+def test_what_python_cannot_hold_is_told(con: pgrepl.Connection) -> None:
+    for text in ("'infinity'::date", "'-infinity'::timestamptz", "'4000-01-01 BC'::timestamp", "'24:00'::time"):
+        with pytest.raises(pgrepl.DataError):
+            con.execute(f"SELECT {text}")
+        assert con.execute(f"SELECT ({text})::text").fetchone() is not None
+
+
+def test_values_do_not_depend_on_the_sessions_style(con: pgrepl.Connection) -> None:
+    con.execute("SET datestyle = 'German'; SET intervalstyle = 'iso_8601'; SET timezone = 'Europe/Berlin'")
+    moment = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.timezone.utc)
+    found = con.execute("SELECT '2026-05-04'::date, interval '1 day', %s, $$a$$", [moment])
+    row = found.fetchone()
+    assert row == (datetime.date(2026, 5, 4), datetime.timedelta(days=1), moment, "a")
+    assert row[2].utcoffset() == datetime.timedelta(hours=2)
+
+
+def test_returning(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY, at date DEFAULT '2026-01-01')")
+    cur = con.execute("INSERT INTO t DEFAULT VALUES RETURNING *")
+    assert cur.fetchall() == [(1, datetime.date(2026, 1, 1))] and cur.rowcount == 1
+
+
+def test_columns(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int, b numeric(6,2), c uuid, d timestamptz, e text[])")
+    con.execute("INSERT INTO t VALUES (1, 2.5, '00000000-0000-0000-0000-000000000007', '2026-01-01Z', '{a}')")
+    con.execute("INSERT INTO t VALUES (2)")
+    table = con.execute("SELECT *, b / 3 AS n FROM t").arrow()
+    assert [str(field.type) for field in table.schema] == [
+        "int32", "decimal128(6, 2)", "string", "timestamp[us, tz=UTC]", "list<element: string>", "decimal128(38, 20)",
+    ]  # fmt: skip
+    assert table.column("n").to_pylist() == [Decimal("0.83333333333333333333"), None]
+    pytest.importorskip("pandas")
+    frame = con.execute("SELECT a, e FROM t ORDER BY a").df()
+    assert list(frame["a"]) == [1, 2]
+    with pytest.raises(pgrepl.DataError):
+        con.execute("SELECT 'NaN'::numeric").arrow()
+
+
+def test_data_in(con: pgrepl.Connection) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"id": [1, 2, 3], "Name": ["a", None, "c"]})
+    assert con.write("items", table) == 3
+    assert con.write("items", table.slice(0, 1)) == 1
+    assert con.execute('SELECT id, "Name" FROM items ORDER BY id').fetchall() == [
+        (1, "a"),
+        (1, "a"),
+        (2, None),
+        (3, "c"),
+    ]
+    assert con.write("items", table, mode="overwrite") == 3
+    assert con.execute("SELECT count(*) FROM items").fetchone() == (3,)
+    with pytest.raises(pgrepl.ProgrammingError):
+        con.write("items", table, mode="error")
+    con.execute("ALTER TABLE items ADD PRIMARY KEY (id)")
+    with pytest.raises(pgrepl.IntegrityError):
+        con.write("items", table)
+    with pytest.raises(pgrepl.ProgrammingError):
+        con.write("items", [1])
+
+
+def test_copy(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int, b text)")
+    cur = con.cursor()
+    with cur.copy("COPY t FROM STDIN") as copy:
+        copy.write_row((1, "tab\tand \\ and\nline"))
+        copy.write("2\t\\N\n")
+    assert cur.rowcount == 2
+    with cur.copy("COPY t TO STDOUT") as copy:
+        assert list(copy.rows()) == [("1", "tab\tand \\ and\nline"), ("2", None)]
+    with cur.copy("COPY t (a) TO STDOUT (FORMAT csv, HEADER)") as copy:
+        assert b"".join(copy) == b"a\n1\n2\n"
+    with pytest.raises(pgrepl.DataError) as told, cur.copy("COPY t FROM STDIN") as copy:
+        copy.write("x\n")
+    assert told.value.diag.context == 'COPY t, line 1, column a: "x"'
+    with pytest.raises(ValueError), cur.copy("COPY t FROM STDIN") as copy:
+        copy.write("3\tc\n")
+        raise ValueError
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (2,)
+    with pytest.raises(pgrepl.ProgrammingError):
+        cur.copy("SELECT 1")
+
+
+# --- transactions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_begins_with_the_first_statement(catalog: Path) -> None:
+    with pgrepl.connect(catalog) as one, pgrepl.connect(catalog) as two:
+        one.execute("CREATE TABLE t (a int)")
+        assert one.in_transaction
+        one.commit()
+        one.execute("INSERT INTO t VALUES (1)")
+        assert two.execute("SELECT * FROM t").fetchall() == []
+        two.rollback()
+        one.commit()
+        assert two.execute("SELECT * FROM t").fetchall() == [(1,)]
+        one.execute("INSERT INTO t VALUES (2)")
+        one.rollback()
+        assert one.execute("SELECT count(*) FROM t").fetchone() == (1,)
+
+
+def test_the_context_manager_commits_or_rolls_back_and_closes(catalog: Path) -> None:
+    with pgrepl.connect(catalog) as con:
+        con.execute("CREATE TABLE t (a int)")
+    assert con.closed
+    with pytest.raises(ZeroDivisionError), pgrepl.connect(catalog) as con:
+        con.execute("INSERT INTO t VALUES (1)")
+        raise ZeroDivisionError
+    with pgrepl.connect(catalog) as con:
+        assert con.execute("SELECT * FROM t").fetchall() == []
+    for use in (con.cursor, con.commit, lambda: con.execute("SELECT 1")):
+        with pytest.raises(pgrepl.InterfaceError):
+            use()
+    con.close()
+
+
+def test_blocks_are_transactions_and_savepoints(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int)")
+    with con.transaction():
+        con.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(pgrepl.DataError), con.transaction():
+            con.execute("INSERT INTO t VALUES (2)")
+            con.execute("SELECT 1/0")
+        con.execute("INSERT INTO t VALUES (3)")
+    with pytest.raises(KeyError), con.transaction():
+        con.execute("INSERT INTO t VALUES (4)")
+        raise KeyError
+    assert con.execute("SELECT a FROM t ORDER BY a").fetchall() == [(1,), (3,)]
+
+
+def test_errors_have_postgresqls_fields(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    with pytest.raises(pgrepl.IntegrityError) as told:
+        con.execute("INSERT INTO t VALUES (1)")
+    error = told.value
+    assert (error.sqlstate, error.diag.constraint_name, error.diag.table_name) == ("23505", "t_pkey", "t")
+    assert str(error).splitlines() == [
+        'duplicate key value violates unique constraint "t_pkey"',
+        "DETAIL:  Key (a)=(1) already exists.",
+    ]
+    assert error.detail == "Key (a)=(1) already exists."
+    for query, kind in (
+        ("SELECT nosuch", pgrepl.ProgrammingError),
+        ("SELECT 1/0", pgrepl.DataError),
+        ("CREATE FUNCTION f() RETURNS int LANGUAGE sql RETURN 1", pgrepl.NotSupportedError),
+        ("SET statement_timeout = 1; SELECT pg_sleep(5)", pgrepl.OperationalError),
+    ):
+        with pytest.raises(kind):
+            con.execute(query)
+
+
+def test_after_an_error_the_transaction_has_to_be_rolled_back(catalog: Path) -> None:
+    with pgrepl.connect(catalog) as con:
+        with pytest.raises(pgrepl.DataError) as told:
+            con.execute("SELECT 1/0")
+        assert told.value.sqlstate == "22012"
+        with pytest.raises(pgrepl.InternalError) as told2:
+            con.execute("SELECT 1")
+        assert told2.value.sqlstate == "25P02"
+        con.rollback()
+        assert con.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_notices(con: pgrepl.Connection) -> None:
+    heard: list[str | None] = []
+    con.add_notice_handler(lambda notice: heard.append(notice.message_primary))
+    con.execute("DROP TABLE IF EXISTS nosuch")
+    assert heard == ['table "nosuch" does not exist, skipping'] == [n.message_primary for n in con.notices]
+
+
+def test_a_connection_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "no.db").write_text("this is not a catalog")
+    with pytest.raises(pgrepl.Error, match="is not a pgrepl catalog"):
+        pgrepl.connect(tmp_path / "no.db")
+    with pytest.raises(pgrepl.ProgrammingError, match='database "nosuch" does not exist'):
+        pgrepl.connect(tmp_path / "c.db", "nosuch")
+    with pytest.raises(pgrepl.OperationalError, match='role "nobody" does not exist'):
+        pgrepl.connect(tmp_path / "c.db", user="nobody")
+
+
+# --- threads, and Ctrl-C ---------------------------------------------------------------------------------------------
+
+
+def test_threads_have_connections_of_their_own(catalog: Path) -> None:
+    with pgrepl.connect(catalog) as con:
+        con.execute("CREATE TABLE t (a int)")
+    problems: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            with pgrepl.connect(catalog, autocommit=True) as own:
+                for n in range(5):
+                    own.execute("INSERT INTO t VALUES (%s)", [number * 10 + n])
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    with pgrepl.connect(catalog) as con:
+        assert con.execute("SELECT count(DISTINCT a) FROM t").fetchone() == (15,)
+
+
+def test_two_threads_in_one_connection_are_told(con: pgrepl.Connection) -> None:
+    began, told = threading.Event(), threading.Event()
+
+    def handler(notice: pgrepl.Diagnostic) -> None:
+        began.set()
+        told.wait(30)
+
+    con.add_notice_handler(handler)
+    thread = threading.Thread(target=lambda: con.execute("DROP TABLE IF EXISTS nosuch"))
+    thread.start()
+    began.wait(30)
+    try:
+        with pytest.raises(pgrepl.InterfaceError, match="another thread"):
+            con.execute("SELECT 1")
+    finally:
+        told.set()
+        thread.join()
+    assert con.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_ctrl_c_cancels_the_statement(con: pgrepl.Connection) -> None:
+    con.execute("CREATE TABLE t (a int)")
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        con.execute("INSERT INTO t SELECT 1 FROM pg_sleep(60)")
+    timer.join()
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)
