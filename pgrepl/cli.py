@@ -32,9 +32,11 @@ OPTIONS: dict[str, tuple[str | None, str | None]] = {
     "file": ("f", "FILENAME"),
     "host": ("h", "FOLDER"),
     "html": ("H", None),
+    "json": (None, None),
     "list": ("l", None),
     "log-file": ("L", "FILENAME"),
     "master": (None, "URL"),
+    "ndjson": (None, None),
     "no-align": ("A", None),
     "no-password": ("w", None),
     "no-psqlrc": ("X", None),
@@ -148,11 +150,28 @@ def run(arguments: Sequence[str]) -> int:
     except _Ambiguous as problem:
         return startup.usage_error(str(problem))
     except (click.BadOptionUsage, click.NoSuchOption) as problem:
+        near = None if later is not None else _near_command(arguments)
+        if near is not None:
+            return startup.unknown_command(arguments[0], near)
         return startup.usage_error(_complaint(problem), later)
     code = startup.run(options, words)
-    if code == _NO_CONNECTION and later is not None and later in words:  # the word was taken for a database or a role
-        startup.hint_at_command(later)
+    if code == _NO_CONNECTION:  # a word was taken for a database or a role
+        if later is not None:
+            if later in words:
+                startup.hint_at_command(later)
+        elif (near := _near_command(arguments)) is not None:
+            startup.hint_at_near_command(near)
     return code
+
+
+def _near_command(arguments: Sequence[str]) -> str | None:
+    """The subcommand that the first word may have been meant to be."""
+    word = arguments[0] if arguments else "-"
+    if word.startswith("-") or "=" in word or "://" in word:
+        return None
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word.lower(), _SUBCOMMANDS, n=1, cutoff=0.7)), None)
 
 
 def _apply(arguments: list[str]) -> int:
@@ -165,6 +184,36 @@ def _changes(arguments: list[str]) -> int:
     from pgrepl.shell.changes import changes
 
     return changes(arguments)
+
+
+def _backup(arguments: list[str]) -> int:
+    from pgrepl.shell.backup import backup
+
+    return backup(arguments)
+
+
+def _restore(arguments: list[str]) -> int:
+    from pgrepl.shell.backup import restore
+
+    return restore(arguments)
+
+
+def _check(arguments: list[str]) -> int:
+    from pgrepl.shell.check.command import check
+
+    return check(arguments)
+
+
+def _diff(arguments: list[str]) -> int:
+    from pgrepl.shell.comparing import diff
+
+    return diff(arguments)
+
+
+def _plan(arguments: list[str]) -> int:
+    from pgrepl.shell.comparing import plan
+
+    return plan(arguments)
 
 
 def _describe(arguments: list[str]) -> int:
@@ -183,6 +232,12 @@ def _import_schema(arguments: list[str]) -> int:
     from pgrepl.shell.import_schema import import_schema
 
     return import_schema(arguments)
+
+
+def _run_scripts(arguments: list[str]) -> int:
+    from pgrepl.shell.expected import run_scripts
+
+    return run_scripts(arguments)
 
 
 def _status(arguments: list[str]) -> int:
@@ -211,10 +266,16 @@ def _verify(arguments: list[str]) -> int:
 
 _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "apply": _apply,
+    "backup": _backup,
     "changes": _changes,
+    "check": _check,
     "describe": _describe,
+    "diff": _diff,
     "dump": _dump,
     "import-schema": _import_schema,
+    "plan": _plan,
+    "restore": _restore,
+    "run": _run_scripts,
     "status": _status,
     "sync": _sync,
     "standby": _standby,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.errors import Report
     from pgrepl.query.result import Result
+    from pgrepl.statements.run import Execute
 
 
 class OpenedSession:
@@ -41,17 +42,21 @@ class OpenedSession:
         self.catalog: Catalog = open_catalog(catalog, data_path=data_path, folder=folder)
         self.session: Session = open_session(self.catalog, database, user, on_report=on_report, settings=settings)
 
-    def run(self, text: str, parameters: Sequence[Parameter] | None = None) -> Iterator[Result]:
+    def run(
+        self, text: str, parameters: Sequence[Parameter] | None = None, *, execute: Execute | None = None
+    ) -> Iterator[Result]:
         """Run a simple query: the results of its statements, one after the other. With `parameters` it is one statement
-        with values for $1, $2, … PgError where a statement fails."""
+        with values for $1, $2, … `execute` carries out the statements, if they are not really run. PgError where a
+        statement fails."""
+        from pgrepl.statements import utility
         from pgrepl.statements.run import run, run_extended
 
         self.check_open()
         try:
             if parameters is None:
-                yield from run(self.session, text)
+                yield from run(self.session, text, execute or utility.execute)
             else:
-                result = run_extended(self.session, text, parameters)
+                result = run_extended(self.session, text, parameters, execute or utility.execute)
                 if result is not None:
                     yield result
         except PgError as error:

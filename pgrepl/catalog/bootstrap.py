@@ -55,7 +55,8 @@ _DATABASES = {
     1: ("template1", True, True, "default template for new databases"),
     4: ("template0", True, False, "unmodifiable empty database"),
 }
-_TEMPLATE_ACL = ["=c/10", "10=CTc/10"]
+INITIAL_COMMENTS: dict[str, str] = {name: comment for name, _, _, comment in _DATABASES.values()}
+INITIAL_ACL = ["=c/10", "10=CTc/10"]  # of template0 and template1
 _SCHEMAS = {
     TOAST_NAMESPACE: ("pg_toast", BOOTSTRAP_SUPERUSER, None, "reserved schema for TOAST tables"),
     CATALOG_NAMESPACE: ("pg_catalog", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], "system catalog schema"),
@@ -149,7 +150,7 @@ def _contents(data_path: str) -> list[tuple[type[SystemRow], list[dict[str, Any]
         (tables.pg_database, [
             {"oid": oid, "datname": name, "datdba": BOOTSTRAP_SUPERUSER, "encoding": 6, "datlocprovider": "c",
              "datistemplate": template, "datallowconn": allow, "datconnlimit": -1, "datcollate": "C.UTF-8",
-             "datctype": "C.UTF-8", "datacl": _TEMPLATE_ACL if template else None}
+             "datctype": "C.UTF-8", "datacl": INITIAL_ACL if template else None}
             for oid, (name, template, allow, _comment) in _DATABASES.items()
         ]),
         (tables.pg_shdescription, [

@@ -231,6 +231,7 @@ class Catalog:
         self.system_identifier = 0
         self.data_path = ""  # where the files of its tables are: a folder or a URI that ends in a slash
         self.obstacle: Obstacle | None = None  # why it can only be read
+        self.is_rehearsal = False  # a copy in which statements are tried: nothing outside of it is touched
         self.at_close: Callable[[], None] = lambda: None
         self._spare: CatalogConnection | None = None
         self._folder_synced = False

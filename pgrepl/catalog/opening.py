@@ -12,7 +12,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,30 @@ def _reachable(path: Path, name: str) -> Catalog:
     catalog = sqlite_catalog(path, name, reader.connect)
     catalog.obstacle, catalog.at_close = found, reader.close
     return catalog
+
+
+def copy_file(path: Path, name: str, target: Path) -> None:
+    """Copy the catalog's file as of one moment. Who writes it is not blocked, and nothing of it is changed, not even
+    the format of an old one."""
+    if not os.path.lexists(path) or not _is_connected(path, name):
+        _check_file(path, name)
+    try:
+        if read_only.obstacle(path) is None:
+            _copy_from(sqlite3.connect(path), target)
+            return
+        reader = read_only.reader(path)
+        try:
+            _copy_from(reader.connect(), target)
+        finally:
+            reader.close()
+    except (OSError, sqlite3.Error) as problem:
+        raise fatal("58030", f'catalog "{name}" could not be copied: {problem}') from problem
+
+
+def _copy_from(source: sqlite3.Connection, target: Path) -> None:
+    with closing(source), closing(sqlite3.connect(target)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")
+        source.backup(copy)
 
 
 def _is_connected(path: Path, name: str) -> bool:

@@ -35,8 +35,8 @@ from pgrepl.catalog.declarative import (
 _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
-        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance", "pgrepl_prepared",
-        "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
+        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance",
+        "pgrepl_prepared", "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
     }
 )  # fmt: skip
 _LAKE_DEFINITIONS = frozenset({"ducklake_schema", "ducklake_table", "ducklake_column", "ducklake_view"})

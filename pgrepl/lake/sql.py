@@ -377,6 +377,7 @@ NAMES_OF_INLINED_TABLES = "SELECT table_name FROM ducklake_inlined_data_tables W
 INLINED_TABLE_AT = "SELECT 1 FROM ducklake_inlined_data_tables LIMIT 1 OFFSET ?"
 EVERY_INLINED_TABLE = "SELECT table_name, table_id FROM ducklake_inlined_data_tables"
 TABLES_WITH_INLINED_ROWS = "SELECT DISTINCT table_id FROM ducklake_inlined_data_tables"
+NO_ROWS_IN_TABLES = "UPDATE ducklake_table_stats SET record_count = 0, file_size_bytes = 0"
 DELETE_INLINED_TABLE = delete("ducklake_inlined_data_tables", "table_name")
 IS_TABLE_IN_SQLITE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
 IS_TABLE_ON_SERVER = "SELECT to_regclass(%s)"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.api.opened import require_catalog
 from pgrepl.api.rounds import Work, applied_of, launched, once, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, run, say
@@ -78,7 +77,6 @@ def sync_command(
     def work(found: SubscriptionToServe, worker: Worker) -> Round:
         return worker.synchronize(None if tables is None else table_ids(opened.session, found, tables.split(",")))
 
-    require_catalog(catalog)
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)
 
@@ -124,7 +122,6 @@ def apply_command(
         raise click.UsageError("--from is for one subscription, and excludes --follow")
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
-    require_catalog(catalog)
     with (
         connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
         _stoppable(),

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
 from pgrepl.shell.subcommand import OK, connecting, connection, run
 
@@ -64,7 +63,6 @@ def changes_command(
     from pgrepl.replication.decoding.changes import ChangeWriter, slot_name
 
     since, until = _lsn(from_lsn), _lsn(upto)
-    require_catalog(catalog)
     with connection(catalog, dbname, username) as opened, _stoppable() as stopped, ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)
         writer = ChangeWriter(opened.session, publication, slot or slot_name(publication), sink)

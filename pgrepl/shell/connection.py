@@ -46,6 +46,7 @@ class ConnectTarget:
     settings: Mapping[str, str] = field(default_factory=dict)
     data_path: str | None = None
     folder: str = field(default_factory=_working_directory)
+    makes: bool = True  # is a catalog made where there is none?
 
 
 def is_conninfo(text: str) -> bool:
@@ -120,6 +121,31 @@ def startup_settings(options: str) -> dict[str, str]:
     return settings
 
 
+def check_catalog(target: ConnectTarget) -> None:
+    """An error where there is no catalog: for who only reads, and for who wants what a new one does not have."""
+    if "://" in target.catalog or target.catalog == ":memory:":
+        return
+    path = os.path.join(target.folder, target.catalog)
+    if os.path.lexists(path):
+        return
+    missing = f'There is no catalog "{target.catalog}".'
+    if not target.makes:
+        try:
+            os.stat(path)
+        except OSError as problem:
+            raise PgError(
+                "58P01",
+                f'could not open catalog "{target.catalog}": {problem.strerror}',
+                hint="Name the catalog with --catalog, or work in its folder. Statements make a new one: "
+                "pgrepl -c 'CREATE DATABASE shop'",
+                severity="FATAL",
+            ) from None
+    if target.database not in (DEFAULT_DATABASE, "template1"):
+        raise PgError("3D000", f'database "{target.database}" does not exist', detail=missing, severity="FATAL")
+    if target.user != DEFAULT_USER:
+        raise PgError("28000", f'role "{target.user}" does not exist', detail=missing, severity="FATAL")
+
+
 class Connection(OpenedSession):
     """The shell's open session. `on_report` gets its notices as they come."""
 
@@ -128,6 +154,7 @@ class Connection(OpenedSession):
         self._catch_up: CatchUp | None = None
         self._superuser = False
         try:
+            check_catalog(target)
             super().__init__(
                 target.catalog,
                 target.database,
@@ -138,7 +165,7 @@ class Connection(OpenedSession):
                 on_report=on_report,
             )
         except PgError as error:
-            raise ConnectFailure(_connect_message(target.catalog, error.report)) from error
+            raise failure_of(target.catalog, error) from error
 
     # --- attributes that psql shows ----------------------------------------------------------------------------------
 
@@ -198,19 +225,24 @@ class Connection(OpenedSession):
         if self.lost is not None:
             return
         if self._catch_up is None:
-            if self.session.transaction.block.name != "NONE" or not self._has_subscriptions():
+            if self.session.transaction.block.name != "NONE" or not self.has_subscriptions():
                 return
             from pgrepl.replication.subscriber.catch_up import CatchUp
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()
 
-    def _has_subscriptions(self) -> bool:
+    def has_subscriptions(self) -> bool:
         from pgrepl.catalog.subscription import subscriptions
         from pgrepl.catalog.transaction import reading
 
         with reading(self.session):
             return bool(subscriptions(self.session))
+
+
+def failure_of(catalog: str, error: PgError) -> ConnectFailure:
+    """A connection to the catalog that failed with an error of the session."""
+    return ConnectFailure(_connect_message(catalog, error.report))
 
 
 def _connect_message(catalog: str, report: Report) -> str:

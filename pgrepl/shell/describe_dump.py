@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,30 +98,77 @@ def _long_list(key: str, values: list[Any]) -> str:
 @click.option("--schema", "schema", is_flag=True, help="schemas, tables, views, indexes, sequences")
 @click.option("--publications", is_flag=True, help="publications")
 @click.option("--subscriptions", is_flag=True, help="subscriptions, with connect = false")
+@click.option("--globals", "shared", is_flag=True, help="roles, memberships, databases and settings; nothing else")
+@click.option("--all", "everything", is_flag=True, help="these, and then each database")
+@click.option("--no-role-passwords", is_flag=True, help="roles without their passwords (SCRAM verifiers)")
 @connecting
 def dump_command(
-    schema: bool, publications: bool, subscriptions: bool, catalog: str, dbname: str, username: str
-) -> int:
+    schema: bool, publications: bool, subscriptions: bool, shared: bool, everything: bool, no_role_passwords: bool,
+    catalog: str, dbname: str, username: str,
+) -> int:  # fmt: skip
     """Print a script that makes the objects of a database again; without an option, all of them.
+
+    Rows are not in it. A dump that is run in an empty catalog, and dumped there, is the same text.
 
     \b
     pgrepl dump -d shop > shop.sql
     pgrepl -d copy -f shop.sql
+    pgrepl dump --globals > roles.sql       roles, grants of roles, databases, settings
+    pgrepl dump --all > everything.sql
+    pgrepl --catalog new.db -f everything.sql
     """
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.statements.dump import dump_shared
+
+    wanted = {"schema": schema, "publications": publications, "subscriptions": subscriptions}
+    if (shared or everything) and (any(wanted.values()) or (shared and everything)):
+        raise click.UsageError("--globals and --all go with none of --schema, --publications, --subscriptions")
+    if not any(wanted.values()):
+        wanted = dict.fromkeys(wanted, True)
+    with connection(catalog, dbname, username) as connected:
+        if shared or everything:
+            with reading(connected.session):
+                _print(dump_shared(connected.session, passwords=not no_role_passwords))
+        if shared:
+            return OK
+        names = _database_names(connected.session) if everything else None
+        if names is None:
+            _print_database(connected.session, wanted)
+    for name in names or ():
+        with connection(catalog, name, username) as connected:
+            _print_database(connected.session, wanted, f"\\connect {_connect_argument(name)}")
+    return OK
+
+
+def _database_names(session: Session) -> list[str]:
+    from pgrepl.catalog.databases import databases
+    from pgrepl.catalog.transaction import reading
+
+    with reading(session):
+        return [str(row.datname) for row in databases(session) if row.datallowconn]
+
+
+def _connect_argument(name: str) -> str:
+    """The name as \\connect takes it; one that looks like a connection string has to be in one."""
+    if re.fullmatch("[a-z_][a-z0-9_]*", name):
+        return name
+    conninfo = "dbname='" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "-reuse-previous=on '" + conninfo.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _print_database(session: Session, wanted: dict[str, bool], first: str | None = None) -> None:
+    """`first` is a line before the statements, if there are any."""
     from pgrepl.catalog.transaction import reading
     from pgrepl.statements.dump import dump
 
-    everything = not (schema or publications or subscriptions)
-    with connection(catalog, dbname, username) as connected, reading(connected.session):
-        statements = dump(
-            connected.session,
-            schema=schema or everything,
-            publications=publications or everything,
-            subscriptions=subscriptions or everything,
-        )
-        for statement in statements:
-            sys.stdout.write(statement + "\n")
-    return OK
+    with reading(session):
+        statements = list(dump(session, **wanted))
+        _print([first, *statements] if first is not None and statements else statements)
+
+
+def _print(statements: Iterable[str]) -> None:
+    for statement in statements:
+        sys.stdout.write(statement + "\n")
 
 
 def describe(arguments: Sequence[str]) -> int:

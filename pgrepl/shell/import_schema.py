@@ -35,7 +35,7 @@ def import_schema_command(
         return OK
     from pgrepl.statements.run import run as run_statements
 
-    with connection(catalog, dbname, username) as connected:
+    with connection(catalog, dbname, username, makes=True) as connected:
         text = "BEGIN;\n" + "\n".join(statements) + "\nCOMMIT;"
         for result in run_statements(connected.session, text):
             if result.tag not in ("BEGIN", "COMMIT"):

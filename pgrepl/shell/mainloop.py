@@ -38,6 +38,7 @@ class MainLoop:
         self.source = source
         self.person = person
         self.lexer = Lexer(shell.lookup, shell.warning)
+        shell.prepare_lexer(self.lexer)
         self.previous = ""  # the query sent last, for \g on an empty buffer
         self.prompt = Prompt.READY
 
@@ -48,14 +49,14 @@ class MainLoop:
     def run(self) -> int:
         """Run to the end of input, `\\q`, or an error with ON_ERROR_STOP; returns the exit code."""
         shell = self.shell
-        kept = (shell.source, shell.interactive, shell.line_number, shell.conditionals)
-        shell.source, shell.interactive = self.source, self.person is not None
+        kept = (shell.source, shell.interactive, shell.line_number, shell.conditionals, shell.query_buffer)
+        shell.source, shell.interactive, shell.query_buffer = self.source, self.person is not None, self.query
         shell.line_number, shell.statement_line = 0, 1
         shell.conditionals = Conditionals()
         try:
             return self._run()
         finally:
-            shell.source, shell.interactive, shell.line_number, shell.conditionals = kept
+            shell.source, shell.interactive, shell.line_number, shell.conditionals, shell.query_buffer = kept
 
     def _run(self) -> int:
         shell = self.shell

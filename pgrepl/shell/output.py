@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pgrepl.shell import streams
 from pgrepl.shell.streams import Stream
-from pgrepl.shell.table import PrintOptions, TableContent
+from pgrepl.shell.table import JSON_FORMATS, PrintOptions, TableContent
 
 # COLUMNS at the start: line editing may set it later
 _ENVIRONMENT_COLUMNS = os.environ.get("COLUMNS", "")
@@ -44,6 +44,10 @@ def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], s
         from pgrepl.shell.formats.delimited import csv, csv_expanded
 
         return csv_expanded if expanded else csv
+    if options.format in JSON_FORMATS:
+        from pgrepl.shell.formats.json import json, ndjson
+
+        return json if options.format == "json" else ndjson
     if options.format == "html":
         from pgrepl.shell.formats.html import html, html_expanded
 

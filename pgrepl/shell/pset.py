@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pgrepl.shell.linestyle import line_style
 from pgrepl.shell.shell import Shell
-from pgrepl.shell.table import Expanded, Format, HeaderWidth, LineStyleName, PrintOptions
+from pgrepl.shell.table import JSON_FORMATS, Expanded, Format, HeaderWidth, LineStyleName, PrintOptions
 from pgrepl.shell.variables import enum_error, parse_bool, parse_integer
 
 FORMATS = ("aligned", "asciidoc", "csv", "html", "latex", "troff-ms", "unaligned", "wrapped")
@@ -91,6 +91,8 @@ def _abbreviates(value: str, word: str) -> bool:
 
 
 def _format(value: str) -> Format:
+    if value in JSON_FORMATS:  # psql has none; they have no abbreviations
+        return cast(Format, value)
     matches = [name for name in FORMATS if _abbreviates(value, name)]
     if len(matches) > 1:
         raise BadOption(f'\\pset: ambiguous abbreviation "{value}" matches both "{matches[0]}" and "{matches[1]}"')

@@ -21,7 +21,7 @@ from pgrepl.shell.portions import print_portions, table_of
 from pgrepl.shell.results import remember_error, row_count, set_error_variables, set_success_variables
 from pgrepl.shell.shell import NextQuery, Shell
 from pgrepl.shell.streams import Stream, open_output
-from pgrepl.shell.table import PrintOptions, result_table
+from pgrepl.shell.table import JSON_FORMATS, PrintOptions, result_table
 from pgrepl.types.oids import UNKNOWN
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class QueryRun:
             return
         # the tag goes to the query output, even if \g sends the rows elsewhere
         stream = self.stream or shell.query_out
-        if not shell.quiet:
+        if not shell.quiet and shell.options.format not in JSON_FORMATS:
             if shell.options.format == "html":
                 stream.write(f"<p>{result.tag}</p>\n")
             else:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pgrepl import __version__
 from pgrepl.errors import Report
@@ -12,7 +14,7 @@ from pgrepl.shell import output
 from pgrepl.shell.conditional import Conditionals
 from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, ConnectTarget
 from pgrepl.shell.input import CopySource, LineReader, standard_input
-from pgrepl.shell.lexer import Quoting
+from pgrepl.shell.lexer import Lexer, QueryBuffer, Quoting
 from pgrepl.shell.report import message_text
 from pgrepl.shell.streams import Stream, open_output
 from pgrepl.shell.table import PrintOptions, TableContent
@@ -74,6 +76,9 @@ class Shell:
         self.terse_messages = False  # without "pgrepl: error:"
         self.cancelled = False
         self.bar: StatementBar | None = None  # of the running statement
+        self.query_buffer: QueryBuffer | None = None  # of the running script
+        self.own_commands: dict[str, Callable[[Any], Any]] = {}  # backslash commands that are done in another way
+        self.backticks: Callable[[str], str] = self.run_program
         self._set_up_variables()
 
     def _set_up_variables(self) -> None:
@@ -89,6 +94,19 @@ class Shell:
             **DEFAULT_PROMPTS,
         }.items():
             self.variables.set(name, value)
+
+    def prepare_lexer(self, lexer: Lexer) -> None:
+        """Prepare the lexer of a script that is about to be read."""
+
+    def connect(self, target: ConnectTarget) -> Connection:
+        return Connection(target, self.on_notice)
+
+    def run_program(self, text: str) -> str:
+        """The output of a shell command in backticks, without its last line end."""
+        self.stdout.flush()
+        done = subprocess.run(text, shell=True, stdout=subprocess.PIPE, check=False)
+        self.set_shell_result(done.returncode)
+        return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
     # --- messages ----------------------------------------------------------------------------------------------------
 

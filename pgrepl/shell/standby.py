@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import CATALOG_FILE
 from pgrepl.shell.subcommand import OK, connecting, connection, run
@@ -66,7 +65,6 @@ def create_command(
     """
     from pgrepl.replication.standby.synchronize import create
 
-    require_catalog(catalog)
     with connection(catalog, dbname, username) as primary:
         done = create(primary.session, folder, slot=slot, link=not copy)
     _tell("created", str(folder), done, as_json)
@@ -130,9 +128,7 @@ def promote_command(folder: Path | None, as_json: bool, catalog: str, dbname: st
 
 
 def _catalog_of(folder: Path | None, catalog: str) -> str:
-    file = catalog if folder is None else str(folder / CATALOG_FILE)
-    require_catalog(file)
-    return file
+    return catalog if folder is None else str(folder / CATALOG_FILE)
 
 
 def _tell(action: str, folder: str, done: Synchronized, as_json: bool) -> None:

@@ -19,7 +19,6 @@ from pgrepl.shell.connection import (
     DEFAULT_DATABASE,
     DEFAULT_USER,
     ConnectFailure,
-    Connection,
     ConnectTarget,
     at_host,
     from_conninfo,
@@ -154,6 +153,8 @@ _FLAGS = {
     "no-align": ("format", "unaligned"),
     "csv": ("format", "csv"),
     "html": ("format", "html"),
+    "json": ("format", "json"),
+    "ndjson": ("format", "ndjson"),
     "tuples-only": ("tuples_only", True),
     "expanded": ("expanded", "on"),
     "field-separator-zero": ("fieldsep_zero", True),
@@ -285,7 +286,9 @@ def _connect(shell: Shell, invocation: Invocation) -> None:
                 target = replace(target, database=invocation.database or DEFAULT_DATABASE)
         if invocation.user is not None:
             target = replace(target, user=invocation.user or DEFAULT_USER)
-        shell.connection = Connection(target, shell.on_notice)
+        if invocation.list_databases:
+            target = replace(target, makes=False)
+        shell.connection = shell.connect(target)
         if invocation.ask_password:
             shell.connection.check_password(shell.ask("Password: ", echo=False))
     except ConnectFailure as failure:
@@ -372,6 +375,7 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
     if not shell.quiet:
         shell.say(f"{PROGRAM} {__version__} (PostgreSQL {SPOKEN_VERSION})")
         shell.say('Type "help" for help.\n')
+    _warn_of_stopped_subscriptions(shell)
     _start_spark(shell)
     if invocation.no_line_editing:
         return MainLoop(shell, person=PlainPerson(shell)).run()
@@ -381,12 +385,46 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
         return MainLoop(shell, person=terminal).run()
 
 
+def _warn_of_stopped_subscriptions(shell: Shell) -> None:
+    """Say once, at the start, which subscriptions of the database an error has stopped."""
+    if shell.connection is None or not shell.connection.has_subscriptions():
+        return
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.errors import PgError, Report
+    from pgrepl.replication.subscriber.stopped import stops
+
+    try:
+        with reading(shell.connection.session):
+            found = stops(shell.connection.session)
+    except PgError as problem:
+        shell.report(problem.report, None)
+        return
+    for stop in found:
+        detail = stop.message if stop.detail is None else f"{stop.message}: {stop.detail}"
+        hint = " ".join([stop.advice, *stop.statements])
+        how = "stopped" if stop.enabled else "disabled"
+        text = f'subscription "{stop.subscription}" is {how} by an error'
+        shell.report(Report("WARNING", stop.sqlstate, text, detail=detail, hint=hint), None)
+
+
 def _start_spark(shell: Shell) -> None:
     """Start Spark in the background while the person types."""
     if shell.connection is not None and not never_spark(shell.connection.session):
         from pgrepl.lake import spark
 
         spark.start_in_background()
+
+
+def unknown_command(word: str, command: str) -> int:
+    """Report a first word that, by the options behind it, was meant to be a subcommand."""
+    sys.stderr.write(f'{PROGRAM}: error: there is no command "{word}"\n')
+    hint_at_near_command(command)
+    return NO_CONNECTION
+
+
+def hint_at_near_command(command: str) -> None:
+    """A hint for a mistyped subcommand, which was taken for a database."""
+    sys.stderr.write(f'{PROGRAM}: hint: Did you mean "{PROGRAM} {command}"?\n')
 
 
 def usage_error(message: str, command: str | None = None) -> int:

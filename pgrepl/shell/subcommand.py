@@ -62,10 +62,13 @@ def on_spark(command: Command) -> Command:
 
 
 @contextmanager
-def connection(catalog: str, database: str, user: str, data_path: str | None = None) -> Iterator[Connection]:
+def connection(
+    catalog: str, database: str, user: str, data_path: str | None = None, *, makes: bool = False
+) -> Iterator[Connection]:
+    """A session, for as long as it is wanted. A missing catalog is an error, unless the command `makes` one."""
     settings = startup_settings(os.environ.get("PGOPTIONS", ""))
     data_path = data_path or os.environ.get("PGREPL_DATA_PATH") or None
-    opened = Connection(ConnectTarget(catalog, database, user, settings, data_path), say)
+    opened = Connection(ConnectTarget(catalog, database, user, settings, data_path, makes=makes), say)
     try:
         yield opened
     finally:
@@ -77,8 +80,9 @@ def say(report: Report) -> None:
     sys.stderr.write(message_text(report, None, "default", "errors"))
 
 
-def run(command: click.Command, arguments: Sequence[str]) -> int:
-    """Run a subcommand; returns its exit code. An error is one message, without a traceback."""
+def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE) -> int:
+    """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid. An error is one message,
+    without a traceback."""
     name = command.name or ""
     try:
         code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)
@@ -86,7 +90,7 @@ def run(command: click.Command, arguments: Sequence[str]) -> int:
         return code or OK
     except click.ClickException as problem:
         problem.show()
-        return FAILURE
+        return misuse
     except click.exceptions.Abort:
         return 130
     except ConnectFailure as problem:

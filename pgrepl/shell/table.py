@@ -8,7 +8,11 @@ from typing import Literal
 from pgrepl.frozen import frozen
 from pgrepl.shell.width import printable
 
-Format = Literal["aligned", "asciidoc", "csv", "html", "latex", "latex-longtable", "troff-ms", "unaligned", "wrapped"]
+Format = Literal[
+    "aligned", "asciidoc", "csv", "html", "json", "latex", "latex-longtable", "ndjson", "troff-ms", "unaligned",
+    "wrapped",
+]  # fmt: skip
+JSON_FORMATS = ("json", "ndjson")
 Expanded = Literal["on", "off", "auto"]
 LineStyleName = Literal["ascii", "old-ascii", "unicode"]
 HeaderWidth = Literal["full", "column", "page"] | int
@@ -65,6 +69,8 @@ class TableContent:
     aligns: str
     title: str | None = None
     footers: Sequence[str] | None = None
+    values: Sequence[Sequence[str | None]] | None = None  # of a query's result, for formats that know types
+    types: Sequence[int] = ()
 
     def footers_to_print(self, options: PrintOptions) -> Sequence[str]:
         """The footers of formats that do not number their records (footers_with_default)."""
@@ -98,4 +104,6 @@ def result_table(
             for at, align in enumerate(aligns):
                 if align == "r" and row[at] is not None:
                     shown[at] = localized(shown[at])
+    if options.format in JSON_FORMATS:
+        return TableContent(names, cells, aligns, title=options.title, values=rows, types=type_oids)
     return TableContent([printable(name) for name in names], cells, aligns, title=options.title)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.api.opened import require_catalog
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
 from pgrepl.shell.show_table import write_table
@@ -42,7 +41,6 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
     """
     from pgrepl.lake.verify import Verification
 
-    require_catalog(catalog)
     try:
         with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
             _check_allowed(opened)

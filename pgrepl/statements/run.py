@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes import RawStmt, Statement
 
 Done = TypeVar("Done")
+Execute: TypeAlias = "Callable[[Statement, Session], Result]"
 
 # Statements are known here by the names of their classes, so that running one imports no other.
 
@@ -65,24 +66,29 @@ _WITH_PARAMETERS = frozenset(
 _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
 
-def run(session: Session, text: str) -> Iterator[Result]:
+def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Result]:
     """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted.
+    `execute` carries out a statement: really, or as a rehearsal (statements/rehearsal).
 
     Timeouts count for each statement anew; the first one's time includes reading the string."""
     _begin(session, text)
     with _timed(session):
         statements = _parsed(session, text)
         several = len(statements) > 1
-        result = _run_one(session, statements[0].stmt, implicit=several, last=not several) if statements else None
+        result = (
+            _run_one(session, statements[0].stmt, execute, implicit=several, last=not several) if statements else None
+        )
     if result is not None:
         yield result
     for raw in statements[1:]:
         with _timed(session):
-            result = _run_one(session, raw.stmt, implicit=True, last=raw is statements[-1])
+            result = _run_one(session, raw.stmt, execute, implicit=True, last=raw is statements[-1])
         yield result
 
 
-def run_extended(session: Session, text: str, parameters: Sequence[Parameter]) -> Result | None:
+def run_extended(
+    session: Session, text: str, parameters: Sequence[Parameter], execute: Execute = execute
+) -> Result | None:
     """Run the one statement of a string with values for its parameters $1, $2, …, as the extended-query protocol does;
     None: the string is empty."""
     _begin(session, text)
@@ -95,7 +101,7 @@ def run_extended(session: Session, text: str, parameters: Sequence[Parameter]) -
             return None
         session.parameters = parameters if _takes_parameters(statements) else None
         try:
-            return _run_one(session, statements[0].stmt, implicit=False, last=True)
+            return _run_one(session, statements[0].stmt, execute, implicit=False, last=True)
         finally:
             session.parameters = None
 
@@ -193,7 +199,7 @@ def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
     return parse(text, session.report, session.settings.string_rules)
 
 
-def _run_one(session: Session, stmt: Statement, *, implicit: bool, last: bool) -> Result:
+def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
     transaction, name = session.transaction, type(stmt).__name__
     if transaction.block is Block.ABORTED and not _is_exit(stmt):
         raise aborted()

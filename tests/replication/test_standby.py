@@ -395,6 +395,6 @@ def test_the_command_line(nodes: Nodes) -> None:
     again = pgrepl("standby", "sync", "../standby", cwd=here)
     assert (again.returncode, again.stderr.splitlines()[0]) == (1, "ERROR:  recovery is not in progress")
     nowhere = pgrepl("standby", "sync", "nowhere", cwd=here)
-    assert nowhere.returncode == 1 and "No such file or directory" in nowhere.stderr
+    assert nowhere.returncode == 2 and "No such file or directory" in nowhere.stderr
     assert not (here / "nowhere").exists()
     assert "synchronized_standby_slots" in pgrepl("standby", "--help", cwd=here).stdout

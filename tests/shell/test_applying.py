@@ -155,9 +155,10 @@ def test_status(instance: CommandLine) -> None:
     assert 0 <= lag["seconds"] < 60
     out, err, code = instance("status", "s")
     assert (err, code) == ("", 0)
-    row = [cell.strip() for cell in out.splitlines()[3].split("|")]
-    assert row[:6] == ["sub", "s", "p", "pub", "", "public.t i+"]
-    assert row[8:10] == ["1", "2"]
+    rows = [[cell.strip(" +") for cell in line.split("|")] for line in out.splitlines()[3:5]]
+    assert [rows[0][at] for at in (0, 1, 2, 3, 5)] == ["s", "pub", "", "public.t i", "2 rows"]
+    assert [rows[1][at] for at in (0, 1, 2, 3, 5)] == ["in sub", "p", "", "public.u r", "1 transaction"]
+    assert all(len(line) <= 80 for line in out.splitlines())
     assert "secret" not in out + json.dumps(found)
 
 
@@ -172,6 +173,14 @@ def test_status_shows_the_last_error_until_it_is_over(instance: CommandLine) -> 
     assert 'CONTEXT:  processing remote data for replication origin "pg_' in err
     (found,) = json.loads(instance("status", "--json")[0])
     assert found["last_error"]["sqlstate"] == "23505"
+    assert found["last_error"]["detail"] == "Key (a)=(2) already exists."
+    (skip,) = found["last_error"]["statements"]
+    assert skip == f"ALTER SUBSCRIPTION s SKIP (lsn = '{found['last_error']['lsn']}');"
+    shown = instance("status")[0]
+    assert 'Subscription "s" in database "sub" is stopped by an error of ' in shown
+    assert "    DETAIL:  Key (a)=(2) already exists.\n" in shown and f"    {skip}\n" in shown
+    assert f"    The transaction finished at LSN {found['last_error']['lsn']}.\n" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
     assert (found["apply_error_count"], found["sync_error_count"]) == (1, 0)
     instance.play("sub", "DELETE FROM u WHERE a = 2")
     assert instance("apply")[2] == 0
@@ -208,8 +217,8 @@ def test_mistakes(instance: CommandLine, arguments: tuple[str, ...], message: st
 @pytest.mark.parametrize("command", ["apply", "sync", "status"])
 def test_no_catalog_is_made_by_mistake(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "catalog.db"
-    assert command_line([command, "--catalog", str(file)]) == 1
-    assert capsys.readouterr().err == f'FATAL:  could not open catalog "{file}": No such file or directory\n'
+    assert command_line([command, "--catalog", str(file)]) == 2
+    assert f'FATAL:  could not open catalog "{file}": No such file or directory\n' in capsys.readouterr().err
     assert not file.exists()
 
 

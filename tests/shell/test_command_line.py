@@ -17,6 +17,7 @@ from tests.shell.conftest import Run
 ONE = " ?column? \n----------\n        1\n(1 row)\n\n"
 SYNTAX = 'syntax error at or near "selec"\nLINE 1: selec\n        ^\n'
 CONNECT = 'pgrepl: error: connection to catalog "catalog.db" failed: FATAL: '
+MISSING = 'DETAIL:  There is no catalog "catalog.db".\n'
 FIRST = 'pgrepl: hint: A command stands before its options: "pgrepl {} ...".\n'
 HINT = 'pgrepl: hint: Try "pgrepl --help" for more information.\n'
 
@@ -150,9 +151,9 @@ def test_quiet_leaves_only_results(pgrepl: Run) -> None:
          ' "format"\n', 1),
         (["-v", "AUTOCOMMIT=x"], 'pgrepl: error: unrecognized value "x" for "AUTOCOMMIT": Boolean expected\n', 1),
         (["-v", "a-b=1"], 'pgrepl: error: invalid variable name: "a-b"\n', 1),
-        (["-d", "nodb"], f'{CONNECT} database "nodb" does not exist\n', 2),
-        (["-U", "nobody"], f'{CONNECT} role "nobody" does not exist\n', 2),
-        (["-q", "status"], f'{CONNECT} database "status" does not exist\n{FIRST.format("status")}', 2),
+        (["-d", "nodb"], f'{CONNECT} database "nodb" does not exist\n{MISSING}', 2),
+        (["-U", "nobody"], f'{CONNECT} role "nobody" does not exist\n{MISSING}', 2),
+        (["-q", "status"], f'{CONNECT} database "status" does not exist\n{MISSING}{FIRST.format("status")}', 2),
         (["-q", "apply", "--follow"], f"pgrepl: unrecognized option '--follow'\n{FIRST.format('apply')}", 1),
         (["-p", "99999"], 'pgrepl: error: invalid port number: "99999"\n', 2),
         (["-d", "dbname=postgres nosuch=1"], 'pgrepl: error: invalid connection option "nosuch"\n', 2),
@@ -198,6 +199,7 @@ def test_a_start_up_file_is_read_unless_told_not_to(pgrepl: Run, tmp_path: Path)
 
 
 def test_list_lists_databases(pgrepl: Run) -> None:
+    shown(pgrepl, "-c", "select 1")
     printed, code = shown(pgrepl, "-l", "-A", "-t")
     assert code == 0
     assert [line.split("|")[0] for line in printed.splitlines() if not line.startswith("postgres=")] == [

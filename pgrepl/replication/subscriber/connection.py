@@ -48,6 +48,13 @@ class _NotHere(ConnectionFailure):
     """This host did not answer; the next one is tried."""
 
 
+class NotContacted(PgError):
+    """In a rehearsal no publisher outside of it is contacted."""
+
+    def __init__(self) -> None:
+        super().__init__("0A000", "the publisher is not contacted")
+
+
 class _ClientRefuses(Exception):
     """libpq itself refuses to connect."""
 
@@ -78,6 +85,8 @@ def connect(
     wish = _Wish(user, options.get("dbname") or user, options.get("password") or None)
     hosts = () if "service" in options else endpoints(options)
     publisher: Publisher
+    if session.catalog.is_rehearsal and (FILES in options or not _is_here(session, hosts, wish)):
+        raise NotContacted()
     if FILES in options:
         publisher = _files(session, hosts, wish, options, apart, subid, given)
     elif all(_is_server(endpoint) for endpoint in hosts):
@@ -122,6 +131,14 @@ def _files(
         raise ConnectionFailure(str(refusal)) from None
     declaring = LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
     return FilesPublisher(declaring, there, own, subid, given)
+
+
+def _is_here(session: Session, hosts: tuple[Endpoint, ...], wish: _Wish) -> bool:
+    """Does the string name a database of the session's instance, and nothing else?"""
+    if not hosts or not all(endpoint.is_local and not _is_server(endpoint) for endpoint in hosts):
+        return False
+    with reading(session):
+        return database_or_none(session, wish.database) is not None
 
 
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
@@ -186,6 +203,8 @@ def _server_at_home(
     with reading(session):
         if database_or_none(session, wish.database) is not None and not options.get("port"):
             return None
+    if session.catalog.is_rehearsal:
+        return None
     try:
         return _to_server(session, only(options, endpoint))
     except (Unreachable, PgError):

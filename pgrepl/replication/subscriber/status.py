@@ -21,6 +21,7 @@ from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.stopped import Stop, stop_of
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Status:
     backlog: Backlog | None
     apply_errors: int
     sync_errors: int
-    error: tuple[str, str, str] | None  # time, SQLSTATE, message
+    stop: Stop | None  # the last error, if it is not over
     unreachable: str | None  # why the publisher does not answer
     complete: datetime | None = None  # when the worker last had all changes
 
@@ -85,7 +86,7 @@ class Status:
         return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
 
     def as_json(self) -> dict[str, Any]:
-        lag, backlog, error = self.lag, self.backlog, self.error
+        lag, backlog, stop = self.lag, self.backlog, self.stop
         return {
             "database": self.database,
             "subscription": self.name,
@@ -110,7 +111,17 @@ class Status:
             },
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,
-            "last_error": None if error is None else {"time": error[0], "sqlstate": error[1], "message": error[2]},
+            "last_error": None
+            if stop is None
+            else {
+                "time": stop.happened,
+                "sqlstate": stop.sqlstate,
+                "message": stop.message,
+                "detail": stop.detail,
+                "table": stop.table,
+                "lsn": stop.lsn,
+                "statements": stop.statements,
+            },
             "unreachable": self.unreachable,
         }
 
@@ -157,7 +168,6 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
     lag, backlog, unreachable = _publisher(session, row, applied)
     worker = lease.holder(session, row.oid)
     counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid)
-    last = max(state.errors(session, row.oid), key=lambda error: str(error.happened), default=None)
     listed = []
     for relid, (current, lsn) in sorted(state.table_states(session, row.oid).items()):
         table = relation_or_none(session, relid)
@@ -176,7 +186,7 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
         backlog=backlog,
         apply_errors=0 if counted is None else int(counted.apply_error_count or 0),
         sync_errors=0 if counted is None else int(counted.sync_error_count or 0),
-        error=None if last is None else (last.happened, last.sqlstate, last.message),
+        stop=stop_of(session, row),
         unreachable=unreachable,
         complete=None
         if worker is None or not worker.latest_end_time

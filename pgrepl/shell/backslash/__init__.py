@@ -10,7 +10,7 @@ from importlib import import_module
 
 from pgrepl.api.opened import internal_error
 from pgrepl.errors import PgError
-from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Entry, Loop, RunFile
+from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Loop, Run, RunFile
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.lexer import Lexer
 from pgrepl.shell.outcome import Outcome
@@ -76,7 +76,7 @@ def _run(command: BackslashCommand) -> Outcome:
     import_module(f"{__name__}.{module}")
     entry = COMMANDS[name]
     if active or entry.always:
-        result = _guarded(command, entry)
+        result = _guarded(command, shell.own_commands.get(name, entry.run))
         outcome = result if isinstance(result, Outcome) else Outcome.NEXT if result else Outcome.FAILED
     else:
         outcome = Outcome.NEXT
@@ -88,10 +88,10 @@ def _run(command: BackslashCommand) -> Outcome:
     return outcome
 
 
-def _guarded(command: BackslashCommand, entry: Entry) -> Outcome | bool:
+def _guarded(command: BackslashCommand, run: Run) -> Outcome | bool:
     """Run the command; an internal error is reported like any other."""
     try:
-        return entry.run(command)
+        return run(command)
     except PgError as error:
         command.shell.report(error.report, None)
     except Exception as problem:

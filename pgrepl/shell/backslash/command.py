@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -46,7 +45,7 @@ class BackslashCommand:
         self.lexer = lexer
         self.loop = loop
         self.run_file = run_file
-        self.slash = SlashLexer(lexer, lambda: self._run_backticks if self.active else None)
+        self.slash = SlashLexer(lexer, lambda: shell.backticks if self.active else None)
         self.name = self.slash.command()
 
     @property
@@ -77,13 +76,6 @@ class BackslashCommand:
     def missing_argument(self) -> bool:
         self.shell.error(f"\\{self.name}: missing required argument")
         return False
-
-    def _run_backticks(self, text: str) -> str:
-        """The output of a shell command, without its last line end."""
-        self.shell.stdout.flush()
-        done = subprocess.run(text, shell=True, stdout=subprocess.PIPE, check=False)
-        self.shell.set_shell_result(done.returncode)
-        return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 Run = Callable[[BackslashCommand], "Outcome | bool"]

@@ -36,7 +36,7 @@ def connect(c: BackslashCommand) -> bool:
         return False
     try:
         target = _target(c, first, user, host, port, reuse=reuse)
-        connection = Connection(target, c.shell.on_notice)
+        connection = c.shell.connect(target)
     except ConnectFailure as failure:
         _keep_or_drop(c, str(failure))
         return False

@@ -102,7 +102,7 @@ class SlashCopy:
     own_streams: bool = False  # PSTDIN, PSTDOUT: psql's own standard input and output
 
 
-class _ParseError(Exception):
+class ParseError(Exception):
     """A word that is not expected, "" at the end of the line."""
 
 
@@ -112,7 +112,7 @@ def parse(text: str, *, standard_strings: bool) -> SlashCopy:
     def plain() -> str:
         word = words.next(".,()", '"')
         if not word:
-            raise _ParseError("")
+            raise ParseError("")
         return word
 
     before = ""
@@ -125,7 +125,7 @@ def parse(text: str, *, standard_strings: bool) -> SlashCopy:
             before += " " + word
             word = words.next("()", "\"'", escape="" if standard_strings else "\\", e_strings=True)
             if not word:
-                raise _ParseError("")
+                raise ParseError("")
             depth += (word == "(") - (word == ")")
     before += " " + word
     word = plain()
@@ -137,19 +137,19 @@ def parse(text: str, *, standard_strings: bool) -> SlashCopy:
             before += " " + word
             word = words.next("()", '"')
             if not word:
-                raise _ParseError("")
+                raise ParseError("")
         before += " " + word
         word = plain()
     if word.lower() not in ("from", "to"):
-        raise _ParseError(word)
+        raise ParseError(word)
     is_from = word.lower() == "from"
     word = words.next(";", "'")
     if not word:
-        raise _ParseError("")
+        raise ParseError("")
     if word.lower() == "program":
         word = words.next(";", "'")
         if len(word) < 2 or word[0] != "'" or word[-1] != "'":
-            raise _ParseError(word)
+            raise ParseError(word)
         return SlashCopy(before, words.rest(), is_from, _unquoted(word), program=True)
     if word.lower() in ("stdin", "stdout"):
         return SlashCopy(before, words.rest(), is_from)
@@ -167,7 +167,7 @@ def copy(c: BackslashCommand) -> bool:
         return False
     try:
         wanted = parse(text, standard_strings=shell.standard_strings)
-    except _ParseError as problem:
+    except ParseError as problem:
         shell.error(f'\\copy: parse error at "{problem}"' if str(problem) else "\\copy: parse error at end of line")
         return False
     return _copy_from(shell, wanted) if wanted.is_from else _copy_to(shell, wanted)

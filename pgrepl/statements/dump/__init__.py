@@ -1,5 +1,6 @@
 """A script that recreates the objects of a database: what `pgrepl dump` prints, as pg_dump would.
 
+`shared` gives what all databases share: roles, databases, settings;
 `schema` gives schemas, sequences, tables, views, constraints and indexes, each after the objects it needs;
 `replication` gives publications, and subscriptions with `connect = false`, so that restoring them contacts no
 publisher.
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pgrepl.catalog.session import Session
 from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
 from pgrepl.statements.dump.schema import dump_schema
+from pgrepl.statements.dump.shared import dump_shared
 
 
 def dump(session: Session, *, schema: bool, publications: bool, subscriptions: bool) -> Iterator[str]:
@@ -24,4 +26,4 @@ def dump(session: Session, *, schema: bool, publications: bool, subscriptions: b
         yield from dump_subscriptions(session)
 
 
-__all__ = ["dump"]
+__all__ = ["dump", "dump_shared"]

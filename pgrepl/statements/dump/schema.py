@@ -22,6 +22,7 @@ from pgrepl.catalog.tables import (
     pg_depend,
     pg_index,
     pg_inherits,
+    pg_namespace,
     pg_rewrite,
 )
 from pgrepl.expr.definitions import (
@@ -41,39 +42,62 @@ KINDS = {"r": ObjectKind.TABLE, "p": ObjectKind.TABLE, "v": ObjectKind.TABLE, "S
 
 
 def dump_schema(session: Session) -> Iterator[str]:
-    yield from _schemas(session)
+    for _, text in schema_parts(session):
+        yield text
+    for _, text in relation_parts(session):
+        yield text
+
+
+def schema_parts(session: Session) -> Iterator[tuple[str, str]]:
+    """Names of schemas, each with a statement about it."""
+    for row in schemas(session):
+        if row.oid >= FIRST_NORMAL_OID:
+            name = quote_identifier(row.nspname)
+            yield row.nspname, f"CREATE SCHEMA {name};"
+            for text in about_schema(session, row):
+                yield row.nspname, text
+
+
+def about_schema(session: Session, row: pg_namespace) -> Iterator[str]:
+    name = quote_identifier(row.nspname)
+    yield naming.owner(session, f"SCHEMA {name}", row.nspowner)
+    yield from naming.comment(session, f"SCHEMA {name}", PG_NAMESPACE, row.oid)
+    yield from naming.privileges(session, f"SCHEMA {name}", ObjectKind.SCHEMA, row.nspowner, row.nspacl)
+
+
+def own_relations(session: Session) -> list[Relation]:
+    """Tables, views and sequences of the database; identity columns have their sequences inside."""
     found = [
         relation(session, row.oid)
         for row in sorted(rows(session, pg_class, datid=session.database.oid), key=lambda r: r.oid)
         if row.relkind in WORDS
     ]
     identities = {oid for r in found if r.kind == "S" and (oid := _identity_sequence(session, r))}
-    sequences = [r for r in found if r.kind == "S" and r.oid not in identities]
+    return [r for r in found if r.oid not in identities]
+
+
+def relation_parts(session: Session) -> Iterator[tuple[int, str]]:
+    """OIDs of relations, each with a statement about it."""
+    found = own_relations(session)
+    sequences = [r for r in found if r.kind == "S"]
     tables = _in_order(session, [r for r in found if r.kind != "S"])
     for sequence in sequences:
-        yield create_sequence(session, sequence)
+        yield sequence.oid, create_sequence(session, sequence)
     for one_table in tables:
-        yield from _create(session, one_table)
+        for text in _create(session, one_table):
+            yield one_table.oid, text
     for sequence in sequences:
-        yield from sequence_owner(session, sequence)
+        for text in sequence_owner(session, sequence):
+            yield sequence.oid, text
     for table in tables:
         if table.is_partition:
-            yield _attach(session, table)
+            yield table.oid, attach(session, table)
     yield from _checks_not_valid(session, tables)
     yield from _keys_and_indexes(session, tables)
     yield from _foreign_keys(session, tables)
     for one_table in [*sequences, *tables]:
-        yield from _about(session, one_table)
-
-
-def _schemas(session: Session) -> Iterator[str]:
-    for row in schemas(session):
-        if row.oid >= FIRST_NORMAL_OID:
-            name = quote_identifier(row.nspname)
-            yield f"CREATE SCHEMA {name};"
-            yield naming.owner(session, f"SCHEMA {name}", row.nspowner)
-            yield from naming.comment(session, f"SCHEMA {name}", PG_NAMESPACE, row.oid)
-            yield from naming.privileges(session, f"SCHEMA {name}", ObjectKind.SCHEMA, row.nspowner, row.nspacl)
+        for text in _about(session, one_table):
+            yield one_table.oid, text
 
 
 def _identity_sequence(session: Session, sequence: Relation) -> int | None:
@@ -89,7 +113,7 @@ def _in_order(session: Session, found: list[Relation]) -> list[Relation]:
     def place(one_of_them: Relation) -> None:
         if one_of_them.oid in ordered:
             return
-        for oid in _needs(session, one_of_them):
+        for oid in needed_by(session, one_of_them):
             if oid in by_oid and oid != one_of_them.oid:
                 place(by_oid[oid])
         ordered[one_of_them.oid] = one_of_them
@@ -99,7 +123,7 @@ def _in_order(session: Session, found: list[Relation]) -> list[Relation]:
     return list(ordered.values())
 
 
-def _needs(session: Session, found: Relation) -> list[int]:
+def needed_by(session: Session, found: Relation) -> list[int]:
     if found.kind == "v":
         rule = one(session, pg_rewrite, ev_class=found.oid)
         if rule is None:
@@ -118,7 +142,7 @@ def _create(session: Session, found: Relation) -> Iterator[str]:
         yield from identity(session, found)
 
 
-def _attach(session: Session, table: Relation) -> str:
+def attach(session: Session, table: Relation) -> str:
     row = one(session, pg_inherits, inhrelid=table.oid)
     assert row is not None
     parent = naming.qualified(relation(session, row.inhparent))
@@ -126,20 +150,20 @@ def _attach(session: Session, table: Relation) -> str:
     return f"ALTER TABLE ONLY {parent} ATTACH PARTITION {naming.qualified(table)} {bound};"
 
 
-def _checks_not_valid(session: Session, tables: list[Relation]) -> Iterator[str]:
+def _checks_not_valid(session: Session, tables: list[Relation]) -> Iterator[tuple[int, str]]:
     """CREATE TABLE has no NOT VALID. A parent's check is merged with those of its children: children come first."""
     for table in reversed(tables):
         for row in rows(session, pg_constraint, conrelid=table.oid, contype="c"):
             if row.conislocal and not row.convalidated:
-                yield _add_constraint(session, naming.qualified(table), row)
+                yield table.oid, add_constraint(session, naming.qualified(table), row)
 
 
-def _add_constraint(session: Session, table: str, row: pg_constraint) -> str:
+def add_constraint(session: Session, table: str, row: pg_constraint) -> str:
     definition = constraint_definition(session, row.oid)
     return f"ALTER TABLE {table} ADD CONSTRAINT {quote_identifier(row.conname)} {definition};"
 
 
-def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[str]:
+def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[tuple[int, str]]:
     """A parent's key makes its partitions' keys unless it finds them: partitions come first, the deepest before all."""
     depth = {t.oid: len(partition_ancestors(session, t.oid)) if t.is_partition else 0 for t in tables}
     for table in sorted(tables, key=lambda t: -depth[t.oid]):
@@ -149,24 +173,28 @@ def _keys_and_indexes(session: Session, tables: list[Relation]) -> Iterator[str]
             key = next((k for k in keys if k.contype in "pu"), None)
             if key is not None:
                 only = "" if table.kind == "p" else "ONLY "
-                yield _add_constraint(session, only + name, key)
+                yield table.oid, add_constraint(session, only + name, key)
             else:
-                definition = index_definition(session, index.indexrelid) or ""
-                yield definition.replace(" ON ONLY ", " ON ", 1) + ";"
+                yield table.oid, create_index(session, index.indexrelid)
             found = relation(session, index.indexrelid)
             if index.indisreplident:
-                yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {quote_identifier(found.name)};"
+                yield table.oid, f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {quote_identifier(found.name)};"
             if index.indisclustered:
-                yield f"ALTER TABLE {name} CLUSTER ON {quote_identifier(found.name)};"
-            yield from naming.comment(session, f"INDEX {naming.qualified(found)}", PG_CLASS, found.oid)
+                yield table.oid, f"ALTER TABLE {name} CLUSTER ON {quote_identifier(found.name)};"
+            for text in naming.comment(session, f"INDEX {naming.qualified(found)}", PG_CLASS, found.oid):
+                yield table.oid, text
 
 
-def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[str]:
+def create_index(session: Session, oid: int) -> str:
+    return (index_definition(session, oid) or "").replace(" ON ONLY ", " ON ", 1) + ";"
+
+
+def _foreign_keys(session: Session, tables: list[Relation]) -> Iterator[tuple[int, str]]:
     for table in tables:
         for row in rows(session, pg_constraint, conrelid=table.oid):
             if row.contype == "f" and not row.conparentid:
                 only = "" if table.kind == "p" else "ONLY "
-                yield _add_constraint(session, only + naming.qualified(table), row)
+                yield table.oid, add_constraint(session, only + naming.qualified(table), row)
 
 
 def _about(session: Session, found: Relation) -> Iterator[str]:

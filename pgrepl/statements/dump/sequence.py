@@ -25,10 +25,10 @@ def create_sequence(session: Session, sequence: Relation) -> str:
     row = one(session, pg_sequence, seqrelid=sequence.oid)
     assert row is not None
     kind = "" if row.seqtypid == oids.INT8 else f"\n    AS {format_type(row.seqtypid)}"
-    return f"CREATE SEQUENCE {naming.qualified(sequence)}{kind}\n    " + "\n    ".join(_options(row)) + ";"
+    return f"CREATE SEQUENCE {naming.qualified(sequence)}{kind}\n    " + "\n    ".join(sequence_options(row)) + ";"
 
 
-def _options(row: pg_sequence) -> list[str]:
+def sequence_options(row: pg_sequence) -> list[str]:
     low, high = BOUNDS[row.seqtypid]
     up = row.seqincrement > 0
     least, most = (1, high) if up else (low, -1)
@@ -63,7 +63,7 @@ def identity(session: Session, table: Relation) -> Iterator[str]:
         row = one(session, pg_sequence, seqrelid=sequence)
         assert row is not None
         when = "ALWAYS" if column.identity == "a" else "BY DEFAULT"
-        inside = [f"SEQUENCE NAME {naming.qualified(relation(session, sequence))}", *_options(row)]
+        inside = [f"SEQUENCE NAME {naming.qualified(relation(session, sequence))}", *sequence_options(row)]
         yield (
             f"ALTER TABLE {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)}"
             f" ADD GENERATED {when} AS IDENTITY (\n    " + "\n    ".join(inside) + "\n);"

@@ -23,7 +23,7 @@ from pgrepl.types.names import format_type
 
 def create_table(session: Session, table: Relation) -> str:
     """A partition has all its columns and checks itself: it is attached later."""
-    parts = [_column(session, table, c) for c in table.columns if _is_printed(table, c)]
+    parts = [column_definition(session, table, c) for c in table.columns if is_printed(table, c)]
     for row in rows(session, pg_constraint, conrelid=table.oid):
         if row.contype == "c" and (row.conislocal or table.is_partition) and row.convalidated:
             parts.append(f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}")
@@ -43,7 +43,7 @@ _STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "m": "MAIN", "x": "EXTENDED"}
 _COMPRESSION = {"p": "pglz", "l": "lz4"}
 
 
-def _is_printed(table: Relation, column: Attribute) -> bool:
+def is_printed(table: Relation, column: Attribute) -> bool:
     """Is the column in CREATE TABLE (shouldPrintColumn)? Inherited ones are not."""
     return column.is_local or table.is_partition
 
@@ -54,10 +54,10 @@ def column_settings(session: Session, table: Relation) -> Iterator[str]:
     for column in table.columns:
         kind = type_by_oid(column.type)
         prefix = f"ALTER TABLE ONLY {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} SET"
-        if not _is_printed(table, column):
+        if not is_printed(table, column):
             if column.notnull and not any(c.notnull for c in _inherited(session, table, column)):
                 yield f"{prefix} NOT NULL;"
-            default = _default(session, table, column)
+            default = default_of(session, table, column)
             if default is not None and not column.generated:
                 yield f"{prefix} DEFAULT {default};"
         if column.stattarget is not None and column.stattarget >= 0:
@@ -81,7 +81,7 @@ def _inherited(session: Session, table: Relation, column: Attribute) -> list[Att
     return [c for c in named if c.name == column.name]
 
 
-def _default(session: Session, table: Relation, column: Attribute) -> str | None:
+def default_of(session: Session, table: Relation, column: Attribute) -> str | None:
     """The column's default; NULL hides that of a parent (flagInhAttrs)."""
     if column.has_default:
         return default_text(session, table.oid, column.num)
@@ -89,13 +89,13 @@ def _default(session: Session, table: Relation, column: Attribute) -> str | None
     return "NULL" if hides else None
 
 
-def _column(session: Session, table: Relation, column: Attribute) -> str:
+def column_definition(session: Session, table: Relation, column: Attribute) -> str:
     text = f"{quote_identifier(column.name)} {format_type(column.type, column.typmod)}"
     kind = type_by_oid(column.type)
     if column.collation and kind is not None and kind.collation != column.collation:
         found = collation_by_oid(column.collation)
         text += f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
-    default = _default(session, table, column)
+    default = default_of(session, table, column)
     if default is not None:
         text += f" GENERATED ALWAYS AS ({default}) STORED" if column.generated else f" DEFAULT {default}"
     return text + (" NOT NULL" if column.notnull else "")

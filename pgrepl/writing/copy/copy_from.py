@@ -56,6 +56,15 @@ def copy_files(session: Session, stmt: CopyStmt, paths: Sequence[str]) -> int:
     return int((done.tag or "").rpartition(" ")[2])
 
 
+def check(stmt: CopyStmt, session: Session) -> None:
+    """The errors that COPY FROM has before it reads data."""
+    check_place(session, stmt)
+    target, options = _prepared(session, stmt)
+    check_target(target.relation)
+    if options.freeze:
+        check_freeze(session, target.relation)
+
+
 Opening: TypeAlias = "Callable[[CopyTarget, CopyOptions], RowSource]"
 
 

@@ -29,7 +29,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
-from pgrepl.writing.copy.copy_options import copy_options
+from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
 from pgrepl.writing.copy.encoding import encoded
 from pgrepl.writing.copy.places import check_place, outgoing
 from pgrepl.writing.copy.relations import check_source, open_relation
@@ -56,15 +56,7 @@ class Source:
 
 
 def copy_to(stmt: CopyStmt, session: Session) -> Result:
-    check_place(session, stmt)
-    source = _table(session, stmt) if stmt.relation is not None else None
-    options = copy_options(stmt.options, is_from=False)
-    if source is None:
-        assert stmt.query is not None
-        source = _query(session, stmt.query)
-    force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
-    if options.format == "binary":
-        raise unsupported('COPY format "binary"')
+    source, options, force_quote = prepared(stmt, session)
     if options.format == "parquet":
         return Result(f"COPY {_parquet(session, stmt, source)}")
     writer = LineWriter(source.names, options, force_quote)
@@ -77,6 +69,20 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
             place.write(encoded("".join([writer.line(row) for row in batch]), encoding))
             count += len(batch)
     return Result(f"COPY {count}")
+
+
+def prepared(stmt: CopyStmt, session: Session) -> tuple[Source, CopyOptions, list[bool]]:
+    """What to copy and how, after all checks; a query that changes rows has been carried out."""
+    check_place(session, stmt)
+    source = _table(session, stmt) if stmt.relation is not None else None
+    options = copy_options(stmt.options, is_from=False)
+    if source is None:
+        assert stmt.query is not None
+        source = _query(session, stmt.query)
+    force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
+    if options.format == "binary":
+        raise unsupported('COPY format "binary"')
+    return source, options, force_quote
 
 
 def _table(session: Session, stmt: CopyStmt) -> Source:

@@ -38,7 +38,8 @@ COLUMNS = {
     "d": "date", "tm": "time", "tm3": "time(3)", "ttz": "timetz", "ts": "timestamp", "ts3": "timestamp(3)",
     "tz": "timestamptz", "iv": "interval", "j": "json", "jb": "jsonb", "u": "uuid", "bit1": "bit", "bit10": "bit(10)",
     "vb": "varbit", "ip": "inet", "cidr": "cidr", "mac": "macaddr", "r": "int4range", "tr": "tsrange",
-    "ai": "integer[]", "at": "text[]", "an": "numeric[]", "ats": "timestamp[]", "ab": "bytea[]", "oid": "oid", "nm": "name",
+    "ai": "integer[]", "at": "text[]", "an": "numeric[]", "ats": "timestamp[]", "ab": "bytea[]", "oid": "oid",
+    "nm": "name",
 }  # fmt: skip
 ROWS: list[dict[str, str]] = [
     {
@@ -48,7 +49,8 @@ ROWS: list[dict[str, str]] = [
         "ts": "2024-02-29 12:00:00.123456", "ts3": "2024-02-29 12:00:00.123", "tz": "2024-02-29 12:00:00.123456+00",
         "iv": "1 year 2 mons -3 days 04:05:06.789", "j": '{"a": 1.10}', "jb": '[1.10, null]',
         "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "bit1": "1", "bit10": "0000000101", "vb": "00110",
-        "ip": "10.0.0.1/8", "cidr": "10.0.0.0/8", "mac": "08:00:2b:01:02:03", "r": "[1,5)", "tr": '["2024-01-01 00:00:00",)',
+        "ip": "10.0.0.1/8", "cidr": "10.0.0.0/8", "mac": "08:00:2b:01:02:03", "r": "[1,5)",
+        "tr": '["2024-01-01 00:00:00",)',
         "ai": "{1,NULL,-3}", "at": '{"a b",NULL,"null","q\\"\\\\"}', "an": "{1.10,NaN}",
         "ats": '{"2024-02-29 12:00:00"}', "ab": '{"\\\\x00ff"}', "oid": "4294967295", "nm": "name",
     },

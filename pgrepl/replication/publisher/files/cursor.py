@@ -41,8 +41,8 @@ class EndOfFile:
 
 
 class Cursor:
-    """`check` raises what ends the work. `is_closed`: nothing is ever written to the last file any more. `by_columns`: blocks, as far as the format has
-    them. `may_skip`: the reader may begin in the middle of a file, at a line."""
+    """`check` raises what ends the work. `is_closed`: nothing is ever written to the last file any more. `by_columns`:
+    blocks, as far as the format has them. `may_skip`: the reader may begin in the middle of a file, at a line."""
 
     def __init__(
         self,

@@ -1,0 +1,121 @@
+"""The status of subscriptions as text of 80 columns: a table, and below it what has stopped whom."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.shell.table import PrintOptions, TableContent
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.replication.subscriber.status import Status
+    from pgrepl.replication.subscriber.stopped import Stop
+
+WIDTH = 80
+HEADERS = ("Subscription", "Publisher", "Worker", "Tables", "Applied", "Behind")
+_LISTED = 4  # tables that are named one by one
+
+
+def status_text(found: Sequence[Status], title: str = "Subscriptions") -> str:
+    from pgrepl.shell.formats.aligned import aligned, lay_out
+
+    rows = [status_row(status) for status in found]
+    table = TableContent(HEADERS, rows, "l" * len(HEADERS), title, ())
+    options = PrintOptions(title=title)
+    layout = lay_out(table, options, 0)
+    if layout.exceeds(WIDTH):
+        options = PrintOptions(title=title, format="wrapped", columns=WIDTH)
+        layout = lay_out(table, options, WIDTH)
+    problems = [text for status in found for text in _problem(status)]
+    return "".join([aligned(table, options, layout), *problems])
+
+
+def status_row(status: Status) -> tuple[str, ...]:
+    worker = "disabled" if not status.enabled else "" if status.pid is None else str(status.pid)
+    return (
+        f"{status.name}\nin {status.database}",
+        "\n".join([status.publisher, *status.publications]),
+        worker,
+        _tables(status),
+        _applied(status),
+        _behind(status),
+    )
+
+
+def _applied(status: Status) -> str:
+    here = lsn_text(status.applied or (0 if status.lag is None else status.lag.confirmed))
+    return here if status.lag is None else f"{here}\nof {lsn_text(status.lag.current)}"
+
+
+def _behind(status: Status) -> str:
+    """What is still to come; a server tells the bytes only, as it does not know the number of changes."""
+    backlog = status.backlog
+    if backlog is not None:
+        about = "" if backlog.exact else "~"
+        lines = [f"{about}{backlog.changes} row{'' if backlog.changes == 1 else 's'}"]
+        if backlog.transactions:
+            lines.append(f"{backlog.transactions} transaction{'' if backlog.transactions == 1 else 's'}")
+    elif status.behind is not None:
+        lines = [f"{status.behind} bytes"]
+    else:
+        return ""
+    if status.seconds:
+        lines.append(f"{'~' if backlog is None else ''}{status.seconds:.1f} s")
+    return "\n".join(lines)
+
+
+def _tables(status: Status) -> str:
+    """The tables with their states; of many only those that are not ready."""
+    if len(status.tables) <= _LISTED:
+        return "\n".join(f"{table.name} {table.state}" for table in status.tables)
+    ready = sum(table.state == "r" for table in status.tables)
+    waiting = [table for table in status.tables if table.state != "r"]
+    lines = [f"{ready} of {len(status.tables)} r", *(f"{table.name} {table.state}" for table in waiting[:_LISTED])]
+    if len(waiting) > _LISTED:
+        lines.append(f"and {len(waiting) - _LISTED} more")
+    return "\n".join(lines)
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def _problem(status: Status) -> Iterator[str]:
+    where = f'Subscription "{status.name}" in database "{status.database}"'
+    if status.unreachable is not None:
+        yield _wrapped(f"{where}: {status.unreachable}") + "\n"
+    if status.stop is not None:
+        yield _stopped(where, status.stop) + "\n"
+
+
+def _stopped(where: str, stop: Stop) -> str:
+    how = "is stopped by" if stop.enabled else "is disabled by"
+    lines = [_wrapped(f"{where} {how} an error of {stop.happened[:19].replace('T', ' ')}:")]
+    lines.append(_wrapped(f"ERROR:  {stop.sqlstate}: {stop.message}", "    "))
+    if stop.detail is not None:
+        lines.append(_wrapped(f"DETAIL:  {stop.detail}", "    "))
+    if stop.table is not None:
+        lines.append(_wrapped(f"while table {stop.table} was copied", "    "))
+    elif stop.lsn is not None:
+        lines.append(f"    The transaction finished at LSN {stop.lsn}.\n")
+    lines.append(_wrapped(stop.advice))
+    lines += [f"    {statement}\n" for statement in stop.statements]
+    return "".join(lines)
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines += textwrap.wrap(
+            line,
+            WIDTH - 1,
+            initial_indent=indent,
+            subsequent_indent=indent and f"{indent}  ",
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+    return "".join(line + "\n" for line in lines)
+
+
+__all__ = ["HEADERS", "status_row", "status_text"]

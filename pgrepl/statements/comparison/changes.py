@@ -1,0 +1,237 @@
+"""The statements that bring one set of definitions to another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.statements.comparison.columns import anew, changed_columns, gone_columns
+from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase
+from pgrepl.statements.comparison.relations import relation_definitions, schema_definitions
+from pgrepl.statements.comparison.replication import publication_definitions, subscription_definitions
+from pgrepl.statements.comparison.shared import role_definitions
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+KINDS = ("role", "schema", "sequence", "table", "view", "publication", "subscription")
+_DROPPED_TOGETHER = ("view", "table", "sequence", "schema")
+_DROP_ORDER = ("subscription", "publication", "view", "table", "sequence", "schema", "role")
+
+Definitions = dict[Key, Definition]
+
+
+def definitions(
+    session: Session, kinds: Collection[str] = KINDS, typed: Mapping[str, str] | None = None
+) -> Definitions:
+    """What a database defines, and the roles of its instance."""
+    found: list[Iterable[Definition]] = []
+    if "role" in kinds:
+        found.append(role_definitions(session))
+    found += [schema_definitions(session), relation_definitions(session), publication_definitions(session)]
+    found.append(subscription_definitions(session, typed or {}))
+    return {each.key: each for listed in found for each in listed if each.kind in kinds}
+
+
+@dataclass
+class Changes:
+    """Statements in the order in which they can be run; `left`: how much is as it was, because it would be dropped."""
+
+    statements: list[str]
+    left: int
+
+
+@dataclass
+class _Work:
+    drops: bool
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    dropped: list[Definition] = field(default_factory=list)
+    releases: list[str] = field(default_factory=list)
+    let_go: list[Definition] = field(default_factory=list)  # views that are made again
+    left: int = 0
+
+
+def changes(
+    have: Definitions,
+    wanted: Definitions,
+    *,
+    drops: bool,
+    without: Collection[str] = (),
+    there: Definitions | None = None,
+) -> Changes:
+    """`without`: the beginnings of the names of facts that are not compared; `there`: all that there is, if `have` is
+    only a part of it."""
+    work = _Work(drops)
+    for key, after in wanted.items():
+        before = have.get(key)
+        if before is None:
+            work.steps += _made(after, have)
+        elif not _is_fixed(work, before, after):
+            work.dropped.append(before)
+            work.steps += [(max(phase, float(Phase.RELATIONS)), text) for phase, text in after.made]
+        else:
+            _columns(work, before, after)
+            _facts(work, before, after, without)
+    for key, before in have.items():
+        if key not in wanted:
+            owner = before.facts.get("owned by") if before.kind == "sequence" else None
+            if owner is not None:
+                _drop_owned(work, before, owner, wanted)
+            elif drops:
+                work.dropped.append(before)
+            else:
+                work.left += 1
+    _let_go(work, have if there is None else there, wanted)
+    at_once = [each for each in work.dropped if each.key in wanted or each.kind == "view"]
+    first = list(_drop_statements([*at_once, *work.let_go]))
+    last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
+    steps = sorted(work.steps, key=lambda step: step[0])
+    early = [text for phase, text in steps if phase < Phase.SEQUENCES]
+    later = [text for phase, text in steps if phase >= Phase.SEQUENCES]
+    return Changes([*early, *work.releases, *first, *later, *last], work.left)
+
+
+def _made(new: Definition, have: Definitions) -> list[tuple[float, str]]:
+    if new.owner and "owned by" in new.facts:
+        return _owned_later(new, have)
+    if new.of_parent is not None and ("table", new.of_parent[0]) in have:
+        return [step for step in new.made if step[1] not in new.of_parent[1]]
+    return new.made
+
+
+def _owned_later(sequence: Definition, have: Definitions) -> list[tuple[float, str]]:
+    """A new sequence of a table that there is belongs to it when both have the same owner."""
+    owned = sequence.facts["owned by"].made[0]
+    if not any(f" OWNED BY {name}." in owned for kind, name in have if kind == "table"):
+        return sequence.made
+    rest = [(phase, text) for phase, text in sequence.made if text != owned]
+    return [*rest, (Phase.ATTRIBUTES + 0.8, sequence.owner), (Phase.ATTRIBUTES + 0.9, owned)]
+
+
+def _drop_owned(work: _Work, sequence: Definition, owner: Fact, wanted: Definitions) -> None:
+    """A sequence goes with the column that it belongs to, or earlier if that stays."""
+    for each in wanted.values():
+        if any(f" OWNED BY {each.name}.{_quoted(column)};" in owner.made[0] for column in each.columns or ()):
+            if work.drops:
+                work.steps.append((Phase.COLUMNS + 0.5, f"DROP SEQUENCE {sequence.name};"))
+            else:
+                work.left += 1
+
+
+def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
+    """Views and row filters keep the types of the columns that they look at: they go before one changes, and are made
+    again as they were, or are to be."""
+    held = {before.name for before in there.values() if _changes_type(work, before)}
+    held |= {each.name for each in work.dropped if each.key in wanted}
+    dropped = {each.key for each in work.dropped}
+    for key, each in there.items():  # what others look at comes first
+        if not held & each.holds.keys() or key in dropped:
+            continue
+        if each.kind == "view":
+            held.add(each.name)
+            already = [made for _, made in wanted[key].made] if key in wanted else []
+            remade = next(iter(each.holds.values()))[1]
+            work.steps = [step for step in work.steps if not _is_about(step[1], each)]
+            work.let_go.append(each)
+            work.steps += [(Phase.RELATIONS, text) for text in already or remade]
+            continue
+        after = wanted.get(key, each)
+        for table in held & each.holds.keys():
+            work.releases.append(each.holds[table][0])
+        members = after.facts.get("members")
+        work.steps = [step for step in work.steps if members is None or step[1] not in members.made]
+        work.steps += [(Phase.PUBLICATIONS, text) for text in (members.made if members is not None else ())]
+
+
+def _changes_type(work: _Work, before: Definition) -> bool:
+    start = f"ALTER TABLE {before.name} ALTER COLUMN "
+    return any(text.startswith(start) and " TYPE " in text for _, text in work.steps)
+
+
+def _is_about(text: str, view: Definition) -> bool:
+    """Is it a statement of an altered view, which is made anew instead?"""
+    return text.startswith((f"CREATE OR REPLACE VIEW {view.name} ", f"ALTER VIEW {view.name} "))
+
+
+def _is_fixed(work: _Work, before: Definition, after: Definition) -> bool:
+    """Is what cannot be altered the same? Otherwise the object is dropped and made again, if drops are wanted."""
+    wrong = [name for name, value in after.fixed.items() if before.fixed.get(name) != value]
+    if after.kind == "view" and wrong:
+        wrong = [] if f"{after.fixed['columns']}, ".startswith(f"{before.fixed['columns']}, ") else wrong
+    if wrong and not work.drops:
+        raise PgError(
+            "0A000",
+            f"{after.kind} {after.name} cannot be altered to what is declared: {', '.join(wrong)}",
+            hint=f"With --drop the {after.kind} is dropped and made again.",
+        )
+    return not wrong
+
+
+def _columns(work: _Work, before: Definition, after: Definition) -> None:
+    if before.columns is None or after.columns is None:
+        return
+    for name in anew(after.name, before.columns, after.columns):
+        if not work.drops:
+            raise PgError(
+                "0A000",
+                f'column "{name}" of {after.kind} {after.name} cannot be altered to what is declared:'
+                " it is to be generated",
+                hint="With --drop the column is dropped and made again.",
+            )
+        whole = after.columns[name]
+        work.steps.append((Phase.COLUMNS, f"ALTER TABLE {after.name} DROP COLUMN {_quoted(name)};"))
+        work.steps.append((Phase.COLUMNS, f"ALTER TABLE {after.name} ADD COLUMN {whole.definition};"))
+    work.steps += changed_columns(after.name, before.columns, after.columns)
+    gone = list(gone_columns(after.name, before.columns, after.columns))
+    if work.drops:
+        work.steps += gone
+    else:
+        work.left += len(gone)
+
+
+def _quoted(name: str) -> str:
+    from pgrepl.sql.quote import quote_identifier
+
+    return quote_identifier(name)
+
+
+def _facts(work: _Work, before: Definition, after: Definition, without: Collection[str]) -> None:
+    for name, fact in after.facts.items():
+        known = before.facts.get(name)
+        if name.startswith(tuple(without)) or (known is not None and known.made == fact.made):
+            continue
+        if known is not None and name == "password":
+            continue
+        if known is not None and known.anew:
+            _undo(work, known)
+        work.steps += [(fact.phase, text) for text in fact.made]
+    for name, fact in before.facts.items():
+        if name in after.facts or name.startswith(tuple(without)):
+            continue
+        if fact.is_object and not work.drops:
+            work.left += 1
+        elif not _goes_with_column(name, before, after):
+            _undo(work, fact)
+
+
+def _undo(work: _Work, fact: Fact) -> None:
+    work.steps += [(fact.undone_in or fact.phase, text) for text in fact.undone]
+
+
+def _goes_with_column(name: str, before: Definition, after: Definition) -> bool:
+    """Is it a fact of a column that is not wanted either?"""
+    gone = [column for column in before.columns or () if column not in (after.columns or ())]
+    words = [f"COLUMN {before.name}.{_quoted(column)}" for column in gone]
+    words += [f"{_quoted(column)}" for column in gone if name.startswith("privileges")]
+    return any(name.endswith(word) or f"{word} " in name for word in words)
+
+
+def _drop_statements(found: list[Definition]) -> Iterator[str]:
+    for kind in _DROP_ORDER:
+        of_kind = [each for each in reversed(found) if each.kind == kind]
+        if kind in _DROPPED_TOGETHER and of_kind:
+            yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
+        else:
+            yield from (f"DROP {each.dropped};" for each in of_kind)

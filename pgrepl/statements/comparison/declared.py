@@ -1,0 +1,112 @@
+"""What a file declares: its statements are run in a rehearsal, in which what it does not name is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.query.result import Result
+from pgrepl.sql.nodes import (
+    CreateDatabaseStmt,
+    CreatePublicationStmt,
+    CreateRoleStmt,
+    CreateSchemaStmt,
+    CreateSeqStmt,
+    CreateStmt,
+    CreateSubscriptionStmt,
+    Statement,
+    ViewStmt,
+)
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.comparison.changes import Definitions
+from pgrepl.statements.comparison.definition import Key
+from pgrepl.statements.rehearsal.execute import Rehearsal
+from pgrepl.statements.run import run
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_STEERING = frozenset(
+    ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")
+)
+_DECLARING = _STEERING | {
+    "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt",
+    "AlterSeqStmt", "AlterSubscriptionStmt", "AlterTableStmt", "CommentStmt", "CreatePublicationStmt",
+    "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt", "CreateSubscriptionStmt", "GrantRoleStmt",
+    "GrantStmt", "IndexStmt", "ViewStmt",
+}  # fmt: skip
+
+
+class Naming(Rehearsal):
+    """Notes the names of what a file makes, and makes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.named: set[Key] = set()
+
+    def execute(self, stmt: Statement, session: Session) -> Result:
+        if type(stmt).__name__ in _STEERING and command_tag(stmt) != "SELECT INTO":
+            return super().execute(stmt, session)
+        self._note(stmt)
+        return Result(command_tag(stmt))
+
+    def _note(self, stmt: Statement) -> None:
+        if isinstance(stmt, (CreateStmt, ViewStmt, CreateSeqStmt)):
+            kind = {CreateStmt: "table", ViewStmt: "view", CreateSeqStmt: "sequence"}[type(stmt)]
+            schema = quote_identifier(stmt.relation.schema or "public")
+            self.named.add((kind, f"{schema}.{quote_identifier(stmt.relation.name)}"))
+        elif isinstance(stmt, CreateSchemaStmt):
+            self.named.add(("schema", quote_identifier(stmt.name or "")))
+            for element in stmt.elements:
+                self._note(element)
+        elif isinstance(stmt, CreatePublicationStmt):
+            self.named.add(("publication", quote_identifier(stmt.name)))
+        elif isinstance(stmt, CreateSubscriptionStmt):
+            self.named.add(("subscription", quote_identifier(stmt.name)))
+        elif isinstance(stmt, CreateRoleStmt):
+            self.named.add(("role", quote_identifier(stmt.name)))
+
+
+class Declaring(Rehearsal):
+    """Makes what a file declares. What has no part in a plan is an error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.subscriptions: dict[str, str] = {}  # the statements that have made them
+
+    def execute(self, stmt: Statement, session: Session) -> Result:
+        if type(stmt).__name__ not in _DECLARING or command_tag(stmt) == "SELECT INTO":
+            hint = "A plan is for one database: make it first." if isinstance(stmt, CreateDatabaseStmt) else None
+            raise PgError("0A000", f"{command_tag(stmt)} cannot be part of a plan", hint=hint)
+        if isinstance(stmt, CreateSubscriptionStmt) and session.query.count(";") <= 1:
+            self.subscriptions[stmt.name] = session.query.rstrip().removesuffix(";") + ";"
+        return super().execute(stmt, session)
+
+
+_RELATIONS = ("table", "view", "sequence")
+
+
+def seed(session: Session, there: Definitions, named: Collection[Key], kinds: Collection[str]) -> None:
+    """Make what is there already and is not named by the file; of `kinds` nothing. What needs something that the file
+    names is left out, and so are sequences that belong to a column of it."""
+    relations = {name for kind, name in named if kind in _RELATIONS}
+    steps = []
+    for kind, name in there:
+        owner = there[kind, name].facts.get("owned by")
+        is_named = name in relations if kind in _RELATIONS else (kind, name) in named
+        belongs = owner is not None and any(f" OWNED BY {table}." in owner.made[0] for table in relations)
+        if kind not in kinds and not is_named and not belongs:
+            steps += there[kind, name].made
+    left = [text for _, text in sorted(steps, key=lambda step: step[0])]
+    while left:
+        again = []
+        for text in left:
+            try:
+                list(run(session, text, Rehearsal().execute))
+            except PgError:
+                again.append(text)
+        if len(again) == len(left):
+            return
+        left = again

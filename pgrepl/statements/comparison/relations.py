@@ -1,0 +1,298 @@
+"""The definitions of schemas, tables, views and sequences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.acl import ObjectKind, default_acl, parse_acl
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE
+from pgrepl.catalog.comments import comment_on
+from pgrepl.catalog.inheritance import parents
+from pgrepl.catalog.namespace import schemas
+from pgrepl.catalog.relation import Attribute, Relation, relation
+from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.tables import pg_constraint, pg_depend, pg_index, pg_inherits, pg_sequence
+from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
+from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase
+from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.schema import (
+    KINDS,
+    WORDS,
+    add_constraint,
+    attach,
+    create_index,
+    needed_by,
+    own_relations,
+    relation_parts,
+    schema_parts,
+)
+from pgrepl.statements.dump.sequence import identity, is_owned, sequence_options, sequence_owner
+from pgrepl.statements.dump.table import column_definition, column_settings, default_of, is_printed
+from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.names import format_type
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_KINDS = {"r": "table", "p": "table", "v": "view", "S": "sequence"}
+_REPLICA_IDENTITY = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING"}
+
+
+def schema_definitions(session: Session) -> Iterator[Definition]:
+    made: dict[str, list[str]] = defaultdict(list)
+    for name, text in schema_parts(session):
+        made[name].append(text)
+    for row in schemas(session):
+        if row.nspname in made:
+            name = quote_identifier(row.nspname)
+            words = f"SCHEMA {name}"
+            facts = {
+                "owner": Fact(Phase.SCHEMAS, (naming.owner(session, words, row.nspowner),)),
+                **comment_fact(words, comment_on(session, PG_NAMESPACE, row.oid), Phase.SCHEMAS),
+                **_privileges(session, words, ObjectKind.SCHEMA, row.nspowner, row.nspacl),
+            }
+            yield Definition("schema", name, [(Phase.SCHEMAS, text) for text in made[row.nspname]], words, facts)
+
+
+def relation_definitions(session: Session) -> Iterator[Definition]:
+    """In the order in which they can be made."""
+    made: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    parts = list(relation_parts(session))
+    for place, (oid, text) in enumerate(parts):
+        phase = Phase.SEQUENCES if text.startswith("CREATE SEQUENCE") else Phase.RELATIONS
+        made[oid].append((phase + place / len(parts), text))
+    found = {each.oid: each for each in own_relations(session)}
+    for number, statements in made.items():
+        each = found[number]
+        described = Definition(_KINDS[each.kind], naming.qualified(each), statements, _words(each))
+        described.facts = dict(_common_facts(session, each))
+        if each.kind == "S":
+            described.owner = naming.owner(session, _words(each), each.owner)
+            described.facts |= _sequence_facts(session, each)
+        elif each.kind == "v":
+            described.facts |= _view_facts(session, each)
+            described.fixed = {"columns": _columns_of_view(each)}
+            remade = tuple(text for _, text in statements)
+            for oid in needed_by(session, each):
+                if oid in found:
+                    described.holds[naming.qualified(found[oid])] = (f"DROP VIEW {naming.qualified(each)};", remade)
+        else:
+            described.facts |= _table_facts(session, each)
+            described.columns = {c.name: _column(session, each, c) for c in each.columns}
+            key = partition_key_definition(session, number) if each.kind == "p" else None
+            described.fixed = {"partition key": key or "none"}
+            if each.is_partition:
+                above = naming.qualified(relation(session, parents(session, number)[0]))
+                described.of_parent = (above, frozenset(_given_by_parent(session, each)))
+        yield described
+
+
+def _words(found: Relation) -> str:
+    return f"{WORDS[found.kind]} {naming.qualified(found)}"
+
+
+# --- facts of all of them ---------------------------------------------------------------------------------------------
+
+
+def comment_fact(words: str, text: str | None, phase: Phase = Phase.ATTRIBUTES) -> dict[str, Fact]:
+    if text is None:
+        return {}
+    made, undone = f"COMMENT ON {words} IS {quote_literal(text)};", f"COMMENT ON {words} IS NULL;"
+    return {f"comment on {words}": Fact(phase, (made,), (undone,))}
+
+
+def _privileges(
+    session: Session, words: str, kind: ObjectKind, owner: int, stored: Any, column: str | None = None
+) -> dict[str, Fact]:
+    """All privileges are one fact: those that there are go, before others are granted."""
+    made = tuple(naming.privileges(session, words, kind, owner, stored, column))
+    if not made:
+        return {}
+    usual = {item.grantee for item in default_acl(kind, owner)}
+    of_column = "" if column is None else f" ({column})"
+    given = [item.grantee for item in parse_acl(stored) or () if item.grantee not in usual]
+    undone = [f"REVOKE ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in dict.fromkeys(given)]
+    undone += [f"GRANT ALL{of_column} ON {words} TO {naming.role(session, each)};" for each in sorted(usual)]
+    phase = Phase.SCHEMAS if kind is ObjectKind.SCHEMA else Phase.ATTRIBUTES
+    fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5)  # before the owner changes
+    return {f"privileges {words} {column or ''}": fact}
+
+
+def _common_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    words = _words(found)
+    facts = {}
+    if not (found.kind == "S" and is_owned(session, found)):
+        facts["owner"] = Fact(Phase.ATTRIBUTES, (naming.owner(session, words, found.owner),))
+    facts |= comment_fact(words, comment_on(session, PG_CLASS, found.oid))
+    granted = words if found.kind == "S" else f"TABLE {naming.qualified(found)}"
+    facts |= _privileges(session, granted, KINDS[found.kind], found.owner, found.acl)
+    for column in found.columns:
+        name = quote_identifier(column.name)
+        text = comment_on(session, PG_CLASS, found.oid, column.num)
+        facts |= comment_fact(f"COLUMN {naming.qualified(found)}.{name}", text)
+        facts |= _privileges(session, granted, ObjectKind.COLUMN, found.owner, column.acl, name)
+    return facts
+
+
+def _option_facts(found: Relation) -> dict[str, Fact]:
+    facts = {}
+    for option in found.options or ():
+        name = option.partition("=")[0]
+        made = f"ALTER {_words(found)} SET ({options_text([option])});"
+        facts[f"option {name}"] = Fact(Phase.ATTRIBUTES, (made,), (f"ALTER {_words(found)} RESET ({name});",))
+    return facts
+
+
+# --- sequences and views ----------------------------------------------------------------------------------------------
+
+
+def _sequence_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    row = one(session, pg_sequence, seqrelid=found.oid)
+    assert row is not None
+    options = f"AS {format_type(row.seqtypid)} {_all_options(row)}"
+    facts = {"options": Fact(Phase.SEQUENCES, (f"ALTER {_words(found)} {options};",))}
+    for text in sequence_owner(session, found):
+        undone = f"ALTER {_words(found)} OWNED BY NONE;"
+        facts["owned by"] = Fact(Phase.ATTRIBUTES, (text,), (undone,))
+    return facts
+
+
+def _view_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    made = f"CREATE OR REPLACE VIEW {naming.qualified(found)} AS\n{view_definition(session, found.oid)}"
+    return {"definition": Fact(Phase.RELATIONS, (made,)), **_option_facts(found)}
+
+
+def _columns_of_view(found: Relation) -> str:
+    """A view's columns cannot be changed; OR REPLACE can only add some."""
+    return ", ".join(f"{quote_identifier(c.name)} {format_type(c.type, c.typmod)}" for c in found.columns)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _table_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    name = naming.qualified(found)
+    facts = {
+        **_option_facts(found),
+        **dict(_constraints(session, found)),
+        **dict(_indexes(session, found)),
+        **dict(_ancestry(session, found)),
+    }
+    if found.replident != "i":
+        made = f"ALTER TABLE ONLY {name} REPLICA IDENTITY {_REPLICA_IDENTITY[found.replident]};"
+        facts["replica identity"] = Fact(Phase.ATTRIBUTES, (made,))
+    for is_on, words in ((found.row_security, "ROW LEVEL SECURITY"), (found.force_row_security, "FORCE ROW SECURITY")):
+        on = ("ENABLE ROW" if words.startswith("ROW") else "FORCE ROW") + " LEVEL SECURITY"
+        off = ("DISABLE ROW" if words.startswith("ROW") else "NO FORCE ROW") + " LEVEL SECURITY"
+        if is_on:
+            made = f"ALTER TABLE {name} {on};"
+            facts[words.lower()] = Fact(Phase.ATTRIBUTES, (made,), (f"ALTER TABLE {name} {off};",))
+    if found.persistence == "u":
+        made, undone = f"ALTER TABLE {name} SET UNLOGGED;", f"ALTER TABLE {name} SET LOGGED;"
+        facts["persistence"] = Fact(Phase.ATTRIBUTES, (made,), (undone,))
+    for text in column_settings(session, found):
+        before, _, setting = text.rpartition(" SET ")
+        word, _, _ = setting.partition(" ")
+        if word in ("STATISTICS", "STORAGE", "COMPRESSION"):
+            facts[before + word] = Fact(Phase.ATTRIBUTES, (text,), (f"{before} SET {word} DEFAULT;",))
+    return facts
+
+
+def _ancestry(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
+    name = naming.qualified(found)
+    for parent in parents(session, found.oid):
+        above = naming.qualified(relation(session, parent))
+        if found.is_partition:
+            undone = f"ALTER TABLE ONLY {above} DETACH PARTITION {name};"
+            made = attach(session, found)
+            yield "partition", Fact(Phase.PARTITIONS, (made,), (undone,), anew=True)
+        else:
+            made, undone = f"ALTER TABLE {name} INHERIT {above};", f"ALTER TABLE {name} NO INHERIT {above};"
+            yield f"parent {above}", Fact(Phase.KEYS, (made,), (undone,), undone_in=Phase.REMOVALS)
+
+
+def _constraints(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
+    name = naming.qualified(found)
+    for row in sorted(rows(session, pg_constraint, conrelid=found.oid), key=lambda r: r.conname):
+        if row.contype not in "cpufx" or row.conparentid or not row.conislocal:
+            continue
+        constraint = quote_identifier(row.conname)
+        made = add_constraint(session, ("" if found.kind == "p" or row.contype == "c" else "ONLY ") + name, row)
+        undone = f"ALTER TABLE {name} DROP CONSTRAINT {constraint};"
+        phase = Phase.FOREIGN_KEYS if row.contype == "f" else Phase.KEYS
+        yield (
+            f"constraint {constraint}",
+            Fact(phase, (made,), (undone,), anew=True, is_object=True, undone_in=Phase.REMOVALS),
+        )
+        text = comment_on(session, PG_CONSTRAINT, row.oid)
+        yield from comment_fact(f"CONSTRAINT {constraint} ON {name}", text).items()
+
+
+def _given_by_parent(session: Session, found: Relation) -> Iterator[str]:
+    """The statements for keys and indexes that a partition of an indexed table has anyway."""
+    name = f"ONLY {naming.qualified(found)}" if found.kind == "r" else naming.qualified(found)
+    for row in rows(session, pg_constraint, conrelid=found.oid):
+        if row.conparentid and row.contype in "pu":
+            yield add_constraint(session, name, row)
+    for index in rows(session, pg_index, indrelid=found.oid):
+        if one(session, pg_inherits, inhrelid=index.indexrelid) is not None:
+            yield create_index(session, index.indexrelid)
+
+
+def _indexes(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
+    name = naming.qualified(found)
+    for index in sorted(rows(session, pg_index, indrelid=found.oid), key=lambda i: i.indexrelid):
+        there = relation(session, index.indexrelid)
+        short, whole = quote_identifier(there.name), naming.qualified(there)
+        if index.indisreplident:
+            made = f"ALTER TABLE ONLY {name} REPLICA IDENTITY USING INDEX {short};"
+            yield "replica identity", Fact(Phase.ATTRIBUTES, (made,))
+        if index.indisclustered:
+            undone = f"ALTER TABLE {name} SET WITHOUT CLUSTER;"
+            yield "cluster", Fact(Phase.ATTRIBUTES, (f"ALTER TABLE {name} CLUSTER ON {short};",), (undone,))
+        yield from comment_fact(f"INDEX {whole}", comment_on(session, PG_CLASS, there.oid)).items()
+        of_constraint = any(row.contype in "pux" for row in rows(session, pg_constraint, conindid=there.oid))
+        if of_constraint or one(session, pg_inherits, inhrelid=there.oid) is not None:
+            continue
+        made = create_index(session, there.oid)
+        undone = f"DROP INDEX {whole};"
+        fact = Fact(Phase.KEYS, (made,), (undone,), anew=True, is_object=True, undone_in=Phase.REMOVALS)
+        yield f"index {short}", fact
+
+
+def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts:
+    kind = type_by_oid(column.type)
+    collation = ""
+    if column.collation and kind is not None and kind.collation != column.collation:
+        found = collation_by_oid(column.collation)
+        collation = f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
+    made = options = ""
+    if column.identity:
+        identities = [c.name for c in table.columns if c.identity]
+        made = list(identity(session, table))[identities.index(column.name)]
+        options = _all_options(_sequence_of(session, table, column))
+    return ColumnFacts(
+        column_definition(session, table, column),
+        format_type(column.type, column.typmod) + collation,
+        default_of(session, table, column),
+        bool(column.generated),
+        column.notnull,
+        column.identity,
+        made,
+        options,
+        not is_printed(table, column) or (table.is_partition and column.inhcount > 0),
+    )
+
+
+def _all_options(row: pg_sequence) -> str:
+    return " ".join([*sequence_options(row), *([] if row.seqcycle else ["NO CYCLE"])])
+
+
+def _sequence_of(session: Session, table: Relation, column: Attribute) -> pg_sequence:
+    depends = rows(session, pg_depend, refclassid=PG_CLASS, refobjid=table.oid, refobjsubid=column.num, deptype="i")
+    row = one(session, pg_sequence, seqrelid=next(d.objid for d in depends if d.classid == PG_CLASS))
+    assert row is not None
+    return row

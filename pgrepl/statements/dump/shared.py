@@ -1,0 +1,181 @@
+"""What all databases share, in a dump: roles and their memberships, databases, settings (pg_dumpall --globals-only)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import system_settings, tables
+from pgrepl.catalog.acl import ObjectKind
+from pgrepl.catalog.bootstrap import INITIAL_ACL, INITIAL_COMMENTS
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, FIRST_NORMAL_OID, PG_AUTHID, PG_DATABASE
+from pgrepl.catalog.comments import shared_comment_on
+from pgrepl.catalog.databases import database_name, databases
+from pgrepl.catalog.parameters import LIST_QUOTE
+from pgrepl.catalog.recovery import STANDBY
+from pgrepl.catalog.roles import is_superuser, memberships, role_name, roles, settings_of_roles
+from pgrepl.errors import PgError
+from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.statements.dump import naming
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_TEMPLATES = ("template0", "template1")
+_ALWAYS_THERE = ("postgres", *_TEMPLATES)
+_ATTRIBUTES = (
+    ("rolsuper", "SUPERUSER"),
+    ("rolinherit", "INHERIT"),
+    ("rolcreaterole", "CREATEROLE"),
+    ("rolcreatedb", "CREATEDB"),
+    ("rolcanlogin", "LOGIN"),
+    ("rolreplication", "REPLICATION"),
+    ("rolbypassrls", "BYPASSRLS"),
+)
+_NOT_SETTINGS = (STANDBY, "pgrepl.standby_files", "primary_conninfo", "primary_slot_name")  # of a standby's own
+_ITEM = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)')
+
+
+def dump_shared(session: Session, *, passwords: bool = True) -> Iterator[str]:
+    """Only a superuser may: passwords are among it, as SCRAM verifiers."""
+    if not is_superuser(session):
+        raise PgError(
+            "42501", "permission denied to dump roles", detail="Only roles with the SUPERUSER attribute may dump roles."
+        )
+    yield from dump_roles(session, passwords=passwords)
+    yield from _databases(session)
+    yield from _settings_of_roles(session)
+    for name, value in system_settings.stored(session):
+        if name not in _NOT_SETTINGS:
+            yield f"ALTER SYSTEM SET {quote_identifier(name)} = {setting_value(name, value)};"
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
+
+
+def own_roles(session: Session) -> list[tables.pg_authid]:
+    """The roles that are not there from the beginning."""
+    return [role for role in roles(session) if role.oid >= FIRST_NORMAL_OID]
+
+
+def dump_roles(session: Session, *, passwords: bool) -> Iterator[str]:
+    for role in roles(session):
+        if role.oid >= FIRST_NORMAL_OID or role.oid == BOOTSTRAP_SUPERUSER:
+            name = quote_identifier(role.rolname)
+            if role.rolname != "postgres":
+                yield f"CREATE ROLE {name};"
+            yield f"ALTER ROLE {name} WITH {role_attributes(role, passwords=passwords)};"
+            text = shared_comment_on(session, PG_AUTHID, role.oid)
+            if text is not None:
+                yield f"COMMENT ON ROLE {name} IS {quote_literal(text)};"
+    grants = [g for g in memberships(session) if max(g.roleid, g.member) >= FIRST_NORMAL_OID]
+    grants.sort(key=lambda g: [role_name(session, oid) for oid in (g.roleid, g.member, g.grantor)])
+    for grant in _in_order(grants):
+        yield membership(session, grant)
+
+
+def role_attributes(role: tables.pg_authid, *, passwords: bool) -> str:
+    words = [word if getattr(role, column) else f"NO{word}" for column, word in _ATTRIBUTES]
+    if role.rolconnlimit != -1:
+        words.append(f"CONNECTION LIMIT {role.rolconnlimit}")
+    if role.rolpassword is not None and passwords:
+        words.append(f"PASSWORD {quote_literal(role.rolpassword)}")
+    if role.rolvaliduntil is not None:
+        words.append(f"VALID UNTIL {quote_literal(role.rolvaliduntil)}")
+    return " ".join(words)
+
+
+def membership(session: Session, grant: tables.pg_auth_members) -> str:
+    options = [*(["ADMIN OPTION"] if grant.admin_option else []), f"INHERIT {str(grant.inherit_option).upper()}"]
+    if not grant.set_option:
+        options.append("SET FALSE")
+    role, member, by = (
+        quote_identifier(role_name(session, oid)) for oid in (grant.roleid, grant.member, grant.grantor)
+    )
+    return f"GRANT {role} TO {member} WITH {', '.join(options)} GRANTED BY {by};"
+
+
+def _in_order(grants: list[tables.pg_auth_members]) -> Iterator[tables.pg_auth_members]:
+    """Each grant after the one that lets its grantor grant."""
+    left = grants
+    admins: set[tuple[int, int]] = set()
+    while left:
+        ready = [g for g in left if g.grantor == BOOTSTRAP_SUPERUSER or (g.roleid, g.grantor) in admins] or left
+        for grant in ready:
+            yield grant
+            if grant.admin_option:
+                admins.add((grant.roleid, grant.member))
+        left = [grant for grant in left if grant not in ready]
+
+
+# --- databases --------------------------------------------------------------------------------------------------------
+
+
+def _databases(session: Session) -> Iterator[str]:
+    for row in databases(session):
+        name = quote_identifier(row.datname)
+        if row.datname not in _ALWAYS_THERE:
+            yield (
+                f"CREATE DATABASE {name} WITH TEMPLATE = template0 ENCODING = 'UTF8' LOCALE_PROVIDER = libc"
+                f"{_locale(row)};"
+            )
+        if row.datname not in _ALWAYS_THERE or row.datdba != BOOTSTRAP_SUPERUSER:
+            yield naming.owner(session, f"DATABASE {name}", row.datdba)
+        usual = row.datname in _TEMPLATES
+        limits = [f"CONNECTION LIMIT {row.datconnlimit}"] if row.datconnlimit != -1 else []
+        limits += [f"IS_TEMPLATE {str(row.datistemplate).lower()}"] if row.datistemplate != usual else []
+        if limits:
+            yield f"ALTER DATABASE {name} WITH {' '.join(limits)};"
+        text = shared_comment_on(session, PG_DATABASE, row.oid)
+        if text != INITIAL_COMMENTS.get(row.datname):
+            yield f"COMMENT ON DATABASE {name} IS {'NULL' if text is None else quote_literal(text)};"
+        if row.datname not in _TEMPLATES or row.datacl != INITIAL_ACL:
+            yield from naming.privileges(session, f"DATABASE {name}", ObjectKind.DATABASE, row.datdba, row.datacl)
+        if row.datallowconn == (row.datname == "template0"):
+            yield f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {str(row.datallowconn).lower()};"
+
+
+def _locale(row: tables.pg_database) -> str:
+    if row.datcollate == row.datctype:
+        return f" LOCALE = {quote_literal(row.datcollate)}"
+    return f" LC_COLLATE = {quote_literal(row.datcollate)} LC_CTYPE = {quote_literal(row.datctype)}"
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _settings_of_roles(session: Session) -> Iterator[str]:
+    """Settings of roles, of databases, and of roles in databases."""
+    named = []
+    for row in settings_of_roles(session):
+        role = None if not row.setrole else role_name(session, row.setrole)
+        database = None if not row.setdatabase else database_name(session, row.setdatabase)
+        named.append((role or "", database or "", row.setconfig))
+    for role, database, items in sorted(named):
+        yield from role_settings(role, database, items)
+
+
+def role_settings(role: str, database: str, items: list[str]) -> Iterator[str]:
+    """An empty name stands for all roles, or all databases."""
+    if role:
+        who = f"ROLE {quote_identifier(role)}" + (f" IN DATABASE {quote_identifier(database)}" if database else "")
+    else:
+        who = f"DATABASE {quote_identifier(database)}" if database else "ROLE ALL"
+    for item in items:
+        name, _, value = item.partition("=")
+        yield f"ALTER {who} SET {quote_identifier(name)} TO {setting_value(name, value)};"
+
+
+def setting_value(name: str, value: str) -> str:
+    """The value as SET takes it; the names of a list are literals of their own."""
+    if name.lower() not in LIST_QUOTE or not value.strip():
+        return quote_literal(value)
+    items, at = [], 0
+    while at < len(value):
+        found = _ITEM.match(value, at)
+        if found is None or found.end() == at:
+            return quote_literal(value)
+        items.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+        at = found.end()
+    return ", ".join(map(quote_literal, items))

@@ -1,0 +1,61 @@
+"""A mistyped command says so, and neither it nor a command that only reads makes a catalog."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.harness.forked import pgrepl
+
+NO_CATALOG = 'FATAL:  could not open catalog "catalog.db": No such file or directory\n'
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["aply"], "apply"),
+        (["aply", "--follow"], "apply"),
+        (["staus", "-d", "shop"], "status"),
+        (["verfy", "--quick"], "verify"),
+        (["discribe", "tables"], "describe"),
+    ],
+)
+def test_a_mistyped_command_says_which_is_meant(typed: list[str], meant: str, tmp_path: Path) -> None:
+    done = pgrepl(*typed, cwd=tmp_path)
+    assert done.stderr.endswith(f'pgrepl: hint: Did you mean "pgrepl {meant}"?\n')
+    assert (done.stdout, done.returncode, os.listdir(tmp_path)) == ("", 2, [])
+
+
+def test_a_database_of_nearly_that_name_is_opened(tmp_path: Path) -> None:
+    assert pgrepl("-c", "CREATE DATABASE aply", cwd=tmp_path).returncode == 0
+    done = pgrepl("aply", "-tAc", "SELECT current_database()", cwd=tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == ("aply\n", "", 0)
+
+
+def test_another_missing_database_is_only_that(tmp_path: Path) -> None:
+    done = pgrepl("shop", cwd=tmp_path, script="SELECT 1")
+    said = 'pgrepl: error: connection to catalog "catalog.db" failed: FATAL:  database "shop" does not exist\n'
+    assert done.stderr == said + 'DETAIL:  There is no catalog "catalog.db".\n'
+    assert (done.returncode, os.listdir(tmp_path)) == (2, [])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-l"],
+        ["apply"],
+        ["describe", "tables"],
+        ["dump"],
+        ["standby", "create", "there"],
+        ["status"],
+        ["sync"],
+        ["verify"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_needs_a_catalog_makes_none(command: list[str], tmp_path: Path) -> None:
+    done = pgrepl(*command, cwd=tmp_path)
+    assert NO_CATALOG in done.stderr and "HINT:  Name the catalog with --catalog" in done.stderr
+    assert (done.stdout, done.returncode, os.listdir(tmp_path)) == ("", 2, [])
