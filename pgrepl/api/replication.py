@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pgrepl.api.facts import Publication
     from pgrepl.api.opened import OpenedSession
     from pgrepl.catalog.copies import Copying
-    from pgrepl.replication.log import ServerLog
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.outcome import Streamed
     from pgrepl.replication.subscriber.status import Status
@@ -207,12 +206,9 @@ def _all(
     return done
 
 
-def _log(path: str | os.PathLike[str] | None) -> ServerLog:
-    from pgrepl.replication.log import ServerLog
-
-    log = ServerLog(Path(path if path is not None else os.devnull))
-    log.check()
-    return log
+def _log(path: str | os.PathLike[str] | None) -> Path:
+    """The file for what workers have to say: nowhere, unless one is named, since errors are raised."""
+    return Path(path if path is not None else os.devnull)
 
 
 def _observer(progress: OnProgress | None) -> Observer:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -78,12 +79,12 @@ def database_names(session: Session) -> dict[int, str]:
 
 @contextmanager
 def launched(
-    session: Session, names: Sequence[str], log: ServerLog, *, everywhere: bool, **options: Any
+    session: Session, names: Sequence[str], log_file: Path | None, *, everywhere: bool, **options: Any
 ) -> Iterator[Launcher]:
-    """A launcher, whose workers are stopped at the end."""
+    """A launcher, whose workers are stopped at the end. `log_file`: what they have to say, not to standard error."""
     from pgrepl.replication.subscriber.launcher import Launcher
 
-    launcher = Launcher(session, log, names=names, everywhere=everywhere, **options)
+    launcher = Launcher(session, server_log(log_file), names=names, everywhere=everywhere, **options)
     try:
         yield launcher
     finally:
@@ -91,12 +92,21 @@ def launched(
             launcher.close()
 
 
+def server_log(path: Path | None) -> ServerLog:
+    """The log, which can be written."""
+    from pgrepl.replication.log import ServerLog
+
+    log = ServerLog(path)
+    log.check()
+    return log
+
+
 @contextmanager
-def vacuuming(session: Session, log: ServerLog) -> Iterator[None]:
+def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
     """Run autovacuum beside the workers."""
     from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
 
-    launcher = AutovacuumLauncher(session, log)
+    launcher = AutovacuumLauncher(session, server_log(log_file))
     launcher.start()
     try:
         yield

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.api.rounds import Work, applied_of, launched, once, start_spark, stoppable, table_ids, vacuuming
+from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, on_spark, run, say
 
 if TYPE_CHECKING:
-    from pgrepl.replication.log import ServerLog
     from pgrepl.replication.publisher.files.given import GivenBatch
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
@@ -168,7 +167,7 @@ def _lsn(text: str) -> int:
 def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[SubscriptionToServe]:
     from pgrepl.replication.subscriber.launcher import Launcher
 
-    return Launcher(opened.session, _log(None), names=names, everywhere=dbname is None).subscriptions()
+    return Launcher(opened.session, server_log(None), names=names, everywhere=dbname is None).subscriptions()
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------
@@ -191,7 +190,7 @@ def _once(
     with (
         progress_observer() as observer,
         launched(
-            opened.session, names, _log(log_file), everywhere=dbname is None, observer=observer, given=given
+            opened.session, names, log_file, everywhere=dbname is None, observer=observer, given=given
         ) as launcher,
     ):
         subscriptions = launcher.subscriptions()
@@ -233,29 +232,20 @@ def _follow(
             applied.append(done.changes)
         return done
 
-    log = _log(log_file)
     with (
         progress_observer() as observer,
         launched(
-            opened.session, names, log, everywhere=dbname is None, observer=observer, keeps_leases=True
+            opened.session, names, log_file, everywhere=dbname is None, observer=observer, keeps_leases=True
         ) as launcher,
-        vacuuming(opened.session, log),
+        vacuuming(opened.session, log_file),
     ):
         if names:
             launcher.subscriptions()  # an unknown name is an error, not something to wait for
         try:
             launcher.follow(interval, told, ends)
         except Stopped:
-            log.log("terminating logical replication workers due to administrator command")
+            server_log(log_file).log("terminating logical replication workers due to administrator command")
     return OK
-
-
-def _log(path: Path | None) -> ServerLog:
-    from pgrepl.replication.log import ServerLog
-
-    log = ServerLog(path)
-    log.check()
-    return log
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from pgrepl.query.result import Result
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import scan
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.describe import describe
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
@@ -139,6 +138,8 @@ def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt]
     needed = max(numbers, default=0)
     unknown = set(range(1, needed + 1)) - numbers
     if unknown or needed != given:
+        from pgrepl.statements.describe import describe
+
         session.parameters = [(UNKNOWN, None)] * needed
         try:
             describe(session, text)  # what else is wrong with it is told first
