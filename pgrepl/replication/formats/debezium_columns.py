@@ -32,6 +32,7 @@ from pgrepl.replication.formats.json_columns import Column, Group, JsonBlock
 from pgrepl.replication.formats.json_text import read_json
 from pgrepl.replication.formats.opening import read_line
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.types.names import numeric_precision_scale
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,21 +125,24 @@ class DebeziumBlocks:
         has_object = any(len(path) > 1 and path[0] in ("after", "before") for path in group.objects)
         if op is None or not op.is_string or has_object:
             return
+        codes, is_read = _operations(op.text)
+        kinds = set(np.unique(codes).tolist())
+        split = codes if DELETE in kinds or (INSERT in kinds and ("before",) in group.objects) else np.sign(codes)
         names = [columns.get(("source", each)) for each in ("schema", "db", "table")]
-        for rows, words in _same([op, *names], len(group.rows)):
-            code, schema_name, db, table = words
-            if code not in _CODES:
-                continue
-            source = Source(schema_name or db or None, table or None, None, None, None, False)
+        for rows, words, code in _same(names, split):
+            if not code:
+                continue  # an operation that there is not, or that has no row
+            source = Source(words[0] or words[1] or None, words[2] or None, None, None, None, False)
             taken = _taken(columns, rows, len(group.rows))
-            part = self._part(group.rows[rows], code or "", taken, schema, source)
+            part = self._part(group.rows[rows], codes[rows], is_read[rows], taken, schema, source)
             if part is not None:
                 yield (source.schema, source.table), part
 
     def _part(
         self,
         rows: Places,
-        op: str,
+        codes: npt.NDArray[np.uint8],
+        is_read: Flags,
         columns: Mapping[tuple[str, ...], Column],
         schema: dict[str, object] | None,
         source: Source,
@@ -146,17 +150,17 @@ class DebeziumBlocks:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        code = _CODES[op]
+        is_delete, may_be_old = codes[0] == DELETE, bool((codes != INSERT).all())
         sides: dict[str, dict[str, Column]] = {"after": {}, "before": {}}
         for path, column in columns.items():
             if len(path) == 2 and path[0] in sides:
                 sides[path[0]][path[1]] = column
-        if code != DELETE and not sides["after"]:
+        if not is_delete and not sides["after"]:
             return None
         try:
             columns_of = self._records.columns_of
-            new, unsent = _texts(sides["after"] if code != DELETE else {}, columns_of(schema, "after", source))
-            before, missing = _texts(sides["before"] if code != INSERT else {}, columns_of(schema, "before", source))
+            new, unsent = _texts({} if is_delete else sides["after"], columns_of(schema, "after", source))
+            before, missing = _texts(sides["before"] if may_be_old else {}, columns_of(schema, "before", source))
         except (Undecodable, pa.ArrowInvalid):
             return None
         if missing:
@@ -171,14 +175,13 @@ class DebeziumBlocks:
         if xid is None or xid.text.null_count:
             if ("transaction", "id") in columns:
                 return None
-        snapshot = np.full(len(rows), op == READ)
+        snapshot = is_read
         said = columns.get(("source", "snapshot"))
-        if said is not None and code == INSERT and op != READ:
-            snapshot = pc.is_in(said.text, pa.array(sorted(SNAPSHOT))).to_numpy(zero_copy_only=False)
-        return _Part(
-            rows, np.full(len(rows), code, np.uint8), new, before, unsent, bool(before), xid.text if xid else None,
-            lsn, at, snapshot,
-        )  # fmt: skip
+        if said is not None:
+            told = pc.is_in(said.text, pa.array(sorted(SNAPSHOT))).to_numpy(zero_copy_only=False)
+            snapshot = is_read | (told & (codes == INSERT))
+        texts = xid.text if xid else None
+        return _Part(rows, codes, new, before, unsent, bool(before), texts, lsn, at, snapshot)
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -198,9 +201,20 @@ def _pieces(file: BinaryIO, name: str) -> Iterator[bytes]:
         yield data
 
 
-def _same(columns: Sequence[Column | None], count: int) -> Iterator[tuple[Places, list[str | None]]]:
-    """The places that have the same words in all these columns, and the words."""
-    codes = np.zeros(count, np.int64)
+def _operations(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Flags]:
+    """The operations, 0 for a word that is none of a row, and which are rows of a snapshot."""
+    known = texts.dictionary_encode()
+    words = [*known.dictionary.to_pylist(), None]
+    indices = known.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+    codes = np.array([_CODES.get(word or "", 0) for word in words], np.uint8)
+    return codes[indices], np.array([word == READ for word in words], bool)[indices]
+
+
+def _same(
+    columns: Sequence[Column | None], split: npt.NDArray[np.uint8]
+) -> Iterator[tuple[Places, list[str | None], int]]:
+    """The places that have the same words in all these columns, and the same number in `split`; the words, and that."""
+    codes = split.astype(np.int64)
     words: list[list[str | None]] = []
     for column in columns:
         if column is None:
@@ -216,7 +230,7 @@ def _same(columns: Sequence[Column | None], count: int) -> Iterator[tuple[Places
         for each in reversed(words):
             rest, at = divmod(rest, len(each))
             found.append(each[at])
-        yield np.flatnonzero(codes == code), found[::-1]
+        yield np.flatnonzero(codes == code), found[::-1], rest
 
 
 def _taken(columns: Mapping[tuple[str, ...], Column], rows: Places, count: int) -> Mapping[tuple[str, ...], Column]:
@@ -253,6 +267,10 @@ def _converted(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
 
     if isinstance(convert, Numbers):
         convert = zoned if is_string else convert.convert
+    if is_string and isinstance(convert, NumericColumn):
+        found = _numerics(values, convert)
+        if found is not None:
+            return found
     if is_string and isinstance(convert, ScaledDecimal):
         return _decimals(values, convert)
     if not is_string:
@@ -269,6 +287,22 @@ def _converted(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
     return _one_by_one(values, is_string, convert)
 
 
+def _numerics(values: pa.Array, convert: NumericColumn) -> pa.Array | None:
+    """Strings in a numeric column without a schema, if all are numbers, or all are encoded; None: they are looked at
+    one by one."""
+    import pyarrow.compute as pc
+
+    mode = convert.modes.decimal
+    if mode != "precise":
+        plain = r"^[+-]?[0-9]+\.?[0-9]*$" if mode else r"^([+-][0-9]+\.?[0-9]*|[0-9]+\.[0-9]*)$"  # no base64 for sure
+        if pc.all(pc.match_substring_regex(values, plain)).as_py() is not False:
+            return values
+    if mode == "precise" and convert.typmod >= _HAS_SCALE:
+        return _decimals(values, ScaledDecimal(numeric_precision_scale(convert.typmod)[1]))
+    return None
+
+
+_HAS_SCALE = 4  # the least typmod of a numeric with a scale
 _LARGE = 1 << 60  # infinities, and what no timestamp can be
 
 

@@ -192,6 +192,16 @@ def test_how_the_connector_encodes_is_said_by_options() -> None:
         reader("debezium", {"op": "x"})
 
 
+@pytest.mark.parametrize("mode", ["precise", "string", None])
+def test_numerics_without_a_schema_read_by_columns(mode: str | None) -> None:
+    options = {} if mode is None else {"decimal_handling_mode": mode}
+    precise = mode == "precise"
+    shown = ["-0.01", "12.50", "123456.78"]
+    sent = [encoded(int(each.replace(".", "")).to_bytes(4, "big", signed=True)) for each in shown] if precise else shown
+    found = changes("debezium", lines(*[event("c", {"n": each}) for each in sent]), TABLE, **options)
+    assert [each[2]["n"] for each in found] == shown
+
+
 def test_a_value_that_may_mean_two_things_is_not_guessed() -> None:
     assert changes("debezium", lines(event("c", {"n": "1250"}), event("c", {"n": "12.50"})), TABLE) == [
         '22P02: could not read in.txt, record 1: column "n": "1250" may be a number or its encoded bytes; '
