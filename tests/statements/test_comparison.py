@@ -123,6 +123,14 @@ def test_views_and_filters_let_go_of_a_column_that_changes(here: Path, capsys: p
     )
 
 
+def test_a_filter_goes_before_the_column_that_changes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(here) as there:
+        there("CREATE TABLE t (a int)", "CREATE TABLE u (a int)", "CREATE PUBLICATION p FOR TABLE t WHERE (a > 1), u")
+    declared = "CREATE TABLE t (a bigint); CREATE TABLE u (a int); CREATE PUBLICATION p;"
+    assert plan(declared, capsys, "--apply")[2] == 0
+    assert plan(declared, capsys) == ("", "", 0)
+
+
 @pytest.mark.parametrize(
     ("declared", "message"),
     [

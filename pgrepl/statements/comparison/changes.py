@@ -138,11 +138,15 @@ def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
             work.steps += [(Phase.RELATIONS, text) for text in already or remade]
             continue
         after = wanted.get(key, each)
-        for table in held & each.holds.keys():
-            work.releases.append(each.holds[table][0])
         members = after.facts.get("members")
-        work.steps = [step for step in work.steps if members is None or step[1] not in members.made]
-        work.steps += [(Phase.PUBLICATIONS, text) for text in (members.made if members is not None else ())]
+        if members is None:  # all of them go, only earlier
+            emptied = each.facts["members"].undone
+            work.releases += emptied
+            work.steps = [step for step in work.steps if step[1] not in emptied]
+            continue
+        work.releases += [each.holds[table][0] for table in sorted(held & each.holds.keys())]
+        work.steps = [step for step in work.steps if step[1] not in members.made]
+        work.steps += [(Phase.PUBLICATIONS, text) for text in members.made]
 
 
 def _changes_type(work: _Work, before: Definition) -> bool:
