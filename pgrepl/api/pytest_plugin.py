@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from pgrepl.api.connection import Connection
     from pgrepl.api.rounds import Applied
 
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Have pytest import pgrepl's modules as they are. It would parse and rewrite each of them, as it does with every
+    package that has a plugin, and that takes long."""
+    marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(marked, set):
+        marked -= {"pgrepl", "pyspark_pgrepl"}
+
+
 PUBLISHER, SUBSCRIBER = "publisher", "subscriber"
 
 

@@ -60,30 +60,22 @@ class ChangesReader(DataSourceStreamReader):
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, str]:
-        """Where a stream without a checkpoint begins. A slot that has sent nothing yet is taken as it is: the query may
-        have been killed before its first checkpoint."""
-        copies = self._options.flag("copy_data", True)
-        slot = self._slot_row()
-        if slot is None:
+        """Where a stream without a checkpoint begins: with a copy, or where the slot stands. Of a slot that is there
+        already nothing is lost by a copy, which has all rows of a later moment."""
+        confirmed = self._confirmed()
+        if confirmed is None:
             self._run("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", self._slot)
-            slot = self._slot_row()
-            assert slot is not None
-        elif copies and slot[0] != slot[1]:
-            raise PgError(
-                "55000",
-                f'replication slot "{self._slot}" has been read from already, up to {lsn_text(slot[0])}',
-                detail="A stream without a checkpoint would not get the changes before that.",
-                hint='Use another slot, or go on from there with .option("copy_data", "false").',
-            )
-        return _offset(_START if copies else slot[0])
+            confirmed = self._confirmed()
+        assert confirmed is not None
+        return _offset(_START if self._options.flag("copy_data", True) else confirmed)
 
     def latestOffset(self) -> dict[str, str]:
         session = self._opened.session
         with reading(session):
             return _offset(current_lsn(session))
 
-    def _slot_row(self) -> tuple[int, int] | None:
-        """The slot's confirmed LSN, and the one at which it began; an error if it cannot be read from."""
+    def _confirmed(self) -> int | None:
+        """The slot's confirmed LSN, None if there is no slot; an error if it cannot be read from."""
         from pgrepl.replication.publisher import slots
 
         session = self._opened.session
@@ -92,7 +84,7 @@ class ChangesReader(DataSourceStreamReader):
             if row is None:
                 return None
             slots.check_decodable(session, row)
-            return int(row.confirmed_flush_lsn or 0), int(row.catalog_snapshot or 0) + 1
+            return int(row.confirmed_flush_lsn or 0)
 
     # --- batches ------------------------------------------------------------------------------------------------------
 
@@ -147,8 +139,8 @@ class ChangesReader(DataSourceStreamReader):
     def commit(self, end: dict[str, str]) -> None:
         """Spark has written all rows before this offset."""
         lsn = parse_lsn(end["lsn"])
-        slot = self._slot_row()
-        if slot is not None and slot[0] < lsn:
+        confirmed = self._confirmed()
+        if confirmed is not None and confirmed < lsn:
             self._run("SELECT pg_replication_slot_advance($1, $2)", self._slot, lsn_text(lsn))
 
     def _run(self, statement: str, *values: str) -> None:
