@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgrepl
+from tests.harness.programs import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,3 +152,34 @@ def test_a_stream_is_written_once(session: SparkSession, con: pgrepl.Connection,
         (1002, "insert"),
         (2000, "insert"),
     ]
+
+
+def test_a_session_of_the_program_computes_what_is_large(con: pgrepl.Connection, catalog: Path, tmp_path: Path) -> None:
+    """In a process of its own: there pgrepl has started no Spark yet."""
+    con.execute("CREATE TABLE t (a int, b numeric, c uuid)")
+    con.execute("INSERT INTO t SELECT g, g, gen_random_uuid() FROM generate_series(1, 1000) g")
+    program = """
+import sys, pgrepl
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+with pgrepl.connect(sys.argv[1], spark=spark, autocommit=True) as con:
+    con.execute("SET pgrepl.engine = spark")
+    cur = con.execute("SELECT a, b, c FROM t WHERE a <= %s ORDER BY a", [3])
+    frame = cur.spark()
+    print(frame.sparkSession.sparkContext is spark.sparkContext, [row.a for row in frame.collect()])
+    print([type(value).__name__ for value in cur.fetchone()], cur.arrow().num_rows)
+    print(con.write("copied", spark.range(5)), spark.conf.get("spark.sql.session.timeZone"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(catalog)],
+        cwd=tmp_path,
+        env=environment(PYSPARK_PYTHON=sys.executable),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [
+        "True [1, 2, 3]",
+        "['int', 'Decimal', 'UUID'] 3",
+        "5 Asia/Tokyo",
+    ], done.stderr
