@@ -338,7 +338,7 @@ def test_a_full_disk_is_an_error_and_the_slot_stays(instance: Instance, tmp_path
 
 def test_the_command_as_a_person_runs_it(tmp_path: Path) -> None:
     ran = partial(pgrepl, cwd=tmp_path)
-    assert ran("changes", "p").stderr.startswith('FATAL:  could not open catalog "catalog.db"')
+    assert 'could not open catalog "catalog.db"' in ran("changes", "p").stderr
     assert not (tmp_path / "catalog.db").exists()
     ran(
         "-q", "-c", "CREATE TABLE t (id int PRIMARY KEY)", "-c", "CREATE PUBLICATION p FOR TABLE t",
