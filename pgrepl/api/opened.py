@@ -94,13 +94,14 @@ class OpenedSession:
         self.catalog.close()
 
 
-def require_catalog(file: str) -> None:
+def require_catalog(file: str, folder: str = "", *, hint: str | None = None) -> None:
     """An error if there is no such catalog, which opening would make."""
     if "://" not in file:
         try:
-            os.stat(file)
+            os.stat(os.path.join(folder, file))
         except OSError as problem:
-            raise PgError("58P01", f'could not open catalog "{file}": {problem.strerror}', severity="FATAL") from None
+            message = f'could not open catalog "{file}": {problem.strerror}'
+            raise PgError("58P01", message, hint=hint, severity="FATAL") from None
 
 
 def internal_error(problem: Exception) -> PgError:

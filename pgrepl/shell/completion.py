@@ -192,7 +192,7 @@ class _Candidates:
 
 def _names_file(words: Sequence[str]) -> bool:
     """Does COPY's file come next?"""
-    return words[:1] != [] and words[0].upper() == "COPY" and words[-1].upper() in ("FROM", "TO")
+    return bool(words) and words[0].upper() == "COPY" and words[-1].upper() in ("FROM", "TO")
 
 
 def _help_topics(begun: str, current: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pgrepl.api.opened import OpenedSession
+from pgrepl.api.opened import OpenedSession, require_catalog
 from pgrepl.catalog.connection import without_password
 from pgrepl.errors import PgError, Report
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pgrepl.replication.subscriber.catch_up import CatchUp
 
 CATALOG_FILE = "catalog.db"
+_MAKING_ONE = "pgrepl -c 'CREATE DATABASE shop'"
+_NO_CATALOG = f"Name the catalog with --catalog, or work in its folder. Statements make a new one: {_MAKING_ONE}"
 DEFAULT_DATABASE = "postgres"
 DEFAULT_USER = "postgres"
 PORT = "5432"
@@ -125,21 +127,11 @@ def check_catalog(target: ConnectTarget) -> None:
     """An error where there is no catalog: for who only reads, and for who wants what a new one does not have."""
     if "://" in target.catalog or target.catalog == ":memory:":
         return
-    path = os.path.join(target.folder, target.catalog)
-    if os.path.lexists(path):
+    if os.path.lexists(os.path.join(target.folder, target.catalog)):
         return
     missing = f'There is no catalog "{target.catalog}".'
     if not target.makes:
-        try:
-            os.stat(path)
-        except OSError as problem:
-            raise PgError(
-                "58P01",
-                f'could not open catalog "{target.catalog}": {problem.strerror}',
-                hint="Name the catalog with --catalog, or work in its folder. Statements make a new one: "
-                "pgrepl -c 'CREATE DATABASE shop'",
-                severity="FATAL",
-            ) from None
+        require_catalog(target.catalog, target.folder, hint=_NO_CATALOG)
     if target.database not in (DEFAULT_DATABASE, "template1"):
         raise PgError("3D000", f'database "{target.database}" does not exist', detail=missing, severity="FATAL")
     if target.user != DEFAULT_USER:

@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.backup import manifest as manifests
 from pgrepl.replication.backup.manifest import FILES, Manifest
 from pgrepl.replication.standby import draft as drafts
-from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, move_paths, wanted_files
+from pgrepl.replication.standby.files import Fetched, PathMapping, move_paths
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -105,18 +105,7 @@ def _drafted(session: Session, place: Path, data_path: str) -> Iterator[tuple[Se
     """A copy of the catalog whose files are all in the backup: the copied ones, and all names."""
     paths = PathMapping(data_path, f"{place}/{FILES}")
     aside = place / "catalog.db"
-    drafts.remove_drafts(aside)
-    with ExitStack() as made:
-        for tries_left in reversed(range(_TRIES)):
-            draft = made.enter_context(drafts.drafted(session, aside))
-            wanted = wanted_files(draft, paths)
-            try:
-                got = fetch(wanted, link=False)
-                break
-            except PgError as problem:
-                if problem.sqlstate != "58P01" or not tries_left:
-                    raise
-                made.close()
+    with drafts.complete(session, aside, paths, link=False, tries=_TRIES) as (draft, got, names):
         crash_point("backup.fetched")
         link = draft.link
         link.begin(write=True)
@@ -125,7 +114,7 @@ def _drafted(session: Session, place: Path, data_path: str) -> Iterator[tuple[Se
             link.execute(f"DELETE FROM {table}")
         link.execute("UPDATE pg_replication_slot SET active_pid = NULL")
         link.commit()
-        yield draft, got, set(wanted)
+        yield draft, got, names
 
 
 def _publish(draft: Session, place: Path, got: Fetched, wanted: Collection[str], identifier: str) -> Manifest:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO
 
-from pgrepl.replication.formats.event import BadRecord, Place
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, Place
 from pgrepl.replication.formats.opening import lines
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
@@ -50,6 +50,28 @@ def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] |
             yield BadRecord(INVALID, "it is no JSON object", place, record=line)
             continue
         yield place, found, line
+
+
+def events(
+    file: BinaryIO,
+    name: str,
+    read: Callable[[dict[str, Any], Place], ChangeEvent | None],
+    unfit: type[Exception] | tuple[type[Exception], ...],
+) -> Iterator[tuple[ChangeEvent, dict[str, Any]] | BadRecord]:
+    """The events that `read` makes of the objects, each with its object. `unfit`: what it raises, with the reason,
+    where an object is no event."""
+    for found in objects(file, name):
+        if isinstance(found, BadRecord):
+            yield found
+            continue
+        place, record, line = found
+        try:
+            event = None if record is None else read(record, place)
+        except unfit as problem:
+            yield BadRecord(INVALID, str(problem), place, record=line)
+            continue
+        if event is not None and record is not None:
+            yield event, record
 
 
 def json_problem(problem: Exception) -> str:

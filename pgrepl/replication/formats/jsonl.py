@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
-from pgrepl.replication.formats.json_text import INVALID, objects, value_text
+from pgrepl.replication.formats.json_text import events, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, OPERATIONS, TRUNCATE, UPDATE
 from pgrepl.types import oids
 from pgrepl.types.dates import UNIX_EPOCH_USECS
@@ -29,17 +29,8 @@ class JsonLinesRecords:
         self._types = types
 
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
-        for found in objects(file, name):
-            if isinstance(found, BadRecord):
-                yield found
-                continue
-            place, record, line = found
-            if record is None:
-                continue
-            try:
-                yield self._event(record, place)
-            except (ValueError, PgError) as problem:
-                yield BadRecord(INVALID, str(problem), place, record=line)
+        for found in events(file, name, self._event, (ValueError, PgError)):
+            yield found if isinstance(found, BadRecord) else found[0]
 
     def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent:
         if not is_own(record):

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from pgrepl.replication.formats.debezium_values import Undecodable, ValueModes, by_type
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
-from pgrepl.replication.formats.json_text import INVALID, objects, value_text
+from pgrepl.replication.formats.json_text import events, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
 
@@ -29,20 +29,11 @@ class MaxwellRecords:
 
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         begun: str | None = None  # the transaction whose events come now
-        for found in objects(file, name):
+        for found in events(file, name, self._event, Undecodable):
             if isinstance(found, BadRecord):
                 yield found
                 continue
-            place, record, line = found
-            if record is None:
-                continue
-            try:
-                event = self._event(record, place)
-            except Undecodable as problem:
-                yield BadRecord(INVALID, str(problem), place, record=line)
-                continue
-            if event is None:
-                continue
+            event, record = found
             if begun is not None and event.xid != begun:
                 yield _marker(COMMIT, begun, event)
                 begun = None

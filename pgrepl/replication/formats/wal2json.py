@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
-from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, raw_json, value_text
+from pgrepl.replication.formats.json_text import INVALID, events, json_problem, raw_json, value_text
 from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids
@@ -46,18 +46,8 @@ class Wal2jsonRecords:
         return self._version_2(buffered, name) if _VERSION_2.match(start) else self._version_1(buffered, name)
 
     def _version_2(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
-        for found in objects(file, name):
-            if isinstance(found, BadRecord):
-                yield found
-                continue
-            place, record, line = found
-            try:
-                event = None if record is None else self._event(record, place)
-            except Unfit as problem:
-                yield BadRecord(INVALID, str(problem), place, record=line)
-                continue
-            if event is not None:
-                yield event
+        for found in events(file, name, self._event, Unfit):
+            yield found if isinstance(found, BadRecord) else found[0]
 
     def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent | None:
         action = record.get("action")

@@ -12,7 +12,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from pgrepl.catalog.opening import place_file, sqlite_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
 from pgrepl.lake.expire import forget_removed
-from pgrepl.replication.standby.files import PathMapping, move_paths
+from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, move_paths, wanted_files
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -64,6 +64,27 @@ def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
             Path(f"{path}{end}").unlink(missing_ok=True)
+
+
+@contextmanager
+def complete(
+    primary: Session, catalog: Path, place: PathMapping, *, link: bool, tries: int
+) -> Iterator[tuple[Session, Fetched, set[str]]]:
+    """A draft with all files that it names: the fetched ones, and all names. A file that does not exist any more means
+    that the draft is out of date, since VACUUM took it away meanwhile: another is made."""
+    remove_drafts(catalog)
+    with ExitStack() as made:
+        for tries_left in reversed(range(tries)):
+            draft = made.enter_context(drafted(primary, catalog))
+            wanted = wanted_files(draft, place)
+            try:
+                got = fetch(wanted, link=link)
+                break
+            except PgError as problem:
+                if problem.sqlstate != "58P01" or not tries_left:
+                    raise
+                made.close()
+        yield draft, got, set(wanted)
 
 
 def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:

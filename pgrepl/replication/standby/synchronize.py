@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ from pgrepl.lake.owner import claim
 from pgrepl.replication.publisher.slots import at_once, slot_or_none
 from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot
 from pgrepl.replication.standby import draft as drafts
-from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, sweep, wanted_files
+from pgrepl.replication.standby.files import Fetched, PathMapping, sweep
 from pgrepl.replication.standby.primary import catalog_file, check_primary, conninfo_of, on_primary
 
 if TYPE_CHECKING:
@@ -135,23 +135,12 @@ def _drafted(
     primary: Session, catalog: Path, place: PathMapping, settings: drafts.Settings, *, link: bool
 ) -> Iterator[tuple[Session, Fetched, set[str]]]:
     """A copy of the primary's catalog made the standby's, with all files that it names: the fetched ones, and all
-    names. A file that does not exist any more means that the copy is out of date: another is made."""
-    drafts.remove_drafts(catalog)
-    with ExitStack() as made:
-        for tries_left in reversed(range(_TRIES)):
-            draft = made.enter_context(drafts.drafted(primary, catalog))
-            wanted = wanted_files(draft, place)
-            try:
-                got = fetch(wanted, link=link)
-                break
-            except PgError as problem:
-                if problem.sqlstate != "58P01" or not tries_left:
-                    raise
-                made.close()
+    names."""
+    with drafts.complete(primary, catalog, place, link=link, tries=_TRIES) as (draft, got, names):
         crash_point("standby.complete")
         drafts.make_standby(draft, place, settings)
         crash_point("standby.drafted")
-        yield draft, got, set(wanted)
+        yield draft, got, names
 
 
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:

@@ -160,17 +160,23 @@ def parse(text: str, *, standard_strings: bool) -> SlashCopy:
 
 @command("copy", rest=Argument.WHOLE_LINE)
 def copy(c: BackslashCommand) -> bool:
-    shell = c.shell
+    wanted = wanted_copy(c)
+    if wanted is None:
+        return False
+    return _copy_from(c.shell, wanted) if wanted.is_from else _copy_to(c.shell, wanted)
+
+
+def wanted_copy(c: BackslashCommand) -> SlashCopy | None:
+    """What the rest of the line asks for; None, after a message: it cannot be read."""
     text = c.word(Argument.WHOLE_LINE)
     if text is None:
-        shell.error("\\copy: arguments required")
-        return False
+        c.shell.error("\\copy: arguments required")
+        return None
     try:
-        wanted = parse(text, standard_strings=shell.standard_strings)
+        return parse(text, standard_strings=c.shell.standard_strings)
     except ParseError as problem:
-        shell.error(f'\\copy: parse error at "{problem}"' if str(problem) else "\\copy: parse error at end of line")
-        return False
-    return _copy_from(shell, wanted) if wanted.is_from else _copy_to(shell, wanted)
+        c.shell.error(f'\\copy: parse error at "{problem}"' if str(problem) else "\\copy: parse error at end of line")
+        return None
 
 
 def _open_file(shell: Shell, name: str, flags: int) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand
-from pgrepl.shell.backslash.copying import ParseError, parse
+from pgrepl.shell.backslash.copying import wanted_copy
 from pgrepl.shell.execute import send_query
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
@@ -52,19 +52,12 @@ def _watch(c: BackslashCommand) -> Outcome:
 
 def _copy(c: BackslashCommand) -> bool:
     r"""`\copy` is checked as the COPY that it sends; no file is opened, and no program run."""
-    shell = c.shell
-    text = c.word(Argument.WHOLE_LINE)
-    if text is None:
-        shell.error("\\copy: arguments required")
-        return False
-    try:
-        wanted = parse(text, standard_strings=shell.standard_strings)
-    except ParseError as problem:
-        shell.error(f'\\copy: parse error at "{problem}"' if str(problem) else "\\copy: parse error at end of line")
+    wanted = wanted_copy(c)
+    if wanted is None:
         return False
     way = "FROM STDIN" if wanted.is_from else "TO STDOUT"
     follows = wanted.is_from and wanted.file is None and not wanted.program and not wanted.own_streams
-    return send_query(shell, f"COPY {wanted.before} {way} {wanted.after}", int(follows))
+    return send_query(c.shell, f"COPY {wanted.before} {way} {wanted.after}", int(follows))
 
 
 WITHHELD: dict[str, Callable[[Any], Any]] = {

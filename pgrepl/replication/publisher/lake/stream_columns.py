@@ -55,7 +55,7 @@ def lake_batch(
         try:
             if not found.read(plans, here, base):
                 return None
-            truncates = list(_truncates(plans, here, base))
+            truncates = list(truncate_messages(plans, here, base))
         except PgError:
             return None  # messages before the error must be sent: message by message
         for seq, _ in truncates:
@@ -178,7 +178,7 @@ class _Found:
         return MessageFiles(relation, tuple([file for each in found for file in each.files]))
 
 
-def _truncates(plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
+def truncate_messages(plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:
     for snapshot in snapshots:
         if snapshot.truncated:
             message = truncated(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.decision import truncated
 from pgrepl.replication.publisher.lake.range_part import decode
-from pgrepl.replication.publisher.lake.stream_columns import Plans, numbered
-from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
+from pgrepl.replication.publisher.lake.stream_columns import Plans, numbered, truncate_messages
+from pgrepl.replication.publisher.lake.table_changes import LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, read
 from pgrepl.replication.publisher.plan import check_sendable
 from pgrepl.replication.wire.batch import BatchTransaction
@@ -85,16 +84,9 @@ def _stretch(
         return made
     changed = sorted({oid for s in snapshots for oid in changed_tables(s)})
     sources = [plan for oid in changed if (plan := plans.of(oid)) is not None and plan.sent_as.oid == table]
-    for snapshot in snapshots:
-        if snapshot.truncated:
-            message = truncated(
-                [plans.of(oid) for oid in snapshot.truncated],
-                cascade=snapshot.cascade,
-                restart_identity=snapshot.restart_identity,
-            )
-            if message is not None and any(relation.relid == table for relation in message.relations):
-                seq = (snapshot.id - base) << RANK_BITS
-                made.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
+    for seq, message in truncate_messages(plans, snapshots, base):
+        if any(relation.relid == table for relation in message.relations):
+            made.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
     if not sources:
         return made
     if len(sources) > 1:
