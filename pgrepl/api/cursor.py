@@ -251,9 +251,8 @@ class Cursor:
         """Values are never cut."""
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._forget()
+        self._closed = True
+        self._results, self._rows = [], None
 
     def __enter__(self) -> Cursor:
         self._check()
