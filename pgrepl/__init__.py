@@ -25,7 +25,9 @@ _HOMES = {
         "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
         "Timestamp", "TimestampFromTicks",
     ),
-    "replication": ("apply", "publications", "status", "sync"),
+    "facts": ("Publication", "PublishedTable"),
+    "replication": ("Progress", "apply", "publications", "status", "sync"),
+    "rounds": ("SubscriptionRound",),
     "datasource": ("register",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         ProgrammingError,
         Warning,
     )
+    from pgrepl.api.facts import Publication, PublishedTable
     from pgrepl.api.pep249_types import (
         BINARY,
         DATETIME,
@@ -61,14 +64,16 @@ if TYPE_CHECKING:
         Timestamp,
         TimestampFromTicks,
     )
-    from pgrepl.api.replication import apply, publications, status, sync
+    from pgrepl.api.replication import Progress, apply, publications, status, sync
+    from pgrepl.api.rounds import SubscriptionRound
 
 __all__ = [
     "BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Column", "Connection", "Cursor", "DataError",
     "DatabaseError", "Date", "DateFromTicks", "Diagnostic", "Error", "IntegrityError", "InterfaceError",
-    "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError", "Time", "TimeFromTicks", "Timestamp",
-    "TimestampFromTicks", "Warning", "__version__", "apilevel", "apply", "connect", "paramstyle", "publications",
-    "register", "status", "sync", "threadsafety",
+    "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError", "Progress", "Publication",
+    "PublishedTable", "SubscriptionRound", "Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks", "Warning",
+    "__version__", "apilevel", "apply", "connect", "paramstyle", "publications", "register", "status", "sync",
+    "threadsafety",
 ]  # fmt: skip
 
 

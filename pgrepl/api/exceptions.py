@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError, Report
 
 if TYPE_CHECKING:
-    from pgrepl.api.rounds import Applied
+    from pgrepl.api.rounds import SubscriptionRound
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class InterfaceError(Error):
 class DatabaseError(Error):
     """A statement, a copy or a batch failed. `results`: of sync() and apply(), what each subscription came to."""
 
-    results: tuple[Applied, ...] = ()
+    results: tuple[SubscriptionRound, ...] = ()
 
 
 class DataError(DatabaseError):

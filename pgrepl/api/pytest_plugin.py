@@ -19,7 +19,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pgrepl.api.connection import Connection
-    from pgrepl.api.rounds import Applied
+    from pgrepl.api.rounds import SubscriptionRound
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -77,7 +77,7 @@ class Pair:
         )
         self.catch_up()
 
-    def catch_up(self) -> tuple[Applied, ...]:
+    def catch_up(self) -> tuple[SubscriptionRound, ...]:
         """Bring all that the publisher has committed to the subscriber; an error of a subscription is raised."""
         from pgrepl.api.replication import apply
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.api.exceptions import dbapi_errors, exception_of
-from pgrepl.api.rounds import Applied, Work, launched, once, start_spark, stoppable, table_ids, vacuuming
+from pgrepl.api.rounds import SubscriptionRound, Work, launched, once, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.types.lsn import parse_lsn
@@ -62,7 +62,7 @@ def sync(
     progress: OnProgress | None = None,
     log_file: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
-) -> tuple[Applied, ...]:
+) -> tuple[SubscriptionRound, ...]:
     """Copy the tables that subscriptions have yet to copy. The first error of a subscription is raised when all have
     had their turn; its `results` are what this would have returned."""
     with _at_work(catalog, dbname, user, spark) as opened:
@@ -87,7 +87,7 @@ def apply(
     progress: OnProgress | None = None,
     log_file: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
-) -> tuple[Applied, ...]:
+) -> tuple[SubscriptionRound, ...]:
     """Apply what publishers have committed, up to where each is now, or to the LSN `upto`; copy tables that wait.
 
     With `follow` it goes on until `stop` is set, or Ctrl-C: a subscription that fails is tried again, its error goes to
@@ -191,7 +191,7 @@ def _all(
     work: Work,
     progress: OnProgress | None,
     log_file: str | os.PathLike[str] | None,
-) -> tuple[Applied, ...]:
+) -> tuple[SubscriptionRound, ...]:
     start_spark(opened.session)
     log = _log(log_file)
     with launched(
@@ -238,4 +238,4 @@ class _Told(Observer):
             self._tell(Progress(subscription, None, count, count if streamed.finished else None, streamed.finished))
 
 
-__all__ = ["Applied", "Progress", "apply", "publications", "status", "sync"]
+__all__ = ["Progress", "SubscriptionRound", "apply", "publications", "status", "sync"]

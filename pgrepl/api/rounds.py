@@ -28,7 +28,7 @@ _PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class SubscriptionRound:
     """What a round has done for one subscription."""
 
     database: str
@@ -46,8 +46,8 @@ class Applied:
         return lsn_text(self.lsn)
 
 
-def applied_of(database: str, subscription: str, done: Round) -> Applied:
-    return Applied(
+def applied_of(database: str, subscription: str, done: Round) -> SubscriptionRound:
+    return SubscriptionRound(
         database,
         subscription,
         tuple(done.tables_copied),
@@ -61,7 +61,7 @@ def applied_of(database: str, subscription: str, done: Round) -> Applied:
 
 def once(
     session: Session, launcher: Launcher, subscriptions: Sequence[SubscriptionToServe], work: Work
-) -> Iterator[Applied]:
+) -> Iterator[SubscriptionRound]:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
     names = database_names(session)
     for each in subscriptions:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.replication.subscriber.observer import Observer
 
 if TYPE_CHECKING:
-    from pgrepl.api.rounds import Applied
+    from pgrepl.api.rounds import SubscriptionRound
     from pgrepl.catalog.copies import Copying
     from pgrepl.replication.subscriber.outcome import Streamed
 
@@ -25,7 +25,7 @@ class ProgressLines(Observer):
     def copied(self, subscription: str, table: str, count: int) -> None:
         self._say(f'subscription "{subscription}": table {table} copied, {_counted(count, "row")}')
 
-    def summary(self, done: Applied) -> None:
+    def summary(self, done: SubscriptionRound) -> None:
         if done.error is not None and not done.transactions:
             return
         if done.transactions:
@@ -69,7 +69,7 @@ class Bars(ProgressLines):
             total = max(streamed.upto - start, 1)
             self._update(subscription, "", count, "changes", total=total, completed=streamed.reached - start)
 
-    def summary(self, done: Applied) -> None:
+    def summary(self, done: SubscriptionRound) -> None:
         name = done.subscription
         for table in [table for of, table in list(self._tasks) if of == name]:  # bars of failed copies
             self._remove(name, table)

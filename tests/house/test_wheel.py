@@ -70,3 +70,21 @@ def test_the_installed_wheel_runs_a_script(installed: Path, tmp_path: Path) -> N
         [str(installed), "-X"], input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
     )
     assert (done.stderr, done.stdout, done.returncode) == ("", PRINTED, 0)
+
+
+def test_the_installed_wheel_is_typed_and_names_its_plugins(installed: Path) -> None:
+    """A type checker, Spark, SQLAlchemy and pytest find what is theirs."""
+    code = (
+        "import importlib.resources, importlib.util, importlib.metadata as m; "
+        "print(importlib.resources.files('pgrepl').joinpath('py.typed').is_file(), "
+        "importlib.util.find_spec('pyspark_pgrepl') is not None, "
+        "sorted(e.group for e in m.distribution('pgrepl').entry_points))"
+    )
+    done = subprocess.run(
+        [str(installed.with_name("python")), "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=installed.parent,
+    )
+    assert done.stdout.strip() == "True True ['console_scripts', 'pytest11', 'sqlalchemy.dialects']"

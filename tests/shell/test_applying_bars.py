@@ -7,6 +7,7 @@ import io
 from rich.console import Console
 from rich.progress import Progress
 
+from pgrepl.api.rounds import applied_of
 from pgrepl.catalog.copies import Copying
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.worker import Round
@@ -58,7 +59,7 @@ def test_bars_come_after_a_moment_with_rows_and_rate_and_go() -> None:
         bars.applied("s", 10, Streamed(20, 30, 30, Applied(1, 300, 30)))
         assert drawn.tasks == []
         bars.copying("s", "public.broken")
-        bars.summary("s", Round(transactions=2, changes=1000, lsn=30))
+        bars.summary(applied_of("", "s", Round(transactions=2, changes=1000, lsn=30)))
         assert drawn.tasks == []
     said = [line.rstrip() for line in written(console).splitlines() if "subscription" in line]
     assert [line[line.index("subscription") :] for line in said] == [
