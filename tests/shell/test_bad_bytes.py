@@ -12,6 +12,7 @@ from tests.shell.conftest import Run
 CONNECT = 'connection to catalog "catalog.db" failed: FATAL: '
 INVALID = 'ERROR:  invalid byte sequence for encoding "UTF8": '
 BAD = os.fsdecode(b"\xff")
+NO_CATALOG = 'DETAIL:  There is no catalog "catalog.db".\n'
 
 
 def test_patterns_are_refused_as_the_server_refuses_what_libpq_sends(pgrepl: Run) -> None:
@@ -33,9 +34,9 @@ def test_statements_name_the_bytes(pgrepl: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "variables", "printed"),
     [
-        (("-d", BAD), {}, f'pgrepl: error: {CONNECT} database "{BAD}" does not exist\n'),
-        (("-U", BAD), {}, f'pgrepl: error: {CONNECT} role "{BAD}" does not exist\n'),
-        ((), {"PGUSER": BAD}, f'pgrepl: error: {CONNECT} role "{BAD}" does not exist\n'),
+        (("-d", BAD), {}, f'pgrepl: error: {CONNECT} database "{BAD}" does not exist\n{NO_CATALOG}'),
+        (("-U", BAD), {}, f'pgrepl: error: {CONNECT} role "{BAD}" does not exist\n{NO_CATALOG}'),
+        ((), {"PGUSER": BAD}, f'pgrepl: error: {CONNECT} role "{BAD}" does not exist\n{NO_CATALOG}'),
         (
             (),
             {"PGOPTIONS": f"-c search_path={BAD}"},
