@@ -58,9 +58,14 @@ def _compiled_init(cls: type[Any]) -> Any:
     return scope["__init__"]
 
 
+_compared: dict[type[Any], tuple[str, ...]] = {}  # the names of the fields by which two instances are compared
+
+
 def _values(self: Any) -> tuple[Any, ...]:
-    """The values by which two instances are compared."""
-    return tuple(getattr(self, each.name) for each in fields(self) if each.compare)
+    names = _compared.get(type(self))
+    if names is None:
+        names = _compared[type(self)] = tuple(each.name for each in fields(self) if each.compare)
+    return tuple([getattr(self, name) for name in names])
 
 
 def _eq(self: Any, other: object) -> Any:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.harness.programs import QUICK_JVM
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -30,12 +32,10 @@ zoneinfo.reset_tzpath()
 # A process that pytest-xdist has started ignores Ctrl-C; here it is what it is at a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A JVM that lives for minutes computes twice as long if it optimizes its code to the last.
-SMALL_SPARK = (
-    "spark.driver.memory=2g",
-    "spark.sql.shuffle.partitions=2",
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
-)
+# Tests with a home of their own find the archive of Spark's classes, too; one is made for all.
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+
+SMALL_SPARK = ("spark.driver.memory=2g", "spark.sql.shuffle.partitions=2", QUICK_JVM)
 
 # Where several processes share the tests, the longest files come first, so that none is left when all others are done.
 _DURATIONS = Path(__file__).with_name("durations.txt")

@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.harness.programs import QUICK_JVM
+
 BLOCK = re.compile(r"(?P<skip><!-- not run[^>]*-->\n)?```console\n(?P<text>.*?)```\n", re.DOTALL)
 HEREDOC = re.compile(r"<<'?(\w+)'?$")
 
@@ -61,6 +63,7 @@ def play(text: str, folder: Path, programs: Path) -> list[tuple[Step, str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     environment["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), environment["PATH"]])
     environment["HOME"] = str(folder)
+    environment["PGREPL_CONF"] = QUICK_JVM
     results = []
     for step in steps(text):
         done = subprocess.run(

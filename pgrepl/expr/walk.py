@@ -7,7 +7,7 @@ counts the levels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar, cast
 
@@ -95,6 +95,13 @@ def rewrite(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
         return map_children(node, visit) if other is None else other
 
     return visit(expr)
+
+
+def substituted(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
+    """Put for each known expression what stands for it. Only an expression of a kind that is among them is looked up:
+    that compares all of it."""
+    kinds = set(map(type, known))
+    return rewrite(expr, lambda node: known.get(node) if type(node) in kinds else None) if kinds else expr
 
 
 def _leftmost(*locations: int) -> int:

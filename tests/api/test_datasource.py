@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pgrepl
-from tests.harness.programs import environment
+from tests.harness.programs import QUICK_JVM, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +161,8 @@ def test_a_session_of_the_program_computes_what_is_large(con: pgrepl.Connection,
     program = """
 import sys, pgrepl
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config(*sys.argv[2].split("=", 1)).getOrCreate()
 spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
 with pgrepl.connect(sys.argv[1], spark=spark, autocommit=True) as con:
     con.execute("SET pgrepl.engine = spark")
@@ -172,7 +173,7 @@ with pgrepl.connect(sys.argv[1], spark=spark, autocommit=True) as con:
     print(con.write("copied", spark.range(5)), spark.conf.get("spark.sql.session.timeZone"))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, str(catalog)],
+        [sys.executable, "-c", program, str(catalog), QUICK_JVM],
         cwd=tmp_path,
         env=environment(PYSPARK_PYTHON=sys.executable),
         capture_output=True,

@@ -19,8 +19,8 @@ import os, sys
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.spark_options import read_options
-from tests.harness.programs import child_of
-conf = ("spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
+from tests.harness.programs import QUICK_JVM, child_of
+conf = ("spark.driver.memory=1g", QUICK_JVM)
 spark.configure(read_options({}, master="local[1]", conf=conf))
 """
 

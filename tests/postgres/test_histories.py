@@ -53,9 +53,9 @@ def test_serializable_sessions_see_the_same_until_one_of_them_fails(sides: tuple
     assert any(failed) and not all(failed)
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 30, 10))
 def test_several_sessions_see_what_they_see_on_a_server(sides: tuple[Side, Side], first: int) -> None:
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         check(sides, seed)
 
 

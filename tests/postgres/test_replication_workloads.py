@@ -112,7 +112,7 @@ def play_out(play: Play, chance: Random) -> None:
 CHANCE = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CHANCE)
 def test_random_replication_ends_the_same(real: RealReplicas, chance: Random) -> None:
     compare(real, chance)

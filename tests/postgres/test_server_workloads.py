@@ -79,7 +79,7 @@ def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> No
     play_out(PlayServed(real, ServedReplicas(real, by_spark=by_spark)), chance)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CHANCE)
 def test_random_replication_from_a_server_ends_the_same(publishers: RealReplicas, chance: Random) -> None:
     compare(publishers, chance)

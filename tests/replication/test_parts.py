@@ -178,8 +178,8 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
         trio.at_subscribers("UPDATE t SET extra = 'local ' || a WHERE a % 2 = 1")
     if name == "kinds":
         trio.at_subscribers("UPDATE t SET u = NULL, k = '{}', us = NULL, y = '\\xff' WHERE a % 2 = 1")
-    workload(trio, case, random.Random(len(name)), 5)
-    assert len(made) > 10
+    workload(trio, case, random.Random(len(name)), 3)
+    assert len(made) > 5
     assert trio.sub.ways()["apply"] >= 2
 
 
@@ -196,8 +196,8 @@ def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], 
     ready(trio, case)
     if name == "identity full":
         trio.pub("ALTER TABLE t REPLICA IDENTITY FULL")
-    workload(trio, case, random.Random(4), 4)
-    assert len(made) > 4
+    workload(trio, case, random.Random(4), 2)
+    assert len(made) > 1
     applying = 'subscription "s", changes of public.t: '
     assert {f"{applying}{step}" for step in ("keys", "parts", "apply", "deletes")} <= set(tasks)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target
-from pgrepl.expr.walk import is_volatile, returns_set, rewrite
+from pgrepl.expr.walk import is_volatile, returns_set, substituted
 from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
@@ -98,7 +98,7 @@ class _Select:
 
         self._steps.append(expand)
         self._slots = first + len(keys)
-        return lambda expr: rewrite(expr, slots.get)
+        return lambda expr: substituted(expr, slots)
 
     def _group(self) -> None:
         query, evaluator = self.query, self.evaluator
@@ -165,7 +165,7 @@ class _Targets:
             expr: Slot(expr.type, typmod=expr.typmod, collation=expr.collation, number=select.slots + n)
             for n, expr in enumerate(known)
         }
-        exprs = [rewrite(select.target(t), slots.get) for t in chosen]
+        exprs = [substituted(select.target(t), slots) for t in chosen]
         sets = TargetSets(exprs, select.evaluator, select.slots + len(slots))
         self._sets = sets if len(sets) else None
         self._watch = select.evaluator.context.meter.watch
