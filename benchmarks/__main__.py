@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks import (
     catalog_size,
     ddl_rate,
+    files,
     lake,
     parse_rate,
     postgres,
@@ -21,7 +22,7 @@ from benchmarks import (
 
 MODULES = (
     *(start, parse_rate, ddl_rate, catalog_size, scale, lake),
-    *(replicate, replicate_copy, replicate_cluster, statements, postgres),
+    *(replicate, replicate_copy, replicate_cluster, statements, files, postgres),
 )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import IO
 from urllib.parse import unquote
 
 from prompt_toolkit.history import History
@@ -90,13 +92,15 @@ class StatementHistory(History):
         if self.name is None or not self._added:
             return
         limit = self.shell.variables.number("HISTSIZE")
-        entries = self._read() + self._added
-        kept = entries[max(len(entries) - limit, 0) :] if limit >= 0 else entries
-        text = "".join(entry.replace("\n", _NEWLINE) + "\n" for entry in kept)
         try:
-            descriptor = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "wb") as file:
+            with open(os.open(self.name, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                _lock(file)  # several shells may end together
+                entries = _entries(file) + self._added
+                kept = entries[max(len(entries) - limit, 0) :] if limit >= 0 else entries
+                text = "".join(entry.replace("\n", _NEWLINE) + "\n" for entry in kept)
+                file.seek(0)
                 file.write(text.encode("utf-8", "surrogateescape"))
+                file.truncate()
         except OSError as error:
             self.shell.error(f'could not save history to file "{self.name}": {error.strerror}')
 
@@ -105,8 +109,20 @@ class StatementHistory(History):
             return []
         try:
             with open(self.name, "rb") as file:
-                lines = file.read().decode("utf-8", "surrogateescape").split("\n")
+                return _entries(file)
         except OSError:
             return []
-        entries = [line.replace(_NEWLINE, "\n") for line in lines if line]
-        return [entry for entry in entries if not holds_password(entry)]
+
+
+def _entries(file: IO[bytes]) -> list[str]:
+    lines = file.read().decode("utf-8", "surrogateescape").split("\n")
+    entries = [line.replace(_NEWLINE, "\n") for line in lines if line]
+    return [entry for entry in entries if not holds_password(entry)]
+
+
+def _lock(file: IO[bytes]) -> None:
+    """The end of the file's use is the end of the lock."""
+    with suppress(ImportError):  # not on this system
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)

@@ -81,7 +81,7 @@ def _columns(options: PrintOptions, stream: Stream, is_pager: bool) -> int:
         return options.columns
     if not is_pager and not (stream.is_stdout and stream.is_terminal()):
         return 0
-    if _ENVIRONMENT_COLUMNS.isdigit() and int(_ENVIRONMENT_COLUMNS) > 0:
+    if _ENVIRONMENT_COLUMNS.isdecimal() and int(_ENVIRONMENT_COLUMNS) > 0:
         return int(_ENVIRONMENT_COLUMNS)
     size = streams.screen_size()
     return size.columns if size is not None else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,18 @@ def test_passwords_of_older_histories_go(tmp_path: Path) -> None:
     history.append_string("select 2;")
     history.save()
     assert path.read_text() == "select 1;\nselect 2;\n"
+
+
+def test_shells_that_end_together_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+
+    def ends(number: int) -> None:
+        shell = Shell()
+        shell.variables.set("HISTFILE", str(path))
+        history = StatementHistory(shell)
+        history.append_string(f"select {number};")
+        history.save()
+
+    with ThreadPoolExecutor(16) as shells:
+        list(shells.map(ends, range(200)))
+    assert sorted(path.read_text().split("\n")) == sorted(["", *(f"select {number};" for number in range(200))])
