@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
-from pgrepl.shell.connection import CATALOG_FILE
+from pgrepl.shell.connection import CATALOG_FILE, ConnectFailure
 from pgrepl.shell.subcommand import OK, connecting, connection, run
 from pgrepl.types.lsn import lsn_text
 
@@ -87,15 +88,21 @@ def sync_command(
     from pgrepl.replication.standby.synchronize import synchronize
 
     file = _catalog_of(folder, catalog)
+    reached = False
     while True:
         try:
             with connection(file, dbname, username) as standby:
+                reached = True
                 _tell("synchronized", os.path.dirname(file) or ".", synchronize(standby.session), as_json)
             sys.stdout.flush()
         except PgError as error:
             if not follow or error.sqlstate in ("42501", "55000"):
                 raise
             sys.stderr.write(f"pgrepl: {error.message}; trying again in {interval:g} s\n")
+        except ConnectFailure as failure:
+            if not follow or not reached:  # a wrong name stays wrong; a catalog that was there may come back
+                raise
+            sys.stderr.write(f"pgrepl: {first_line(failure)}; trying again in {interval:g} s\n")
         if not follow:
             return OK
         try:

@@ -19,6 +19,7 @@ from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog
 from tests.harness.forked import pgrepl
 from tests.harness.nodes import LARGE, Node, Nodes
+from tests.harness.programs import started
 from tests.lake import duck
 
 
@@ -398,3 +399,19 @@ def test_the_command_line(nodes: Nodes) -> None:
     assert nowhere.returncode == 2 and "No such file or directory" in nowhere.stderr
     assert not (here / "nowhere").exists()
     assert "synchronized_standby_slots" in pgrepl("standby", "--help", cwd=here).stdout
+
+
+def test_who_follows_goes_on_after_a_moment_without_the_catalog(nodes: Nodes) -> None:
+    folder = nodes.folder / "standby"
+    create(nodes.primary.session, folder)
+    file = folder / "catalog.db"
+    with started("standby", "sync", str(folder), "--follow", "--interval", "0.1") as following:
+        assert following.stdout is not None and following.stderr is not None
+        assert following.stdout.readline().startswith("synchronized ")
+        file.rename(folder / "away")
+        said = following.stderr.readline()
+        assert "could not open catalog" in said and said.endswith("; trying again in 0.1 s\n")
+        nodes.primary("DELETE FROM t")
+        ((lsn,),) = nodes.primary("SELECT pg_current_wal_lsn()")
+        (folder / "away").rename(file)
+        assert any(f" at {lsn}: " in line for line in following.stdout)
