@@ -403,7 +403,7 @@ def test_the_command_line(nodes: Nodes) -> None:
 
 def test_who_follows_goes_on_after_a_moment_without_the_catalog(nodes: Nodes) -> None:
     folder = nodes.folder / "standby"
-    create(nodes.primary.session, folder)
+    create(nodes.primary.session, folder, slot=None, link=True)
     file = folder / "catalog.db"
     with started("standby", "sync", str(folder), "--follow", "--interval", "0.1") as following:
         assert following.stdout is not None and following.stderr is not None
