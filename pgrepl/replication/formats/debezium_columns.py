@@ -6,6 +6,7 @@ lines begin with the same bytes, which are cut off.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -31,6 +32,7 @@ from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, Ev
 from pgrepl.replication.formats.json_columns import Column, Group, JsonBlock
 from pgrepl.replication.formats.json_text import read_json
 from pgrepl.replication.formats.opening import read_line
+from pgrepl.replication.formats.parallel import UnknownTable, first_then_ahead
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.types.names import numeric_precision_scale
 
@@ -64,23 +66,48 @@ class _Part:
     snapshot: Flags
 
 
+@frozen
+class _Decoded:
+    """A block of lines: the events that could be columns, by tables, and which lines these are."""
+
+    block: JsonBlock
+    parts: Mapping[tuple[str | None, str | None], list[_Part]]
+    read: Flags
+
+
 class Declined(Exception):
     """Lines that only the record-by-record reader can read."""
 
 
 class DebeziumBlocks:
-    def __init__(self, records: DebeziumRecords) -> None:
-        self._records = records
+    """`records` makes a reader of single events: each thread has one, since it remembers the schema it saw last."""
+
+    def __init__(self, records: Callable[[], DebeziumRecords]) -> None:
+        self._make = records
+        self._own = threading.local()
+
+    @property
+    def _records(self) -> DebeziumRecords:
+        if not hasattr(self._own, "records"):
+            self._own.records = self._make()
+        return self._own.records  # type: ignore[no-any-return]
 
     def blocks(self, file: BinaryIO, name: str) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
         first = 1
-        for data in _pieces(file, name):
-            block = JsonBlock(data)
-            yield from self._block(block, name, first)
-            first += block.count
+        for found in first_then_ahead(self._ahead, _pieces(file, name)):
+            decoded = found if isinstance(found, _Decoded) else self._decoded(found)
+            yield from self._events(decoded, name, first)
+            first += decoded.block.count
 
-    def _block(self, block: JsonBlock, name: str, first: int) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-        events = block.lines_with_text()
+    def _ahead(self, data: bytes) -> _Decoded | bytes:
+        """By any thread; the same piece if it names a table that only the reader's own thread may look for."""
+        try:
+            return self._decoded(data)
+        except UnknownTable:
+            return data
+
+    def _decoded(self, data: bytes) -> _Decoded:
+        block = JsonBlock(data)
         parts: dict[tuple[str | None, str | None], list[_Part]] = {}
         read = np.zeros(block.count, bool)
         try:
@@ -91,6 +118,11 @@ class DebeziumBlocks:
                     read[part.rows] = True
         except Declined:
             read[:] = False
+        return _Decoded(block, parts, read)
+
+    def _events(self, decoded: _Decoded, name: str, first: int) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
+        block, parts, read = decoded.block, decoded.parts, decoded.read
+        events = block.lines_with_text()
         others = events[~read[events]]
         if len(others) > _FEW:
             read[:] = False

@@ -87,8 +87,10 @@ def _debezium(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
 
     def blocks(file: BinaryIO, name: str) -> _FoundBlocks:
         from pgrepl.replication.formats.debezium_columns import DebeziumBlocks
+        from pgrepl.replication.formats.parallel import KnownTypes
 
-        return DebeziumBlocks(DebeziumRecords(modes, types, prefix)).blocks(file, name)
+        known = None if types is None else KnownTypes(types)
+        return DebeziumBlocks(lambda: DebeziumRecords(modes, known, prefix)).blocks(file, name)
 
     return _Reader(records, blocks)
 
