@@ -6,7 +6,7 @@ The catalog is one of the lowest floors. The functions of higher floors that a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,16 @@ def function_families() -> Iterator[Family]:
     yield standby.implements
 
 
+def _define(session: Session, statements: Sequence[str]) -> None:
+    from pgrepl.sql.parser import parse
+    from pgrepl.statements.utility import execute
+
+    for text in statements:
+        for raw in parse(text, session.report, session.settings.string_rules):
+            execute(raw.stmt, session)
+            session.transaction.numbering.store_snapshot()
+
+
 def _object_oid(session: Session, typoid: int, text: str) -> int:
     from pgrepl.expr.catalog_names import oid_of
 
@@ -105,6 +115,7 @@ HOOKS = Hooks(
     system_relations=_system_relations,
     system_rows=_system_rows,
     catalog_function=_catalog_function,
+    define=_define,
     object_oid=_object_oid,
     object_name=_object_name,
 )

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.catalog import ddl, declarative, ducklake, sums
+from pgrepl.catalog import ddl, declarative, ducklake, sums, tables
 from pgrepl.catalog.connection import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # formats 3 to 7: workers, copies, checksums, prepared transactions, files of changes
+        ddl.create(link)  # formats 3 to 8: workers, copies, checksums, prepared transactions, files of changes, schemas
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
+        _follow_no_schemas(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -39,6 +40,15 @@ def _remember_publishers(link: CatalogConnection) -> None:
         "INSERT INTO pgrepl_publisher (subid, system_identifier) SELECT oid, '' FROM pg_subscription"
         " WHERE oid NOT IN (SELECT subid FROM pgrepl_publisher)"
     )
+
+
+def _follow_no_schemas(link: CatalogConnection) -> None:
+    """Format 8 has the parameter schema_changes, whose checksum counts, too."""
+    link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
+    link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
+    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
+        sums.sum_up(link, [tables.pg_subscription.__table__])
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:

@@ -71,6 +71,7 @@ class Hooks:
     system_relations: Callable[[], SystemRelations]
     system_rows: Callable[[Session, SystemRelation], Iterable[tuple[Any, ...]]]
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
+    define: Callable[[Session, Sequence[str]], None]  # carries out statements that define, as one step of a statement
     object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]
 
@@ -344,6 +345,10 @@ class Session:
     def system_relations(self) -> SystemRelations:
         """The relations of pg_catalog and information_schema."""
         return self.hooks.system_relations()
+
+    def define(self, statements: Sequence[str]) -> None:
+        """Carry out statements that define, within the running statement of pgrepl's own."""
+        self.hooks.define(self, statements)
 
     def object_oid(self, typoid: int, text: str) -> int:
         """The OID of the object that a text means for a reg* type."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
+NO_SCHEMA, COLUMNS, TABLES = "n", "c", "t"  # what of the publisher's definitions is followed (schema_changes)
 TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 
 
@@ -75,6 +76,7 @@ def add_subscription_relation(session: Session, subid: int, relid: int, state: s
 
 def remove_subscription_relation(session: Session, subid: int, relid: int) -> None:
     delete(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
 
 
 def forget_dropped_relation(session: Session, relid: int) -> None:
@@ -96,6 +98,7 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
         )
     if listed:
         delete(session, tables.pg_subscription_rel, srrelid=relid)
+        delete(session, tables.pgrepl_subscription_schema, srrelid=relid)
 
 
 def check_subscription_relkind(found: Relation) -> None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import store
 from pgrepl.catalog.ducklake import ducklake_table_stats
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.subscription import DATASYNC, INIT, subscription_relations, subscriptions
+from pgrepl.catalog.subscription import (
+    COLUMNS,
+    DATASYNC,
+    INIT,
+    NO_SCHEMA,
+    TABLES,
+    subscription_relations,
+    subscriptions,
+)
 from pgrepl.catalog.tables import pg_subscription, pg_subscription_rel
 from pgrepl.frozen import frozen
 
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 STREAMING = {"f": "off", "t": "on", "p": "parallel"}
+SCHEMA_CHANGES = {NO_SCHEMA: "none", COLUMNS: "columns", TABLES: "tables"}
 
 
 @frozen
@@ -36,6 +45,7 @@ class SubscriptionFacts:
     failover: bool
     synchronous_commit: str
     skip_lsn: int
+    schema_changes: str  # none, columns, tables
 
 
 @frozen
@@ -71,6 +81,7 @@ def _subscription(row: pg_subscription) -> SubscriptionFacts:
         failover=bool(row.subfailover),
         synchronous_commit=row.subsynccommit,
         skip_lsn=row.subskiplsn,
+        schema_changes=SCHEMA_CHANGES[row.subschemachanges],
     )
 
 

@@ -358,6 +358,7 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     subsynccommit: Varchar
     subpublications: Json[list[str]]
     suborigin: Varchar
+    subschemachanges: Char  # our own: n (none), c (columns), t (tables)
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):
@@ -365,6 +366,16 @@ class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsu
     srrelid: Oid
     srsubstate: Char
     srsublsn: Lsn | None
+
+
+class pgrepl_subscription_schema(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):
+    """A subscribed table as its publisher described it when it was followed last (schema_changes)."""
+
+    srsubid: Oid
+    srrelid: Oid
+    remote_relid: Oid  # 0: not known
+    remote_columns: Json[list[list[Any]]]  # number, name, type, typmod, type here, is it sent?
+    is_settled: Bool  # the table here has these columns
 
 
 class pg_stat_subscription_stats(SystemRow, key=("subid",)):

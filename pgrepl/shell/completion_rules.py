@@ -38,7 +38,7 @@ SLASH_ARGUMENTS = {
 _PUBLICATION_OBJECTS = "TABLE | TABLES IN SCHEMA"
 _SUBSCRIPTION_OPTIONS = (
     "binary | connect | copy_data | create_slot | disable_on_error | enabled | failover | origin | password_required"
-    " | run_as_owner | slot_name | streaming | synchronous_commit | two_phase"
+    " | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit | two_phase"
 )
 _KINDS = "DATABASE | GROUP | INDEX | PUBLICATION | ROLE | SCHEMA | SEQUENCE | SUBSCRIPTION | TABLE | USER | VIEW"
 _ROLE_OPTIONS = (
@@ -118,11 +118,13 @@ _RULES = f"""
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * -> WITH (
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * WITH (|, -> copy_data | refresh
 ^ALTER SUBSCRIPTION * SET (|, -> {_SUBSCRIPTION_OPTIONS}
+^ALTER SUBSCRIPTION * SET ( ** schema_changes = -> columns | none | tables
 ^ALTER SUBSCRIPTION * SET ( ** , -> {_SUBSCRIPTION_OPTIONS}
 ^CREATE SUBSCRIPTION * -> CONNECTION
 ^CREATE SUBSCRIPTION * CONNECTION * -> PUBLICATION
 ^CREATE SUBSCRIPTION ** PUBLICATION -> <publication>
 ^CREATE SUBSCRIPTION ** PUBLICATION ** WITH ( -> {_SUBSCRIPTION_OPTIONS}
+^CREATE SUBSCRIPTION ** WITH ( ** schema_changes = -> columns | none | tables
 ^CREATE SUBSCRIPTION ** WITH ( ** origin = -> any | none
 ^CREATE SUBSCRIPTION ** WITH ( ** streaming = -> on | off | parallel
 ^CREATE SUBSCRIPTION ** WITH ( ** slot_name = -> NONE

@@ -109,7 +109,7 @@ def describe(plan: SendPlan) -> SentRelation:
     columns = []
     for column in plan.columns:
         is_key = plan.identity.covers(plan.from_attnums[column.num - 1])
-        columns.append(SentColumn(column.name, column.type, column.typmod, is_key))
+        columns.append(SentColumn(column.name, column.type, column.typmod, is_key, attnum=column.num))
     return SentRelation(sent_as.oid, sent_as.schema, sent_as.name, table.replident, tuple(columns))
 
 

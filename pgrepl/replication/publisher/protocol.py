@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.wire.batch import SparkCopyRows, WireBatch
 from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
@@ -214,6 +215,16 @@ class Publications(Protocol):
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         """What the publications publish of a table; None: nothing."""
+        ...
+
+    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+        """All columns of a table by its present definition, dropped ones included, by their numbers; empty: there is no
+        such table."""
+        ...
+
+    def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+        """The tables that a subscriber needs for a published one: itself, after it its partitions if they are needed;
+        none: it is not published."""
         ...
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:

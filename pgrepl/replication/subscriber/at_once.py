@@ -164,10 +164,23 @@ def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: Se
     if not sent:
         return Applied(0, 0, seen.position)
     with receiver.as_owner(seen.subscription):
+        if seen.subscription.subschemachanges != catalog.NO_SCHEMA:
+            _require_known(receiver, seen, sent)
         batch = play(receiver.session, seen.subscription, sent, log)
         if batch.error is not None:
             raise _OutOfTheOrdinary
         return batch.write()
+
+
+def _require_known(receiver: Receiver, seen: _Seen, sent: list[WireTransaction]) -> None:
+    """Raise if the publisher's definitions have changed."""
+    from pgrepl.replication.subscriber.schema_changes.follow import Following
+
+    if seen.subscription.subschemachanges == catalog.TABLES:  # there may be new tables without changes
+        raise _OutOfTheOrdinary
+    following = Following(receiver.session, seen.subscription, seen.publisher, receiver.log, receiver.unpublished)
+    if following.in_transactions(sent)[1] is not None:
+        raise _OutOfTheOrdinary
 
 
 class _Unheard(ServerLog):

@@ -29,8 +29,10 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
+from pgrepl.replication.publisher.definition import RemoteDefinition
 from pgrepl.replication.publisher.protocol import (
     CountRows,
+    Publications,
     PublisherError,
     TableCopies,
     TableCopy,
@@ -45,7 +47,10 @@ from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_p
 from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, guarded
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.schema_changes.columns import added, copied
+from pgrepl.replication.subscriber.schema_changes.define import define, definer
+from pgrepl.replication.subscriber.schema_changes.known import remember
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
@@ -85,7 +90,10 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
         current = state.table_state(session, subscription.oid, relid)
         if current not in (catalog.INIT, catalog.DATASYNC):
             return None
+        definition = _definition(session, subscription, relid, publisher)
         receiver.lock(subscription, state.position(session, subscription.oid))
+        if definition is not None:
+            _add_columns(receiver, subscription, relid, definition)
         origin = catalog.origin_name(subscription.oid, relid)
         if current == catalog.INIT:
             state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
@@ -118,7 +126,8 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         at = last_snapshot(session)
         tree = _tree(session, relid)
         with receiver.as_owner(subscription):
-            received, lsn, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
+            definition = guarded(lambda: _definition(session, subscription, relid, publisher))
+            received, source, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
         crash_point("copy.received")
         if not locked:
             receiver.lock(subscription, position)
@@ -133,11 +142,35 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
             guarded(
                 lambda: received.write(origin) if isinstance(received, StagedCopy) else write(session, received, origin)
             )
-        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
+        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, source.lsn)
+        if subscription.subschemachanges != catalog.NO_SCHEMA:
+            remember(session, subscription.oid, relid, copied(source.relation, definition))
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
         lease.end(session, subscription.oid, relid, receiver.token)
         crash_point("copy.written")
     return count
+
+
+def _definition(
+    session: Session, subscription: tables.pg_subscription, relid: int, publisher: Publications
+) -> RemoteDefinition | None:
+    """The publisher's definition of a table, if the subscription follows it, and the table is published."""
+    if subscription.subschemachanges == catalog.NO_SCHEMA:
+        return None
+    table = relation(session, relid)
+    found = asked(lambda: publisher.definitions(table.schema, table.name, subscription.subpublications))
+    return next((each for each in found if (each.schema, each.name) == (table.schema, table.name)), None)
+
+
+def _add_columns(
+    receiver: Receiver, subscription: tables.pg_subscription, relid: int, definition: RemoteDefinition
+) -> None:
+    """Add the columns that the publisher has had for longer than the table here."""
+    session = receiver.session
+    table = relation(session, relid)
+    altered = definer(session, table)
+    with receiver.as_owner(subscription), acting_for(session, subscription, altered):
+        guarded(lambda: define(session, subscription, added(table, altered, definition), receiver.log))
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:
@@ -169,8 +202,8 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 def _received(
     receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
-) -> tuple[Player | StagedCopy, int, int]:
-    """The rows to be written, the LSN of the copy, and the number of rows. A large table is copied by columns or by
+) -> tuple[Player | StagedCopy, TableCopy, int]:
+    """The rows to be written, where they come from, and the number of rows. A large table is copied by columns or by
     Spark, unless a row is wrong: the copy row by row finds out which."""
     session = receiver.session
     table = relation(session, relid)
@@ -188,9 +221,9 @@ def _received(
                 with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):
                     staged = stage_copy(session, table, source, sent, begins, receiver.check_stopped)
             if staged is not None:
-                return staged, source.lsn, staged.count
+                return staged, source, staged.count
             lines = _Lines(table.name, source.relation, binary=binary)
-            return player, source.lsn, _load(session, player, table, source, lines, begins(), receiver.check_stopped)
+            return player, source, _load(session, player, table, source, lines, begins(), receiver.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None
 

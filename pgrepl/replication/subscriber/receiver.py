@@ -105,6 +105,7 @@ class Receiver:
         self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
         self._of_superuser = False  # was its owner a superuser then?
         self._heartbeat: Heartbeat | None = None
+        self.unpublished: set[int] = set()  # relations of the publisher that it does not publish any more
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, Slots, not_received, not_started
+from pgrepl.replication.publisher.protocol import (
+    ChangeStream,
+    Publisher,
+    PublisherError,
+    Slots,
+    not_received,
+    not_started,
+)
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
@@ -23,6 +32,9 @@ from pgrepl.replication.subscriber.apply.two_phase import prepared_of
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.wire.messages import WireTransaction
+
+if TYPE_CHECKING:
+    from pgrepl.replication.subscriber.schema_changes.follow import Following, News
 
 BATCH = 20_000  # changes that are applied together
 
@@ -37,8 +49,11 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
         by_columns = None
+        following = _following(receiver, subscription, publisher)
         if limit is None:
-            by_columns = guarded(lambda: _by_columns(receiver, subscription, position, publisher, start, end))
+            by_columns = guarded(
+                lambda: _by_columns(receiver, subscription, position, publisher, start, end, following)
+            )
         if by_columns is not None:
             applied, reached = by_columns
         else:
@@ -53,7 +68,15 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             with closing(stream):
                 found = _Received.of(stream, most)
                 crash_point("apply.received")
-                played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions)))
+                if following is not None:
+                    found = asked(lambda: guarded(lambda: found.until_news(following)))
+                    if found.news is not None and not found.news.is_within:
+                        _follow(receiver, subscription, position, following, found.news)
+                        return Streamed(start, end, start, Applied(0, 0, position))
+                within = following if found.news is not None else None
+                played = asked(
+                    lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions, within))
+                )
             end = asked(lambda: publisher.delivered(end))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
@@ -108,6 +131,7 @@ class _Received:
     transactions: list[WireTransaction]
     more: bool  # more transactions follow
     refused: PgError | None  # the error that ended the stream
+    news: News | None = None  # new descriptions of relations in the first transaction
 
     @classmethod
     def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
@@ -130,6 +154,17 @@ class _Received:
             return cls(found, False, not_received(error))
         return cls(found, False, None)
 
+    def until_news(self, following: Following) -> _Received:
+        """The transactions before the first one with new descriptions of relations. If that is the first of all: itself
+        alone."""
+        number, news = following.in_transactions(self.transactions)
+        if news is None:
+            return self
+        if not number and news.is_within:
+            following.refuse_within(self.transactions[0], news)
+            following.ask(news)
+        return replace(self, transactions=self.transactions[: number or 1], more=True, news=None if number else news)
+
     def reached(self, applied: Applied, start: int, end: int) -> int:
         """The LSN before which nothing is left to apply."""
         if applied.error is None and not self.more and self.refused is None:
@@ -151,6 +186,7 @@ def _by_columns(
     publisher: ChangeStream,
     start: int,
     end: int,
+    following: Following | None,
 ) -> tuple[Applied, int] | None:
     """Apply a large batch by whole columns: the outcome, and the LSN that was reached. The transaction holds the write
     lock afterwards if anything was written. None: transactions are to be applied row by row."""
@@ -164,6 +200,13 @@ def _by_columns(
     try:
         if not batch.count:
             return Applied(0, 0, position), reached
+        count = len(batch.transactions)
+        if following is not None:
+            batch, news = following.in_batch(batch)
+            if news is not None:
+                _follow(receiver, subscription, position, following, news)
+                return Applied(0, 0, position), start
+        is_whole = len(batch.transactions) == count
         with receiver.as_owner(subscription):
             done = commit_batch(
                 session,
@@ -179,24 +222,29 @@ def _by_columns(
         crash_point("apply.origin")
         count = len(done.batch.transactions)
         applied = Applied(count, done.batch.count, last, passed=done.passed)
-        return applied, reached if count == len(batch.transactions) else last
+        return applied, reached if is_whole and count == len(batch.transactions) else last
     finally:
         batch.discard()
 
 
 def _apply(
-    receiver: Receiver, subscription: tables.pg_subscription, position: int, found: list[WireTransaction]
+    receiver: Receiver,
+    subscription: tables.pg_subscription,
+    position: int,
+    found: list[WireTransaction],
+    following: Following | None,
 ) -> Applied:
-    """Apply row by row, and write; the transaction holds the write lock afterwards, unless nothing could be applied."""
+    """Apply row by row, and write; the transaction holds the write lock afterwards, unless nothing could be applied.
+    `following`: for a transaction that changes tables between its rows."""
     if not found:
         return Applied(0, 0, position)
     session = receiver.session
     with receiver.as_owner(subscription):
-        if _is_stepped_through(found[0]):
+        if following is not None or _is_stepped_through(found[0]):
             receiver.lock(subscription, position)
             if found[0].phase is not None:
                 return apply_phases(session, subscription, found, receiver.log)
-            return step_through(session, subscription, found, receiver.log, receiver.stay)
+            return step_through(session, subscription, found, receiver.log, receiver.stay, following)
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
             return batch.applied
@@ -205,6 +253,25 @@ def _apply(
         if session.transaction.version != version:
             batch = play(session, subscription, found, receiver.log)
         return batch.write()
+
+
+def _following(receiver: Receiver, subscription: tables.pg_subscription, publisher: Publisher) -> Following | None:
+    """None: the subscription does not follow its publisher's definitions."""
+    if subscription.subschemachanges == catalog.NO_SCHEMA:
+        return None
+    from pgrepl.replication.subscriber.schema_changes.follow import Following
+
+    return Following(receiver.session, subscription, publisher, receiver.log, receiver.unpublished)
+
+
+def _follow(
+    receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: News
+) -> None:
+    """Follow in this transaction, which applies nothing else."""
+    found = asked(lambda: guarded(lambda: following.ask(news)))
+    receiver.lock(subscription, position)
+    with receiver.as_owner(subscription):
+        guarded(lambda: following.follow_all(news, found))
 
 
 def _is_late(transaction: WireTransaction) -> bool:

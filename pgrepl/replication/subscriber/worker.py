@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
+from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
@@ -28,7 +30,7 @@ from pgrepl.replication.subscriber.copy import copy_table, forget_slot, tables_c
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.outcome import Streamed
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
 from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
 
@@ -176,6 +178,7 @@ class Worker:
             try:
                 if self._begins(wait=wait):
                     self._forget_slots()
+                    self._receiver.despite_locks(self._add_tables)
                     work(done)
                     if done.transactions or done.tables_copied:
                         self._session.link.flush()  # before the result is reported
@@ -330,6 +333,24 @@ class Worker:
             copied = list(tables_copied(self._session, self._subid))
         for relid in copied:
             forget_slot(self._receiver, relid)
+
+    def _add_tables(self) -> None:
+        """Add tables that are newly published, if the subscription follows that."""
+        with self._receiver.transaction() as subscription:
+            if subscription.subschemachanges != catalog.TABLES:
+                return
+            from pgrepl.replication.subscriber.schema_changes import new_tables
+
+            publisher = self._receiver.publisher(subscription)
+            subscribed = state.table_states(self._session, self._subid)
+            found = asked(
+                lambda: guarded(lambda: new_tables.missing(self._session, subscription, publisher, subscribed))
+            )
+            if found:
+                self._receiver.lock(subscription, state.position(self._session, self._subid))
+                with self._receiver.as_owner(subscription):
+                    guarded(lambda: new_tables.add(self._session, subscription, publisher, found, self._log))
+        crash_point("schema.added")
 
     # --- success and failure ------------------------------------------------------------------------------------------
 

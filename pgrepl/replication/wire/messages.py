@@ -28,11 +28,17 @@ class SentColumn:
     typmod: int
     is_key: bool
     text_of: int = 0  # the publisher's type, if values come as text from a server; `type` is text then
+    text_typmod: int = -1  # that type's modifier
+    attnum: int = 0  # the column's number in the publisher's table; 0: the publisher does not tell
 
     @property
     def sent_as(self) -> int:
         """The publisher's type."""
         return self.text_of or self.type
+
+    @property
+    def sent_typmod(self) -> int:
+        return self.text_typmod if self.text_of else self.typmod
 
 
 @frozen

@@ -175,7 +175,7 @@ def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda typ
         if typed(kind, typmod):
             columns.append(SentColumn(column, kind, typmod, is_key))
         else:
-            columns.append(SentColumn(column, TEXT, -1, is_key, kind))
+            columns.append(SentColumn(column, TEXT, -1, is_key, kind, typmod))
     return SentRelation(relid, schema or "pg_catalog", name, replident, tuple(columns))
 
 

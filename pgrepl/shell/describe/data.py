@@ -69,6 +69,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         "skip_lsn": lsn_text(subscription.skip_lsn),
         "tables": sorted(listed, key=lambda t: str(t["table"])),
     }
+    if subscription.schema_changes != "none":
+        data["schema_changes"] = subscription.schema_changes
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     return data

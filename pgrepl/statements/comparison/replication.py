@@ -109,6 +109,7 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
 _USUAL = {
     "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
     "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
+    "schema_changes": "none",
 }  # fmt: skip
 
 
@@ -126,6 +127,7 @@ def _options(each: SubscriptionFacts) -> dict[str, str]:
         "run_as_owner": word(each.run_as_owner),
         "origin": each.origin.lower(),
         "failover": word(each.failover),
+        "schema_changes": each.schema_changes,
     }
 
 

@@ -78,3 +78,5 @@ def _options(subscription: SubscriptionFacts) -> Iterator[str]:
         yield f"synchronous_commit = {quote_identifier(subscription.synchronous_commit)}"
     if subscription.origin.lower() != "any":
         yield f"origin = {subscription.origin}"
+    if subscription.schema_changes != "none":
+        yield f"schema_changes = {subscription.schema_changes}"

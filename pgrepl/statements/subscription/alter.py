@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import update
+from pgrepl.catalog.store import delete, update
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
@@ -36,7 +36,7 @@ from pgrepl.statements.subscription.subscription_options import (
     SubscriptionOptions,
     parse_subscription_options,
 )
-from pgrepl.statements.subscription.tables import connected, refresh
+from pgrepl.statements.subscription.tables import connected, note_columns, refresh
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _COLUMNS = {
     "run_as_owner": "subrunasowner",
     "failover": "subfailover",
     "origin": "suborigin",
+    "schema_changes": "subschemachanges",
 }
 
 
@@ -67,6 +68,8 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
         update(session, tables.pg_subscription, {"oid": subscription.oid}, **changes)
     if "subfailover" in changes:
         _alter_slot(session, subscription, changes["subfailover"])
+    if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
+        _note_columns(session, catalog.subscription_by_name(session, stmt.name))
     return Result("ALTER SUBSCRIPTION")
 
 
@@ -81,6 +84,10 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
     if "slot_name" in options.given:
         same_server.forget(session, subscription.oid)
         memory.accept(session, subscription.oid)
+    if options.schema_changes == catalog.TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+        raise PgError("55000", "cannot set schema_changes = tables for a subscription with two_phase enabled")
+    if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
+        delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     return {_COLUMNS[name]: getattr(options, name) for name in options.given}
 
 
@@ -101,6 +108,13 @@ def _alter_slot(session: Session, subscription: tables.pg_subscription, failover
             raise PgError("08P01", f'could not alter replication slot "{name}": {error}') from None
 
 
+def _note_columns(session: Session, subscription: tables.pg_subscription) -> None:
+    """Note the publisher's present columns, from which changes are told. Without tables there is nothing to ask."""
+    if subscription.subslotname is not None and catalog.subscription_relations(session, subscription.oid):
+        with connected(session, subscription) as publisher:
+            note_columns(session, publisher, subscription)
+
+
 def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     options = parse_subscription_options(session, stmt.options, {"enabled"})
     if options.enabled and subscription.subslotname is None:
@@ -113,6 +127,10 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
     check_may_read_files(session, stmt.conninfo, subscription.subowner)
+    if (
+        subscription.subschemachanges != catalog.NO_SCHEMA
+    ):  # another publisher may have other tables under the same OIDs
+        delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     return {"subconninfo": stmt.conninfo}
 
 

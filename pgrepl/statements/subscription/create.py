@@ -81,6 +81,7 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         subsynccommit=options.synchronous_commit or "off",
         subpublications=list(stmt.publications),
         suborigin=options.origin,
+        subschemachanges=options.schema_changes,
     )
     create_origin(session, catalog.origin_name(oid))
     insert(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.identifiers import check_slot_name
+from pgrepl.catalog.subscription import COLUMNS, NO_SCHEMA, TABLES
 from pgrepl.errors import PgError
 from pgrepl.sql.def_elem import conflicting, get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 CREATE = frozenset(
     """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
-    password_required run_as_owner failover origin""".split()
+    password_required run_as_owner failover origin schema_changes""".split()
 )
 SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
 PUBLICATION = frozenset({"copy_data", "refresh"})
@@ -49,6 +50,7 @@ class SubscriptionOptions:
     run_as_owner: bool = False
     failover: bool = False
     origin: str = "any"
+    schema_changes: str = NO_SCHEMA
     lsn: int = 0
 
 
@@ -72,6 +74,8 @@ def parse_subscription_options(
     if "connect" in known and not parsed.connect:
         parsed = _not_connected(parsed)
     _check_slot_none(parsed, known)
+    if parsed.two_phase and parsed.schema_changes == TABLES:
+        raise _exclusive("two_phase = true", "schema_changes = tables")
     return parsed
 
 
@@ -125,6 +129,14 @@ def _origin(option: DefElem) -> str:
     return value
 
 
+def _schema_changes(option: DefElem) -> str:
+    value = get_string(option)
+    modes = {"none": NO_SCHEMA, "columns": COLUMNS, "tables": TABLES}
+    if value.lower() not in modes:
+        raise PgError("22023", f'unrecognized schema_changes value: "{value}"')
+    return modes[value.lower()]
+
+
 def _lsn(option: DefElem) -> int:
     text = get_string(option)
     if text == "none":
@@ -139,5 +151,6 @@ _READERS: dict[str, Callable[[DefElem], Any]] = {
     "slot_name": _slot_name,
     "streaming": _streaming,
     "origin": _origin,
+    "schema_changes": _schema_changes,
     "lsn": _lsn,
 }

@@ -18,6 +18,8 @@ from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.protocol import Publications, Publisher, PublisherError, RemoteTable, Slots
 from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.schema_changes.columns import defined
+from pgrepl.replication.subscriber.schema_changes.known import known_table, remember
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.statements.subscription.rights import must_use_password
 
@@ -130,7 +132,26 @@ def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_s
     for table in listed:
         found = target_relation(session, table)
         catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+    note_columns(session, publisher, subscription)
     return len(listed)
+
+
+def note_columns(session: Session, publisher: Publications, subscription: tables.pg_subscription) -> None:
+    """Note the publisher's columns of tables that are not copied: from now on they are followed (schema_changes)."""
+    if subscription.subschemachanges == catalog.NO_SCHEMA:
+        return
+    for row in catalog.subscription_relations(session, subscription.oid):
+        table = relation_or_none(session, row.srrelid)
+        is_copied = row.srsubstate in (catalog.INIT, catalog.DATASYNC)
+        if table is None or is_copied or known_table(session, subscription.oid, table.oid) is not None:
+            continue
+        try:
+            found = publisher.definitions(table.schema, table.name, subscription.subpublications)
+        except PublisherError as error:
+            raise _no_tables(error) from None
+        for each in found:
+            if (each.schema, each.name) == (table.schema, table.name):
+                remember(session, subscription.oid, table.oid, defined(each))
 
 
 def refresh(
@@ -151,6 +172,7 @@ def refresh(
             if found.oid not in present:
                 catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
                 _say(session, found, "added to", subscription)
+        note_columns(session, publisher, subscription)
         removed = [present[relid] for relid in sorted(present) if relid not in wanted]
         for row in removed:
             _remove(session, subscription, row)

@@ -17,6 +17,7 @@ from pgrepl.engine import Declined, declined
 from pgrepl.errors import PgError
 from pgrepl.replication.formats import registry
 from pgrepl.replication.origins import origin_or_none
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.files.cursor import Cursor
 from pgrepl.replication.publisher.files.declared import Declarations, NotSendable
@@ -106,6 +107,12 @@ class FilesPublisher(Publisher):
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return self._declaring.published_as(schema, name, publications)
+
+    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+        return self._declaring.attributes(relid)
+
+    def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+        return self._declaring.definitions(schema, name, publications)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         return []  # nothing is copied

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 def published_copy(session: Session, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
     plan = copy_plan(session, schema, name, publications)
+    taken = set(plan.columns)
     columns = tuple(
-        [SentColumn(a.name, a.type, a.typmod, False) for a in plan.table.columns if a.num in set(plan.columns)]
+        [SentColumn(a.name, a.type, a.typmod, False, attnum=a.num) for a in plan.table.columns if a.num in taken]
     )
     sent = SentRelation(plan.table.oid, schema, name, plan.table.replident, columns)
     lsn = current_lsn(session)

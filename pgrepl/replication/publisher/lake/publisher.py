@@ -24,6 +24,7 @@ from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import LogOf, log_beside
 from pgrepl.replication.publisher import senders, slots
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.protocol import (
     Backlog,
     Published,
@@ -103,6 +104,22 @@ class LakePublisher(Publisher):
                 published = relation(session, table.relid)
                 found[RemoteTable(published.schema, published.name, table.attrs)] = None
             return list(found)
+
+    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+        from pgrepl.replication.publisher.lake.schema import attributes
+
+        with self._asked() as session:
+            return attributes(session, relid)
+
+    def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+        from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
+        from pgrepl.replication.publisher.lake.schema import definitions
+
+        try:
+            with self._asked() as session:
+                return definitions(session, schema, name, publications)
+        except Uncopyable as wrong:
+            raise wrong.error from None
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         with self._asked() as session:

@@ -1,6 +1,7 @@
 """A large batch of changes as columns: decoded in portions, kept in files.
 
-A batch ends before a transaction with a new RELATION message of a known relation: what follows is another batch.
+A batch ends before a transaction with a new RELATION message of a relation that it has messages of: what follows is
+another batch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _IS_ROW[[*CHANGES]] = True
 
 
 class Redefined(Exception):
-    """The message with this number is a new RELATION message of a known relation."""
+    """The message with this number is a new RELATION message of a relation that has messages in the batch."""
 
     def __init__(self, message: int) -> None:
         super().__init__(message)
@@ -67,9 +68,12 @@ class Decoder:
 
     def _learn(self, relation: SentRelation, message: int) -> None:
         known = self._relations.known.get(relation.relid)
-        if known is not None and known != relation:
+        if known is not None and known != relation and self._has_messages_of(known):
             raise Redefined(message)
         self._relations.known[relation.relid] = relation
+
+    def _has_messages_of(self, relation: SentRelation) -> bool:
+        return relation.relid in self._writers or any(relation in each.relations for _, each in self._truncates)
 
     def _decode(self, portion: MessagePortion, rows: npt.NDArray[Any]) -> None:
         relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")

@@ -9,7 +9,9 @@ from functools import cached_property
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.postgres import published, slots, tables
+from pgrepl.replication.publisher.postgres import schema as server_schema
 from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.prefetch import ReadRequest
@@ -66,6 +68,12 @@ class PostgresPublisher(Publisher):
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         return published.published_tables(self._link, names)
+
+    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+        return server_schema.attributes(self._link, relid)
+
+    def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+        return server_schema.definitions(self._link, schema, name, publications)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         return published.publications_with_other_origins(self._link, names, known)

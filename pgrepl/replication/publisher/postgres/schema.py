@@ -1,23 +1,16 @@
-"""The tables that a server publishes, as statements that make them here (`pgrepl import-schema`).
-
-A table comes with what replication needs of it: the published columns, NOT NULL, its primary key, its replica identity,
-and its partitions where rows are published by them. What a subscriber does without (defaults, checks, foreign keys,
-other indexes) is left out. A type that is not here becomes text, which takes its values as they are sent.
-"""
+"""The tables that a server publishes, as it defines them: for `pgrepl import-schema` and schema_changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, is_here
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.lake_forms import form
-from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.text import reader
+from pgrepl.types.oids import TEXT_ARRAY
+from pgrepl.types.text import read_text
 
 # the base type of the domain t, which may be over another domain (getBaseTypeAndTypmod)
 _BASE_TYPE = (
@@ -28,33 +21,11 @@ _BASE_TYPE = (
 )
 
 
-@frozen
-class RemoteColumn:
-    name: str
-    type: str
-    notnull: bool
-    comment: str | None  # the column's own type, if another takes its place
-
-
-@frozen
-class RemoteDefinition:
-    """A table of the server, as far as it is made here."""
-
-    oid: int
-    schema: str
-    name: str
-    columns: tuple[RemoteColumn, ...]
-    key: tuple[str, ...]
-    replident: str
-    identity: tuple[str, ...]  # the columns of a replica identity index
-    identity_name: str  # of that index
-    partition_key: str | None
-    parent: tuple[str, str] | None  # of a partition that is made as one
-    bound: str | None
-
-    @property
-    def qualified_name(self) -> str:
-        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
+_TYPE = (
+    "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), t.typtype, b.oid, b.typmod, "
+    "pg_catalog.format_type(b.oid, b.typmod)"
+)
+_OF_TYPE = f"LEFT JOIN LATERAL ({_BASE_TYPE}) b ON t.typtype = 'd'"
 
 
 def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
@@ -69,16 +40,29 @@ def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
     for schema in dict.fromkeys(each.schema for each in definitions if each.schema != "public"):
         yield f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};"
     for each in definitions:
-        yield from _statements(each)
+        yield from each.statements()
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
+def definitions(link: Link, schema: str, name: str, names: Sequence[str]) -> list[RemoteDefinition]:
+    """The tables to make for a published one: itself, with its partitions if rows are published by them; none: it is
+    not published."""
+    listed = [(table.schema, table.name) for table in published_tables(link, names)]
+    return list(_defined(link, [(schema, name)], listed, names)) if (schema, name) in listed else []
+
+
 def _definitions(link: Link, names: Sequence[str]) -> Iterator[RemoteDefinition]:
     listed = [(table.schema, table.name) for table in published_tables(link, names)]
+    return _defined(link, listed, listed, names)
+
+
+def _defined(
+    link: Link, wanted: Sequence[tuple[str, str]], listed: Sequence[tuple[str, str]], names: Sequence[str]
+) -> Iterator[RemoteDefinition]:
     made: set[int] = set()
-    for schema, name in dict.fromkeys(listed):
+    for schema, name in dict.fromkeys(wanted):
         oid = int(link.value(f"SELECT {_regclass(link, schema, name)}::oid"))
         if oid in made:
             continue
@@ -141,35 +125,42 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str]) -> Remo
 def _columns(link: Link, oid: int, schema: str, name: str, names: Sequence[str]) -> tuple[RemoteColumn, ...]:
     published = {column.name for column in published_rows(link, schema, name, names).columns}
     listed = link.rows(
-        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod, a.attnotnull, "
-        "t.typtype, pg_catalog.format_type(b.oid, b.typmod), b.oid, b.typmod "
-        "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
-        f"LEFT JOIN LATERAL ({_BASE_TYPE}) b ON t.typtype = 'd' "
+        f"SELECT a.attnum, a.attname, a.attnotnull, {_TYPE} FROM pg_catalog.pg_attribute a "
+        f"JOIN pg_catalog.pg_type t ON t.oid = a.atttypid {_OF_TYPE} "
         f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
     made = []
-    for column, type_name, typoid, typmod, notnull, kind, base_name, base, base_typmod in listed:
-        if column not in published:
-            continue
-        shown, comment = type_name or "", None
-        if kind == "d" and _is_here(int(base or 0), int(base_typmod or -1)):
-            shown, comment = base_name or "", f"domain {type_name}"
-        elif not _is_here(int(typoid or 0), int(typmod or -1)):
-            shown, comment = "text", f"type {type_name} is not here: its values as text"
-        made.append(RemoteColumn(column or "", shown, notnull == "t", comment))
+    for num, column, notnull, *described in listed:
+        if column in published:
+            typoid, typmod, here, comment = _type(described)
+            made.append(RemoteColumn(int(num or 0), column or "", typoid, typmod, here, notnull == "t", comment))
     return tuple(made)
 
 
-def _is_here(typoid: int, typmod: int) -> bool:
-    row = type_by_oid(typoid) if typoid < FIRST_USER_OID else None
-    if row is None or row.typtype == "p" or row.name.lstrip("_").startswith("reg"):
-        return False  # values of regclass and similar types name objects of the server
-    try:
-        form(typoid, typmod)
-        reader(typoid)
-    except PgError:
-        return False
-    return True
+def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
+    """All columns of a table, dropped ones included; empty: there is no such table."""
+    listed = link.rows(
+        f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, {_TYPE} FROM pg_catalog.pg_attribute a "
+        f"LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid {_OF_TYPE} "
+        f"WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
+    )
+    found = []
+    for num, name, dropped, missing, *described in listed:
+        typoid, typmod, here, _ = _type(described)
+        older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
+        found.append(RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, dropped == "t", older))
+    return tuple(found)
+
+
+def _type(described: Sequence[str | None]) -> tuple[int, int, str, str | None]:
+    """The type and its modifier, the name of the type that is taken here, and why if it is another."""
+    typoid, typmod, name, kind, base, base_typmod, base_name = described
+    own = int(typoid or 0), int(typmod or -1)
+    if kind == "d" and is_here(int(base or 0), int(base_typmod or -1)):
+        return *own, base_name or "", f"domain {name}"
+    if not is_here(*own):
+        return *own, "text", f"type {name} is not here: its values as text"
+    return *own, name or "", None
 
 
 def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:
@@ -181,41 +172,3 @@ def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:
         f"WHERE i.indrelid = {oid} AND i.{which} AND k.place <= i.indnkeyatts ORDER BY k.place"
     )
     return (listed[0][1] or "" if listed else ""), tuple([row[0] or "" for row in listed])
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-def _statements(table: RemoteDefinition) -> Iterator[str]:
-    if table.parent is not None:
-        parent = ".".join(map(quote_identifier, table.parent))
-        by = "" if table.partition_key is None else f" PARTITION BY {table.partition_key}"
-        yield f"CREATE TABLE {table.qualified_name} PARTITION OF {parent} {table.bound}{by};"
-    else:
-        yield _create(table)
-    if table.replident == "f":
-        yield f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY FULL;"
-    elif table.replident == "i" and table.identity and table.partition_key is None:
-        index, listed = quote_identifier(table.identity_name), ", ".join(map(quote_identifier, table.identity))
-        yield f"CREATE UNIQUE INDEX {index} ON {table.qualified_name} ({listed});"
-        yield f"ALTER TABLE {table.qualified_name} REPLICA IDENTITY USING INDEX {index};"
-
-
-def _create(table: RemoteDefinition) -> str:
-    lines = []
-    for column in table.columns:
-        text = f"{quote_identifier(column.name)} {column.type}{' NOT NULL' if column.notnull else ''}"
-        lines.append((text, column.comment))
-    if table.key:
-        lines.append((f"PRIMARY KEY ({', '.join(map(quote_identifier, table.key))})", None))
-    last = len(lines) - 1
-    body = "".join(
-        f"    {text}{',' if number < last else ''}{f'  -- {_one_line(comment)}' if comment else ''}\n"
-        for number, (text, comment) in enumerate(lines)
-    )
-    by = "" if table.partition_key is None else f" PARTITION BY {table.partition_key}"
-    return f"CREATE TABLE {table.qualified_name} (\n{body}){by};"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

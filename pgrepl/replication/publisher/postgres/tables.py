@@ -21,7 +21,7 @@ _MEANING = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v
 
 def copied_relation(rows: PublishedRows, schema: str, name: str) -> SentRelation:
     """The relation with all values as text, which the column here reads."""
-    columns = tuple([SentColumn(column.name, TEXT, -1, False, column.type) for column in rows.columns])
+    columns = tuple([SentColumn(column.name, TEXT, -1, False, column.type, column.typmod) for column in rows.columns])
     return SentRelation(rows.relid, schema, name, rows.replident, columns)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.sequences import restart_sequences
+from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
@@ -29,6 +30,7 @@ from pgrepl.replication.wire.messages import (
     WireTransaction,
 )
 from pgrepl.rows.routing import Router, column_places, converter
+from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -62,6 +64,7 @@ class Player:
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
         self.missed: list[Report] = []  # log messages about rows that were not found
         self._missed_before = 0
+        self._follows = subscription.subschemachanges != NO_SCHEMA
         self.passed = 0  # messages that are not applied: the table's copy has them already, or is still to come
 
     # --- a batch ------------------------------------------------------------------------------------------------------
@@ -116,7 +119,19 @@ class Player:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
+    def _is_passed(self, sent: SentRelation, finish_lsn: int) -> bool:
+        """With schema_changes a table may lack columns as long as no changes are applied to it, or be still to come."""
+        if not self._follows:
+            return False
+        found = find_relation(self._session, RangeVar(sent.name, sent.schema), missing_ok=True)
+        if found is None:
+            return self._subscription.subschemachanges == TABLES
+        return not self._applies(found.oid, finish_lsn)
+
     def _change(self, message: Message, finish_lsn: int) -> None:
+        if self._is_passed(message.relation, finish_lsn):
+            self.passed += 1
+            return
         table = self._open(message.relation)
         if not self._applies(table.target.relation.oid, finish_lsn):
             self.passed += 1
@@ -135,7 +150,8 @@ class Player:
 
     def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
         """Empty the tables of a TRUNCATE (apply_handle_truncate)."""
-        opened = (self._open(sent).target.relation for sent in message.relations)
+        concerned = (sent for sent in message.relations if not self._is_passed(sent, finish_lsn))
+        opened = (self._open(sent).target.relation for sent in concerned)
         targets = (table for table in opened if self._applies(table.oid, finish_lsn))
         emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
         self.passed += not emptied

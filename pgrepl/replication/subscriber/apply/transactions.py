@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
@@ -31,12 +31,22 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.outcome import Applied
 from pgrepl.replication.wire import messages as wire
-from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.messages import Row as Values
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+
+class Follow(Protocol):
+    """Changes tables here as their publisher's are changed (schema_changes)."""
+
+    def new_in(self, message: Message | TruncateMessage, transaction: WireTransaction) -> list[SentRelation]:
+        """The relations that are to be followed before the message is applied."""
+        ...
+
+    def follow(self, sent: SentRelation, xid: int, finish_lsn: int) -> None: ...
 
 
 @frozen
@@ -93,12 +103,14 @@ def step_through(
     transactions: Sequence[WireTransaction],
     log: ServerLog,
     between: Callable[[], None],
+    follow: Follow | None = None,
 ) -> Applied:
-    """Apply transactions portion by portion, each written before the next; holding the write lock."""
+    """Apply transactions portion by portion, each written before the next; holding the write lock. `follow` is told of
+    each message before which a portion ends, as a table is to be changed."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:
-        for number, portion in enumerate(_portions(transaction.messages)):
+        for number, portion in enumerate(_portions(transaction, follow)):
             between()
             passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
             changes += len(portion)
@@ -209,10 +221,27 @@ def _write_portion(
     return player.passed
 
 
-def _portions(messages: Iterable[Message | TruncateMessage]) -> Iterator[list[Message | TruncateMessage]]:
-    """The messages in portions that memory may hold."""
-    waiting = iter(messages)
+def _portions(transaction: WireTransaction, follow: Follow | None) -> Iterator[list[Message | TruncateMessage]]:
+    """The messages in portions that memory may hold. When the next portion is asked for, this one is written."""
+    if follow is not None:
+        yield from _followed(transaction, follow)
+        return
+    waiting = iter(transaction.messages)
     while portion := list(islice(waiting, wire.PORTION)):
+        yield portion
+
+
+def _followed(transaction: WireTransaction, follow: Follow) -> Iterator[list[Message | TruncateMessage]]:
+    portion: list[Message | TruncateMessage] = []
+    for message in transaction.messages:
+        new = follow.new_in(message, transaction)
+        if portion and (new or len(portion) == wire.PORTION):
+            yield portion
+            portion = []
+        for sent in new:
+            follow.follow(sent, transaction.xid, transaction.finish_lsn)
+        portion.append(message)
+    if portion:
         yield portion
 
 

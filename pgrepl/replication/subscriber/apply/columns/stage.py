@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
@@ -44,6 +44,7 @@ from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
+from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -87,8 +88,8 @@ class StagedBatch:
             small: list[TableApply] = []
             for messages in self.batch.changes:
                 target = self._target(messages.relation)
-                since = self._since(target)
-                if since is None:
+                since = None if target is None else self._since(target)
+                if target is None or since is None:
                     self.passed += messages.count
                     continue
                 if since > self.batch.transactions[0].first_seq:
@@ -245,11 +246,17 @@ class StagedBatch:
             jobs += [(table.write, columns.write) for columns in table.columns()]
         return jobs
 
-    def _target(self, sent: SentRelation) -> Relation:
+    def _target(self, sent: SentRelation) -> Relation | None:
         """The table of the relation's name. It must have the relation's columns, even if no change is applied to it
-        (logicalrep_rel_open)."""
+        (logicalrep_rel_open); with schema_changes only then, and it may be still to come (None)."""
+        follows = self._subscription.subschemachanges
+        if follows == catalog.TABLES:
+            there = find_relation(self._session, RangeVar(sent.name, sent.schema), missing_ok=True)
+            if there is None:
+                return None
         found = find_target(self._session, sent)
-        match_columns(found, sent)
+        if follows == catalog.NO_SCHEMA or self._since(found) is not None:
+            match_columns(found, sent)
         return found
 
     def _since(self, target: Relation) -> int | None:
@@ -260,7 +267,8 @@ class StagedBatch:
         return next((t.first_seq for t in self.batch.transactions if t.finish_lsn >= since), None)
 
     def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
-        targets = (table for sent in relations if self._concerns(table := self._target(sent), seq))
+        found = (self._target(sent) for sent in relations)
+        targets = (table for table in found if table is not None and self._concerns(table, seq))
         emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
         for table in emptied:

@@ -1,0 +1,119 @@
+"""A published table as statements that make it at a subscriber (`pgrepl import-schema`, schema_changes).
+
+A table comes with what replication needs of it: the published columns, NOT NULL, its primary key, its replica identity,
+and its partitions where rows are published by them. What a subscriber does without (defaults, checks, foreign keys,
+other indexes) is left out. A type that is not here becomes text, which takes its values as they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.lake_forms import form
+from pgrepl.types.names import format_type
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.text import reader
+
+
+@frozen
+class RemoteAttribute:
+    """A column of the publisher's table, by its present definition."""
+
+    num: int
+    name: str
+    type: int
+    typmod: int
+    here: str  # the type that takes its values at a subscriber
+    dropped: bool = False
+    missing: str | None = None  # the value of rows that are older than the column
+
+
+@frozen
+class RemoteColumn:
+    """A published column."""
+
+    num: int
+    name: str
+    type: int
+    typmod: int
+    here: str  # the type that takes its values at a subscriber
+    notnull: bool
+    comment: str | None = None  # the column's own type, if another takes its place
+
+
+@frozen
+class RemoteDefinition:
+    """A table of the publisher, as far as it is made at a subscriber."""
+
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[RemoteColumn, ...]
+    key: tuple[str, ...]
+    replident: str
+    identity: tuple[str, ...]  # the columns of a replica identity index
+    identity_name: str  # of that index
+    partition_key: str | None
+    parent: tuple[str, str] | None  # of a partition that is made as one
+    bound: str | None
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
+
+    def statements(self) -> Iterator[str]:
+        """The statements, each with the comments that belong to it."""
+        if self.parent is not None:
+            parent = ".".join(map(quote_identifier, self.parent))
+            by = "" if self.partition_key is None else f" PARTITION BY {self.partition_key}"
+            yield f"CREATE TABLE {self.qualified_name} PARTITION OF {parent} {self.bound}{by};"
+        else:
+            yield _create(self)
+        if self.replident == "f":
+            yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
+        elif self.replident == "i" and self.identity and self.partition_key is None:
+            index, listed = quote_identifier(self.identity_name), ", ".join(map(quote_identifier, self.identity))
+            yield f"CREATE UNIQUE INDEX {index} ON {self.qualified_name} ({listed});"
+            yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY USING INDEX {index};"
+
+
+def _create(table: RemoteDefinition) -> str:
+    lines = []
+    for column in table.columns:
+        text = f"{quote_identifier(column.name)} {column.here}{' NOT NULL' if column.notnull else ''}"
+        lines.append((text, column.comment))
+    if table.key:
+        lines.append((f"PRIMARY KEY ({', '.join(map(quote_identifier, table.key))})", None))
+    last = len(lines) - 1
+    body = "".join(
+        f"    {text}{',' if number < last else ''}{f'  -- {_one_line(comment)}' if comment else ''}\n"
+        for number, (text, comment) in enumerate(lines)
+    )
+    by = "" if table.partition_key is None else f" PARTITION BY {table.partition_key}"
+    return f"CREATE TABLE {table.qualified_name} (\n{body}){by};"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def is_here(typoid: int, typmod: int) -> bool:
+    """Can a column here have this type of a publisher?"""
+    row = type_by_oid(typoid) if typoid < FIRST_USER_OID else None
+    if row is None or row.typtype == "p" or row.name.lstrip("_").startswith("reg"):
+        return False  # values of regclass and similar types name objects of the server
+    try:
+        form(typoid, typmod)
+        reader(typoid)
+    except PgError:
+        return False
+    return True
+
+
+def type_here(typoid: int, typmod: int) -> str:
+    """The name of the type that takes the values of a publisher's type."""
+    return format_type(typoid, typmod) if is_here(typoid, typmod) else "text"

@@ -1,0 +1,94 @@
+"""The tables that a lake publishes, as it defines them: for subscriptions with schema_changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.indexes import indexes, primary_key
+from pgrepl.catalog.inheritance import inheritors, parents, partition_ancestors
+from pgrepl.catalog.publication import publications as known_publications
+from pgrepl.catalog.publication import published_tables
+from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
+from pgrepl.expr.definitions import partition_bound_text, partition_key_definition
+from pgrepl.replication.publisher.definition import (
+    RemoteAttribute,
+    RemoteColumn,
+    RemoteDefinition,
+    is_here,
+    type_here,
+)
+from pgrepl.replication.publisher.lake.copy_plan import copy_plan
+from pgrepl.sql.nodes.expr import RangeVar
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
+    """All columns of a table, dropped ones included; empty: there is no such table."""
+    found = relation_or_none(session, relid)
+    return () if found is None else tuple([_attribute(each) for each in found.attributes])
+
+
+def _attribute(column: Attribute) -> RemoteAttribute:
+    here = "" if column.dropped else type_here(column.type, column.typmod)
+    return RemoteAttribute(column.num, column.name, column.type, column.typmod, here, column.dropped, column.missing)
+
+
+def definitions(session: Session, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+    """The tables to make for a published one: itself, with its partitions if rows are published by them; none: it is
+    not published."""
+    there = [row.pubname for row in known_publications(session) if row.pubname in publications]
+    listed = {table.relid for table in published_tables(session, there)}
+    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    if found is None or found.oid not in listed:
+        return []
+    return list(_tree(session, found, listed, there))
+
+
+def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[str]) -> Iterator[RemoteDefinition]:
+    """A table by itself; or a partitioned one with all of its partitions, also if its leaves are published instead."""
+    root = relation(session, partition_ancestors(session, table.oid)[-1]) if table.is_partition else table
+    members = [relation(session, oid) for oid in inheritors(session, root.oid)] if root.kind == "p" else []
+    leaves = {each.oid for each in members if each.kind != "p"}
+    if not members or not (root.oid == table.oid or leaves <= listed):
+        yield _definition(session, table, None, names)
+        return
+    for member in members:
+        parent = None if member.oid == root.oid else relation(session, parents(session, member.oid)[0])
+        yield _definition(session, member, parent, names)
+
+
+def _definition(session: Session, table: Relation, parent: Relation | None, names: Sequence[str]) -> RemoteDefinition:
+    taken = copy_plan(session, table.schema, table.name, names).columns
+    columns = tuple([_column(each) for each in table.columns if each.num in taken])
+    known = {each.name for each in columns}
+    key = _index_columns(table, primary_key(session, table))
+    chosen = next((row for row in indexes(session, table.oid) if row.indisreplident), None)
+    identity = _index_columns(table, chosen)
+    return RemoteDefinition(
+        table.oid,
+        table.schema,
+        table.name,
+        columns,
+        key if set(key) <= known else (),
+        table.replident,
+        identity if set(identity) <= known and identity != key else (),
+        relation(session, chosen.indexrelid).name if chosen is not None else "",
+        partition_key_definition(session, table.oid) if table.kind == "p" else None,
+        None if parent is None else (parent.schema, parent.name),
+        partition_bound_text(session, table.oid) if parent is not None else None,
+    )
+
+
+def _column(column: Attribute) -> RemoteColumn:
+    comment = None if is_here(column.type, column.typmod) else "its type is not here: its values as text"
+    here = type_here(column.type, column.typmod)
+    return RemoteColumn(column.num, column.name, column.type, column.typmod, here, column.notnull, comment)
+
+
+def _index_columns(table: Relation, index: tables.pg_index | None) -> tuple[str, ...]:
+    numbers = () if index is None else index.indkey[: index.indnkeyatts]
+    return tuple([table.attributes[number - 1].name for number in numbers])

@@ -1,0 +1,177 @@
+"""The statements that give a table here the columns that its publisher describes.
+
+A column is dropped if it was fed before, and the publisher has dropped it; one that has only left the publications'
+column lists stays. It is renamed, and gets another type, if it had the publisher's old name and type: what has been
+declared otherwise here stays as it is, and so does a column that somebody has added, renamed or dropped here already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition, type_here
+from pgrepl.replication.subscriber.schema_changes.attnums import attnums
+from pgrepl.replication.subscriber.schema_changes.known import KnownColumn, KnownTable
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.types.names import format_type
+
+
+@frozen
+class Followed:
+    """What the table here lacks, and what is known when it has that."""
+
+    statements: tuple[str, ...]
+    known: KnownTable
+
+
+def defined(definition: RemoteDefinition) -> KnownTable:
+    """A table as its publisher defines it now."""
+    columns = [KnownColumn(each.num, each.name, each.type, each.typmod, each.here, True) for each in definition.columns]
+    return KnownTable(definition.oid, tuple(columns), is_settled=False)
+
+
+def copied(sent: SentRelation, definition: RemoteDefinition | None) -> KnownTable:
+    """A table as it was copied. `definition`: as the publisher defined it shortly before."""
+    by_name = {} if definition is None else {each.name: each for each in definition.columns}
+    columns = []
+    for column in sent.columns:
+        there = by_name.get(column.name)
+        number = column.attnum or (there.num if there is not None else 0)
+        is_same = there is not None and (there.type, there.typmod) == (column.sent_as, column.sent_typmod)
+        here = there.here if there is not None and is_same else type_here(column.sent_as, column.sent_typmod)
+        columns.append(KnownColumn(number, column.name, column.sent_as, column.sent_typmod, here, True))
+    return KnownTable(sent.relid, tuple(columns), is_settled=True)
+
+
+def added(table: Relation, altered: Relation, definition: RemoteDefinition) -> Iterator[str]:
+    """The statements that add the columns which a table lacks before it is copied. `altered`: the table, or the
+    partitioned one that it belongs to."""
+    for column in definition.columns:
+        if table.attribute(column.name) is None:
+            yield f"ALTER TABLE {_name(altered)} ADD COLUMN {quote_identifier(column.name)} {column.here}"
+
+
+def followed(
+    table: Relation,
+    altered: Relation,
+    sent: SentRelation,
+    known: KnownTable | None,
+    present: Sequence[RemoteAttribute],
+) -> Followed:
+    """`known`: the publisher's table as it was followed last; `present`: its columns now."""
+    before = _numbered(known, present) if known is not None and known.relid == sent.relid else {}
+    numbers = attnums(sent.columns, before, present)
+    there = {each.num: each for each in present}
+    found = [_described(column, number, before, there) for column, number in zip(sent.columns, numbers, strict=True)]
+    left = [each for number, each in before.items() if number not in numbers]
+    gone = [each for each in left if each.is_sent and _is_dropped(each, there)]
+    kept = [replace(each, is_sent=False) for each in left if not _is_dropped(each, there)]
+    changes = _Changes(table, _name(altered))
+    changes.drop(gone)
+    changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
+    for column, each in zip(sent.columns, found, strict=True):
+        changes.add(each, _missing(column, there.get(each.num)))
+    for each in found:
+        changes.alter_type(before.get(each.num), each)
+    return Followed(tuple(changes.statements), KnownTable(sent.relid, (*found, *kept), is_settled=True))
+
+
+def _numbered(known: KnownTable, present: Sequence[RemoteAttribute]) -> dict[int, KnownColumn]:
+    """The known columns by number; those whose numbers are not known are found by their names."""
+    unknown = [each for each in known.columns if not each.num]
+    found = {each.num: each for each in known.columns if each.num}
+    columns = [SentColumn(each.name, each.type, each.typmod, is_key=False) for each in unknown]
+    for number, each in zip(attnums(columns, {}, present), unknown, strict=True):
+        if number and number not in found:
+            found[number] = replace(each, num=number)
+    return found
+
+
+def _described(
+    column: SentColumn, number: int, before: Mapping[int, KnownColumn], there: Mapping[int, RemoteAttribute]
+) -> KnownColumn:
+    typoid, typmod = column.sent_as, column.sent_typmod
+    here = next(
+        (
+            each.here
+            for each in (there.get(number), before.get(number))
+            if each is not None and (each.type, each.typmod) == (typoid, typmod)
+        ),
+        type_here(typoid, typmod),
+    )
+    return KnownColumn(number, column.name, typoid, typmod, here, True)
+
+
+def _is_dropped(column: KnownColumn, there: Mapping[int, RemoteAttribute]) -> bool:
+    """Has the publisher dropped it, or undone that it was added? If the table is gone, it has not."""
+    found = there.get(column.num)
+    return bool(there) and (found is None or found.dropped)
+
+
+def _missing(column: SentColumn, attribute: RemoteAttribute | None) -> str | None:
+    """The value that the column has in the publisher's older rows, if that is known."""
+    if attribute is None or attribute.dropped or attribute.type != column.sent_as:
+        return None
+    return attribute.missing
+
+
+def _name(table: Relation) -> str:
+    return f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
+
+
+class _Changes:
+    """The statements so far, and the table's columns as they will be then."""
+
+    def __init__(self, table: Relation, name: str) -> None:
+        self.statements: list[str] = []
+        self._columns: dict[str, Attribute | None] = {column.name: column for column in table.columns}
+        self._name = name
+
+    def _alter(self, action: str) -> None:
+        self.statements.append(f"ALTER TABLE {self._name} {action}")
+
+    def drop(self, columns: Sequence[KnownColumn]) -> None:
+        for each in columns:
+            if self._columns.pop(each.name, None) is not None:
+                self._alter(f"DROP COLUMN {quote_identifier(each.name)}")
+
+    def rename(self, names: Sequence[tuple[str, str]]) -> None:
+        """Rename columns, whose names may have been exchanged."""
+        left = [(old, new) for old, new in names if old != new and old in self._columns]
+        while left:
+            free = next((each for each in left if each[1] not in self._columns), None)
+            if free is None:  # a name that is not exchanged is taken: the statement says so
+                free = next((each for each in left if each[1] not in dict(left)), None)
+            if free is None:
+                old, new = left.pop(0)
+                between = next(
+                    name for n in range(len(self._columns) + 1) if (name := f"{new}_{n}") not in self._columns
+                )
+                left.append((between, new))
+                free = (old, between)
+            else:
+                left.remove(free)
+            self._columns[free[1]] = self._columns.pop(free[0])
+            self._alter(f"RENAME COLUMN {quote_identifier(free[0])} TO {quote_identifier(free[1])}")
+
+    def add(self, column: KnownColumn, missing: str | None) -> None:
+        """Add a column if there is none of its name. A value for existing rows is a default for a moment."""
+        if column.name in self._columns:
+            return
+        name = quote_identifier(column.name)
+        default = "" if missing is None else f" DEFAULT {quote_literal(missing)}"
+        self._alter(f"ADD COLUMN {name} {column.here}{default}")
+        if default:
+            self._alter(f"ALTER COLUMN {name} DROP DEFAULT")
+        self._columns[column.name] = None
+
+    def alter_type(self, before: KnownColumn | None, column: KnownColumn) -> None:
+        attribute = self._columns[column.name]
+        if before is None or attribute is None or before.here == column.here:
+            return
+        if format_type(attribute.type, attribute.typmod) == before.here:
+            self._alter(f"ALTER COLUMN {quote_identifier(column.name)} TYPE {column.here}")

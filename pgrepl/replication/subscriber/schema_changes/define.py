@@ -1,0 +1,32 @@
+"""Carries out statements that define, for a worker that holds the catalog's write lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.transaction import LockNeeded
+from pgrepl.lake.commit import LockedByOthers
+from pgrepl.replication.log import ServerLog
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def define(session: Session, subscription: tables.pg_subscription, statements: Iterable[str], log: ServerLog) -> None:
+    """Carry out statements, which the log names. LockedByOthers: others use the table."""
+    for statement in statements:
+        try:
+            session.define([statement])
+        except LockNeeded as needed:
+            raise LockedByOthers(needed.wanted) from None
+        worker = f'logical replication worker for subscription "{subscription.subname}"'
+        log.log(f"{worker} follows its publisher: {' '.join(statement.rstrip(';').split())}")
+
+
+def definer(session: Session, table: Relation) -> Relation:
+    """The table that defines the columns: of a partition, the partitioned table at the top."""
+    return relation(session, partition_ancestors(session, table.oid)[-1]) if table.is_partition else table
