@@ -190,8 +190,17 @@ def _add(session: Session, oid: int, table_id: int, column: _Column) -> None:
     }
     versions.begin_many(session, ducklake_column, made)
     if column.attnum:
-        where = {"attrelid": oid, "attnum": column.attnum}
+        _number(session, oid, column.attnum, column_id)
+
+
+def _number(session: Session, oid: int, attnum: int, column_id: int) -> None:
+    """Note a column's id. The version of the column that had another one keeps it: older snapshots are read by it."""
+    where = {"attrelid": oid, "attnum": attnum}
+    row = store.one(session, tables.pg_attribute, **where)
+    if row is None or row.column_id is None or row.begin_snapshot == session.snapshot():
         store.amend(session, tables.pg_attribute, where, column_id=column_id)
+    else:
+        store.update(session, tables.pg_attribute, where, column_id=column_id)
 
 
 def _collect(

@@ -221,3 +221,14 @@ def test_origin_none_leaves_out_what_the_publisher_has_from_elsewhere(pair: Pair
         assert pair.catch_up() == []
         other_way.now()
     assert pair.pub("SELECT * FROM t ORDER BY a") == pair.sub("SELECT * FROM t ORDER BY a") == [("1",), ("2",)]
+
+
+def test_changes_from_before_a_column_was_converted_keep_the_columns_behind_it(pair: Pair) -> None:
+    """All rows are rewritten then, and the columns behind it get new ids in the lake."""
+    pair.both("CREATE TABLE t (a int PRIMARY KEY, b date, c text, d int)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.pub("INSERT INTO t VALUES (1, '2024-02-03', 'x', 7)")
+    pair.pub("ALTER TABLE t ALTER COLUMN b TYPE timestamp")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM t") == [("1", "2024-02-03", "x", "7")]
