@@ -15,7 +15,7 @@ _WIDER = {
     "varchar(20)": ("varchar", "text"),
     "date": ("timestamp",),
 }
-_VALUES = {"int": "7", "bigint": "70", "varchar(8)": "'some'", "text": "'a text'", "date": "'2024-02-03'"}
+_VALUES = {"int": "7", "bigint": "70", "text": "'a text'", "date": "'2024-02-03'", "timestamp": "'2024-02-03'"}
 COLUMNS = (
     "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
     " AND NOT attisdropped ORDER BY attnum"
@@ -61,7 +61,8 @@ class SchemaWorkload:
         return f"ADD COLUMN {name} {self._columns[name]}{default}"
 
     def _value(self, name: str) -> str:
-        return _VALUES.get(self._columns[name], "12")
+        kind = self._columns[name]
+        return "'some'" if kind.startswith("varchar") else _VALUES.get(kind, "12")
 
     def row(self) -> str:
         """A new row."""

@@ -217,9 +217,9 @@ class Publications(Protocol):
         """What the publications publish of a table; None: nothing."""
         ...
 
-    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
-        """All columns of a table by its present definition, dropped ones included, by their numbers; empty: there is no
-        such table."""
+    def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
+        """All columns of a table, dropped ones included, by their numbers: as of an LSN, or as they are now if the
+        publisher does not know its past. Empty: there is no such table."""
         ...
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:

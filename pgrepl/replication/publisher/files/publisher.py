@@ -29,6 +29,7 @@ from pgrepl.replication.publisher.files.rejects import Rejects
 from pgrepl.replication.publisher.files.source import check
 from pgrepl.replication.publisher.files.stream import FileStream
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.lake.schema import attributes
 from pgrepl.replication.publisher.protocol import (
     Published,
     Publisher,
@@ -108,8 +109,9 @@ class FilesPublisher(Publisher):
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return self._declaring.published_as(schema, name, publications)
 
-    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
-        return self._declaring.attributes(relid)
+    def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
+        with self._asked() as session:
+            return attributes(session, relid)
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         return self._declaring.definitions(schema, name, publications)

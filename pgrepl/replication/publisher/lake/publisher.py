@@ -105,11 +105,11 @@ class LakePublisher(Publisher):
                 found[RemoteTable(published.schema, published.name, table.attrs)] = None
             return list(found)
 
-    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+    def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
         from pgrepl.replication.publisher.lake.schema import attributes
 
         with self._asked() as session:
-            return attributes(session, relid)
+            return attributes(session.at(lsn), relid)
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         from pgrepl.replication.publisher.lake.copy_plan import Uncopyable

@@ -54,29 +54,30 @@ class Decoder:
         import pyarrow as pa
 
         try:
+            rows = np.flatnonzero(_IS_ROW[portion.kind])
+            relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")
             for place in np.flatnonzero((portion.kind == RELATION_TYPE) | (portion.kind == TRUNCATE_TYPE)).tolist():
                 message = portion.data[int(portion.at[place]) :]
                 if portion.kind[place] == RELATION_TYPE:
-                    self._learn(read_relation(message, is_typed), portion.first + place)
+                    before = relids[: np.searchsorted(rows, place)]
+                    self._learn(read_relation(message, is_typed), portion.first + place, before)
                 else:
                     self._truncates.append((portion.first + place, read_truncate(message, self._relations)))
-            rows = np.flatnonzero(_IS_ROW[portion.kind])
-            if len(rows):
-                self._decode(portion, rows)
+            self._decode(portion, rows, relids)
         except (pa.ArrowInvalid, ProtocolError) as problem:
             raise Declined(str(problem)) from problem
 
-    def _learn(self, relation: SentRelation, message: int) -> None:
+    def _learn(self, relation: SentRelation, message: int, before: Numbers) -> None:
+        """`before`: the relations of the rows that stand before it in its portion."""
         known = self._relations.known.get(relation.relid)
-        if known is not None and known != relation and self._has_messages_of(known):
+        if known is not None and known != relation and (relation.relid in before or self._has_messages_of(known)):
             raise Redefined(message)
         self._relations.known[relation.relid] = relation
 
     def _has_messages_of(self, relation: SentRelation) -> bool:
         return relation.relid in self._writers or any(relation in each.relations for _, each in self._truncates)
 
-    def _decode(self, portion: MessagePortion, rows: npt.NDArray[Any]) -> None:
-        relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")
+    def _decode(self, portion: MessagePortion, rows: npt.NDArray[Any], relids: Numbers) -> None:
         for relid in _distinct(relids):
             chosen = rows[relids == relid]
             writer = self._writers.get(relid)

@@ -69,7 +69,7 @@ class PostgresPublisher(Publisher):
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         return published.published_tables(self._link, names)
 
-    def attributes(self, relid: int) -> tuple[RemoteAttribute, ...]:
+    def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
         return server_schema.attributes(self._link, relid)
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:

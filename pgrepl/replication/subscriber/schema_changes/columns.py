@@ -73,8 +73,8 @@ def followed(
     changes = _Changes(table, _name(altered))
     changes.drop(gone)
     changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
-    for column, each in zip(sent.columns, found, strict=True):
-        changes.add(each, _missing(column, there.get(each.num)))
+    for each in found:
+        changes.add(each, _missing(there.get(each.num)))
     for each in found:
         changes.alter_type(before.get(each.num), each)
     return Followed(tuple(changes.statements), KnownTable(sent.relid, (*found, *kept), is_settled=True))
@@ -112,11 +112,9 @@ def _is_dropped(column: KnownColumn, there: Mapping[int, RemoteAttribute]) -> bo
     return bool(there) and (found is None or found.dropped)
 
 
-def _missing(column: SentColumn, attribute: RemoteAttribute | None) -> str | None:
-    """The value that the column has in the publisher's older rows, if that is known."""
-    if attribute is None or attribute.dropped or attribute.type != column.sent_as:
-        return None
-    return attribute.missing
+def _missing(attribute: RemoteAttribute | None) -> str | None:
+    """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since."""
+    return None if attribute is None or attribute.dropped else attribute.missing
 
 
 def _name(table: Relation) -> str:

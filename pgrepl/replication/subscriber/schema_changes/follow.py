@@ -161,7 +161,7 @@ class Following:
             self._unpublished.update(sent.relid for sent in news.relations if (sent.schema, sent.name) not in named)
             return found
         for relid in {sent.relid for sent in news.relations}:
-            self._present[relid] = self._publisher.attributes(relid)
+            self._present[relid] = self._publisher.attributes(relid, news.finish_lsn)
         return []
 
     def follow_all(self, news: News, found: Sequence[new_tables.NewTable]) -> None:

@@ -1,0 +1,140 @@
+"""schema_changes with a real server: it tells its columns as they are now, and the stream may be some ALTERs behind."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.harness.database import by_columns, by_message
+from tests.harness.schema_workload import SchemaWorkload, differing
+from tests.postgres.served import Served
+
+T = "CREATE TABLE t (id int PRIMARY KEY, a int, b text)"
+
+
+def following(served: Served, mode: str = "columns", publication: str = "FOR TABLE t", table: str = T) -> None:
+    served.both(table)
+    served.pub("INSERT INTO t (id) VALUES (1), (2)")
+    served.pub(f"CREATE PUBLICATION p {publication}")
+    served.subscribe(options=f"schema_changes = {mode}")
+
+
+def same(served: Served) -> None:
+    """Catch up; the tables are equal then."""
+    assert served.catch_up() == []
+    assert differing(served.pub, served.sub) == ""
+
+
+def test_columns_are_added_with_the_values_of_older_rows(served: Served) -> None:
+    following(served)
+    served.pub(
+        "ALTER TABLE t ADD COLUMN c numeric(8,2) NOT NULL DEFAULT 2.50, ADD COLUMN d text DEFAULT 'it''s {a}, \"b\"',"
+        " ADD COLUMN e int[] DEFAULT '{1,2}', ADD COLUMN f timestamptz DEFAULT '2024-02-03 04:05:06+01'"
+    )
+    served.pub("ALTER TABLE t ALTER COLUMN c SET DEFAULT 9")
+    served.pub("INSERT INTO t (id) VALUES (3)")
+    same(served)
+    assert served.sub("SELECT c, d, e FROM t ORDER BY id") == [
+        ("2.50", "it's {a}, \"b\"", "{1,2}"),
+        ("2.50", "it's {a}, \"b\"", "{1,2}"),
+        ("9.00", "it's {a}, \"b\"", "{1,2}"),
+    ]
+
+
+def test_columns_are_renamed_converted_and_dropped(served: Served) -> None:
+    following(served)
+    served.pub("ALTER TABLE t RENAME COLUMN a TO amount")
+    served.pub("INSERT INTO t VALUES (3, 7, 'x')")
+    same(served)
+    served.pub("ALTER TABLE t ALTER COLUMN amount TYPE bigint, ALTER COLUMN b TYPE varchar(30)")
+    served.pub("UPDATE t SET amount = 5000000000 WHERE id = 1")
+    same(served)
+    served.pub("ALTER TABLE t DROP COLUMN b")
+    served.pub("DELETE FROM t WHERE id = 2")
+    same(served)
+
+
+def test_the_stream_is_behind_the_server(served: Served) -> None:
+    """What was renamed twice, exchanged, dropped or added in between is told by the columns' numbers."""
+    following(served, table="CREATE TABLE t (id int PRIMARY KEY, a int, b int, c text)")
+    served.pub("INSERT INTO t VALUES (3, 30, 31, 'x')")
+    for text in (
+        "ALTER TABLE t RENAME a TO d",
+        "INSERT INTO t VALUES (4, 40, 41, 'x')",
+        "ALTER TABLE t RENAME d TO e; ALTER TABLE t ADD COLUMN f int; INSERT INTO t VALUES (5, 50, 51, 'x', 52)",
+        "ALTER TABLE t RENAME b TO a; ALTER TABLE t RENAME e TO b",
+        "UPDATE t SET a = a + 1, b = b + 2, c = 'y' WHERE id > 3",
+        "ALTER TABLE t DROP COLUMN c; ALTER TABLE t ADD COLUMN g text DEFAULT 'g'",
+        "INSERT INTO t (id, a, b) VALUES (6, 60, 61)",
+        "ALTER TABLE t DROP COLUMN f; ALTER TABLE t ALTER COLUMN g TYPE varchar",
+        "DELETE FROM t WHERE id = 1",
+    ):
+        served.pub(text)
+    same(served)
+
+
+def test_a_transaction_changes_a_table_between_its_rows(served: Served) -> None:
+    following(served)
+    served.pub(
+        "BEGIN; INSERT INTO t VALUES (3, 3, 'x'); ALTER TABLE t RENAME COLUMN a TO c; INSERT INTO t VALUES (4, 4, 'y');"
+        " ALTER TABLE t ADD COLUMN d int DEFAULT 9; UPDATE t SET c = -1 WHERE id < 4; DELETE FROM t WHERE id = 2;"
+        " ALTER TABLE t DROP COLUMN b; INSERT INTO t VALUES (5, 5, 50); COMMIT"
+    )
+    same(served)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_arrive(served: Served, seed: int) -> None:
+    if seed:
+        by_message(served.sub)
+    random_changes(served, seed, 5)
+
+
+def random_changes(served: Served, seed: int, steps: int) -> None:
+    following(served)
+    random = Random(seed)
+    workload = SchemaWorkload(served.pub, random)
+    for _ in range(steps):
+        workload.work(random.randint(1, 6))
+        served.pub(workload.row())  # without a change of rows columns do not arrive
+        same(served)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_many_random_changes_arrive(served: Served, seed: int) -> None:
+    random_changes(served, seed, 10)
+
+
+def test_many_changes_go_by_columns(served: Served) -> None:
+    following(served)
+    by_columns(served.sub)
+    served.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1000) g")
+    assert served.catch_up() == []
+    before = served.sub.ways()
+    served.pub("UPDATE t SET a = a + 1")
+    served.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5; ALTER TABLE t RENAME COLUMN b TO name")
+    served.pub("UPDATE t SET c = a, name = name || '!'")
+    served.pub("INSERT INTO t SELECT g, g, 'y', g FROM generate_series(2000, 3000) g")
+    same(served)
+    found = served.sub.ways() - before
+    assert found["apply"] >= 2
+    assert not found["apply row by row"]
+
+
+def test_new_tables_are_made_copied_and_followed(served: Served) -> None:
+    following(served, "tables", "FOR ALL TABLES" if served.publishing.version < 15 else "FOR TABLES IN SCHEMA public")
+    served.pub(
+        "CREATE TABLE items (sku text PRIMARY KEY, price numeric(8,2) NOT NULL, made date DEFAULT '2024-02-03');"
+        "INSERT INTO items VALUES ('a', 1), ('b', 2)"
+    )
+    assert served.catch_up() == []
+    assert served.sub("SELECT * FROM items ORDER BY 1") == [("a", "1.00", "2024-02-03"), ("b", "2.00", "2024-02-03")]
+    served.pub("ALTER TABLE items ADD COLUMN note text; INSERT INTO items VALUES ('c', 3, NULL, 'new')")
+    assert served.catch_up() == []
+    served.same("SELECT * FROM items ORDER BY 1")
+    assert served.sub("SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY srrelid::regclass::text") == [
+        ("items", "r"),
+        ("t", "r"),
+    ]
