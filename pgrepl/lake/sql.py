@@ -494,3 +494,11 @@ def has_moved_inlined_sums(name: str) -> str:
 
 def delete_moved_inlined_sums(name: str) -> str:
     return f"DELETE {_of_moved(name)}"
+
+
+# --- definitions of the past --------------------------------------------------------------------------------------
+
+ATTRIBUTE_VERSIONS = (
+    "SELECT begin_snapshot FROM pg_attribute WHERE attrelid = ? AND attnum = ? AND begin_snapshot <= ?"
+    " ORDER BY begin_snapshot"
+)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.harness.database import by_columns, by_message
+from tests.harness.database import by_message
 from tests.harness.pair import Pair
 from tests.harness.schema_workload import SchemaWorkload, differing
 

@@ -222,6 +222,11 @@ class Publications(Protocol):
         publisher does not know its past. Empty: there is no such table."""
         ...
 
+    def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
+        """The value of a column in rows that are older than it, if its attribute does not tell (`missing`), because
+        rows have been rewritten since. None: NULL, or not known."""
+        return None
+
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         """The tables that a subscriber needs for a published one: itself, after it its partitions if they are needed;
         none: it is not published."""

@@ -111,6 +111,12 @@ class LakePublisher(Publisher):
         with self._asked() as session:
             return attributes(session.at(lsn), relid)
 
+    def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
+        from pgrepl.replication.publisher.lake.schema import older_value
+
+        with self._asked() as session:
+            return older_value(session, relid, attnum, lsn)
+
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
         from pgrepl.replication.publisher.lake.schema import definitions

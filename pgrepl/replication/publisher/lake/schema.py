@@ -11,7 +11,9 @@ from pgrepl.catalog.inheritance import inheritors, parents, partition_ancestors
 from pgrepl.catalog.publication import publications as known_publications
 from pgrepl.catalog.publication import published_tables
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
+from pgrepl.errors import PgError
 from pgrepl.expr.definitions import partition_bound_text, partition_key_definition
+from pgrepl.lake import sql
 from pgrepl.replication.publisher.definition import (
     RemoteAttribute,
     RemoteColumn,
@@ -21,6 +23,7 @@ from pgrepl.replication.publisher.definition import (
 )
 from pgrepl.replication.publisher.lake.copy_plan import copy_plan
 from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -35,6 +38,26 @@ def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
 def _attribute(column: Attribute) -> RemoteAttribute:
     here = "" if column.dropped else type_here(column.type, column.typmod)
     return RemoteAttribute(column.num, column.name, column.type, column.typmod, here, column.dropped, column.missing)
+
+
+def older_value(session: Session, relid: int, attnum: int, lsn: int) -> str | None:
+    """The value of a column in rows that are older than it, if it has been converted since: the first that it had."""
+    now = relation_or_none(session.at(lsn), relid)
+    if now is None:
+        return None
+    begun = [row[0] for row in session.link.execute(sql.ATTRIBUTE_VERSIONS, (relid, attnum, lsn))]
+    for snapshot in begun:
+        then = relation_or_none(session.at(snapshot), relid)
+        column = None if then is None else then.attribute_by_number(attnum)
+        if column is None or column.missing is None:
+            continue
+        typed = now.attributes[attnum - 1]
+        try:
+            read_text(column.missing, typed.type, typed.typmod, session.text_style)
+        except PgError:
+            return None
+        return str(column.missing)
+    return None
 
 
 def definitions(session: Session, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:

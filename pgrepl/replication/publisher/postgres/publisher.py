@@ -72,6 +72,9 @@ class PostgresPublisher(Publisher):
     def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
         return server_schema.attributes(self._link, relid)
 
+    def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
+        return server_schema.older_value(self._link, relid, attnum)
+
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         return server_schema.definitions(self._link, schema, name, publications)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, is_here
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
+from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.oids import TEXT_ARRAY
 from pgrepl.types.text import read_text
@@ -19,8 +21,8 @@ _BASE_TYPE = (
     "FROM under u JOIN pg_catalog.pg_type d ON d.oid = u.oid AND d.typtype = 'd') "
     "SELECT oid, typmod FROM under ORDER BY depth DESC LIMIT 1"
 )
-
-
+# as pg_get_expr writes constants
+_CONSTANT = re.compile(r"-?[0-9.]+|true|false|'(?:[^'\\]|'')*'::[a-z][\w \[\](),]*")
 _TYPE = (
     "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), t.typtype, b.oid, b.typmod, "
     "pg_catalog.format_type(b.oid, b.typmod)"
@@ -150,6 +152,29 @@ def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
         found.append(RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, dropped == "t", older))
     return tuple(found)
+
+
+def older_value(link: Link, relid: int, attnum: int) -> str | None:
+    """The value of a column in rows that are older than it, after these have been rewritten: its default, if that is a
+    constant and no row has NULL. (Rows that got their values by an UPDATE since are sent with them.)"""
+    found = link.rows(
+        "SELECT pg_catalog.format('%s%I.%I', CASE c.relkind WHEN 'p' THEN '' ELSE 'ONLY ' END, n.nspname, c.relname), "
+        "pg_catalog.format('%I', a.attname), pg_catalog.pg_get_expr(d.adbin, d.adrelid) "
+        "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+        f"WHERE a.attrelid = {relid} AND a.attnum = {attnum} AND a.attgenerated = ''"
+    )
+    if not found or _CONSTANT.fullmatch(found[0][2] or "") is None:
+        return None
+    table, column, default = found[0]
+    try:
+        has_null = link.value(f"SELECT EXISTS (SELECT FROM {table} WHERE {column} IS NULL)") == "t"
+    except PublisherError as error:
+        if error.sqlstate != "42501":  # it may not be read
+            raise
+        return None
+    return None if has_null else link.value(f"SELECT ({default})::text")
 
 
 def _type(described: Sequence[str | None]) -> tuple[int, int, str, str | None]:

@@ -26,6 +26,7 @@ class Followed:
 
     statements: tuple[str, ...]
     known: KnownTable
+    without_value: tuple[int, ...]  # the numbers of added columns whose values in older rows are not known
 
 
 def defined(definition: RemoteDefinition) -> KnownTable:
@@ -73,11 +74,15 @@ def followed(
     changes = _Changes(table, _name(altered))
     changes.drop(gone)
     changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
+    without_value = []
     for each in found:
-        changes.add(each, _missing(there.get(each.num)))
+        missing = _missing(there.get(each.num))
+        if changes.add(each, missing) and missing is None and each.num in there:
+            without_value.append(each.num)
     for each in found:
         changes.alter_type(before.get(each.num), each)
-    return Followed(tuple(changes.statements), KnownTable(sent.relid, (*found, *kept), is_settled=True))
+    now = KnownTable(sent.relid, (*found, *kept), is_settled=True)
+    return Followed(tuple(changes.statements), now, tuple(without_value))
 
 
 def _numbered(known: KnownTable, present: Sequence[RemoteAttribute]) -> dict[int, KnownColumn]:
@@ -156,16 +161,17 @@ class _Changes:
             self._columns[free[1]] = self._columns.pop(free[0])
             self._alter(f"RENAME COLUMN {quote_identifier(free[0])} TO {quote_identifier(free[1])}")
 
-    def add(self, column: KnownColumn, missing: str | None) -> None:
+    def add(self, column: KnownColumn, missing: str | None) -> bool:
         """Add a column if there is none of its name. A value for existing rows is a default for a moment."""
         if column.name in self._columns:
-            return
+            return False
         name = quote_identifier(column.name)
         default = "" if missing is None else f" DEFAULT {quote_literal(missing)}"
         self._alter(f"ADD COLUMN {name} {column.here}{default}")
         if default:
             self._alter(f"ALTER COLUMN {name} DROP DEFAULT")
         self._columns[column.name] = None
+        return True
 
     def alter_type(self, before: KnownColumn | None, column: KnownColumn) -> None:
         attribute = self._columns[column.name]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
@@ -160,9 +161,23 @@ class Following:
             named = {(table.schema, table.name) for table in found}
             self._unpublished.update(sent.relid for sent in news.relations if (sent.schema, sent.name) not in named)
             return found
-        for relid in {sent.relid for sent in news.relations}:
-            self._present[relid] = self._publisher.attributes(relid, news.finish_lsn)
+        for sent in news.relations:
+            relid, lsn = sent.relid, news.finish_lsn
+            if relid not in self._present:
+                self._present[relid] = self._publisher.attributes(relid, lsn)
+            for number in self._followed(sent).without_value:
+                value = self._publisher.older_value(relid, number, lsn)
+                if value is not None:
+                    self._present[relid] = tuple(
+                        [replace(each, missing=value) if each.num == number else each for each in self._present[relid]]
+                    )
         return []
+
+    def _followed(self, sent: SentRelation) -> columns.Followed:
+        session = self._session
+        table = find_relation(session, RangeVar(sent.name, sent.schema))
+        known = known_table(session, self._subscription.oid, table.oid)
+        return columns.followed(table, definer(session, table), sent, known, self._present[sent.relid])
 
     def follow_all(self, news: News, found: Sequence[new_tables.NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
@@ -178,11 +193,8 @@ class Following:
         session, subid = self._session, self._subscription.oid
         with self._explained(sent, xid, finish_lsn):
             table = find_relation(session, RangeVar(sent.name, sent.schema))
-            altered = definer(session, table)
-            found = columns.followed(
-                table, altered, sent, known_table(session, subid, table.oid), self._present[sent.relid]
-            )
-            with acting_for(session, self._subscription, altered):
+            found = self._followed(sent)
+            with acting_for(session, self._subscription, definer(session, table)):
                 define(session, self._subscription, found.statements, self._log)
             remember(session, subid, table.oid, found.known)
         self._is_new.clear()
