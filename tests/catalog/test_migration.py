@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
+from pgrepl.catalog import declarative
 from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
 from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.subscription_facts import subscription_facts
+from pgrepl.catalog.sums import disagreeing
 from pgrepl.statements.run import run
+from tests.harness.pair import Pair
 from tests.lake import duck
 
 
@@ -87,3 +91,26 @@ def test_all_who_come_at_once_find_it_brought_up_once(old: Path) -> None:
         assert link.execute("SELECT count(*) FROM ducklake_metadata").fetchone() == (4,)
         snapshots = link.execute("SELECT snapshot_id, schema_version FROM ducklake_snapshot ORDER BY 1 DESC").fetchall()
     assert snapshots[:2] == [(8, 1), (7, 0)]
+
+
+def test_subscriptions_of_format_7_follow_no_definitions(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.both("CREATE TABLE t (a int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.close()
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+        link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
+        link.execute("DROP TABLE pgrepl_subscription_schema")
+        link.execute("UPDATE pgrepl_instance SET format_version = 7")
+        link.execute("PRAGMA user_version = 7")
+        link.commit()
+    catalog = open_catalog(tmp_path / "catalog.db")
+    session = open_session(catalog, "sub")
+    assert [each.schema_changes for each in subscription_facts(session)] == ["none"]
+    assert not disagreeing(session.link, declarative.every)
+    list(run(session, "ALTER SUBSCRIPTION s SET (schema_changes = columns)"))
+    assert [each.schema_changes for each in subscription_facts(session)] == ["columns"]
+    assert not disagreeing(session.link, declarative.every)
+    session.close()
+    catalog.close()

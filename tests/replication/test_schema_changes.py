@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.harness.database import by_message
+from pgrepl.replication.wire import message_files, messages
+from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
-from tests.harness.schema_workload import SchemaWorkload, differing
+from tests.harness.schema_workload import COLUMNS, SchemaWorkload, differing
 
 T = "CREATE TABLE t (id int PRIMARY KEY, a int, b text)"
 
@@ -119,3 +120,269 @@ def test_random_changes_arrive(pair: Pair, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 160))
 def test_many_random_changes_arrive(pair: Pair, seed: int) -> None:
     random_changes(pair, seed, 12)
+
+
+# --- what stays -------------------------------------------------------------------------------------------------------
+
+
+def columns(database: Database, table: str = "t") -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in database(COLUMNS.replace("'t'", f"'{table}'")))
+
+
+def test_without_it_nothing_is_followed(pair: Pair) -> None:
+    following(pair, "none")
+    pair.pub("ALTER TABLE t ADD COLUMN c int; INSERT INTO t VALUES (3, 3, 'x', 3)")
+    ((message, _, _),) = pair.catch_up()
+    assert message == 'logical replication target relation "public.t" is missing replicated column: "c"'
+    pair.sub("ALTER SUBSCRIPTION s SET (schema_changes = columns)")
+    same(pair)
+    pair.pub("ALTER TABLE t RENAME COLUMN c TO d")
+    pair.sub("ALTER SUBSCRIPTION s SET (schema_changes = none)")
+    pair.pub("INSERT INTO t VALUES (4, 4, 'x', 4)")
+    ((message, _, _),) = pair.catch_up()
+    assert message == 'logical replication target relation "public.t" is missing replicated column: "d"'
+
+
+def test_it_can_be_set_while_changes_wait(pair: Pair) -> None:
+    following(pair, "none")
+    pair.pub("INSERT INTO t VALUES (3, 3, 'x'); ALTER TABLE t RENAME COLUMN a TO c; INSERT INTO t VALUES (4, 4, 'y')")
+    pair.sub("ALTER SUBSCRIPTION s SET (schema_changes = columns)")
+    same(pair)
+
+
+def test_columns_of_the_subscriber_stay(pair: Pair) -> None:
+    following(pair)
+    pair.sub("ALTER TABLE t ADD COLUMN own text DEFAULT 'own', ADD COLUMN later int")
+    pair.sub("ALTER TABLE t ALTER COLUMN a TYPE text")
+    pair.pub("ALTER TABLE t ALTER COLUMN a TYPE bigint, ADD COLUMN later int, DROP COLUMN b")
+    pair.pub("INSERT INTO t VALUES (3, 5000000000, 30)")
+    assert pair.catch_up() == []
+    assert columns(pair.sub) == "id integer, a text, own text, later integer"
+    assert pair.sub("SELECT * FROM t WHERE id = 3") == [("3", "5000000000", "own", "30")]
+
+
+def test_a_column_that_leaves_the_column_list_stays(pair: Pair) -> None:
+    following(pair, publication="FOR TABLE t (id, a, b)")
+    pair.pub("ALTER PUBLICATION p SET TABLE t (id, a); INSERT INTO t VALUES (3, 3, 'x')")
+    assert pair.catch_up() == []
+    assert columns(pair.sub) == "id integer, a integer, b text"
+    pair.pub("ALTER TABLE t RENAME COLUMN b TO name")
+    pair.pub("ALTER PUBLICATION p SET TABLE t (id, a, name); UPDATE t SET name = 'y' WHERE id = 3")
+    same(pair)
+
+
+def test_what_has_been_done_here_already_is_not_done_again(pair: Pair) -> None:
+    following(pair)
+    pair.sub("ALTER TABLE t RENAME COLUMN a TO amount; ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN c date")
+    pair.pub("ALTER TABLE t RENAME COLUMN a TO amount; ALTER TABLE t DROP COLUMN b; ALTER TABLE t ADD COLUMN c date")
+    pair.pub("INSERT INTO t VALUES (3, 3, '2024-02-03')")
+    same(pair)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_done_stops_the_subscription(pair: Pair) -> None:
+    following(pair)
+    pair.pub("UPDATE t SET b = 'seven' WHERE id = 1; INSERT INTO t VALUES (7, 7, '7')")
+    assert pair.catch_up() == []
+    pair.sub("CREATE VIEW v AS SELECT a FROM t")
+    pair.pub("ALTER TABLE t DROP COLUMN a; INSERT INTO t VALUES (8, 'x')")
+    ((message, detail, context),) = pair.catch_up()
+    assert (message, detail) == (
+        "cannot drop column a of table public.t because other objects depend on it",
+        "view public.v depends on column a of table public.t",
+    )
+    assert context is not None
+    assert 'during message type "RELATION" for replication target relation "public.t" in transaction ' in context
+    pair.sub("DROP VIEW v")
+    same(pair)
+    pair.pub("ALTER TABLE t ALTER COLUMN b TYPE int USING length(b); INSERT INTO t VALUES (9, 9)")
+    ((message, _, context),) = pair.catch_up()
+    assert message == 'column "b" cannot be cast automatically to type integer'
+    pair.sub("ALTER TABLE t ALTER COLUMN b TYPE int USING length(b)")
+    same(pair)
+    assert pair.sub("SELECT apply_error_count FROM pg_stat_subscription_stats") == [("2",)]
+
+
+def test_a_name_that_is_taken_here_stops_the_subscription(pair: Pair) -> None:
+    following(pair)
+    pair.sub("ALTER TABLE t ADD COLUMN c int")
+    pair.pub("ALTER TABLE t RENAME COLUMN a TO c; INSERT INTO t VALUES (3, 3, 'x')")
+    assert [message for message, _, _ in pair.catch_up()] == ['column "c" of relation "t" already exists']
+    pair.sub("ALTER TABLE t RENAME COLUMN c TO own")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT c, own FROM t WHERE id = 3") == [("3", None)]
+
+
+def test_the_owner_of_the_table_changes_it(pair: Pair) -> None:
+    pair.sub("CREATE ROLE ann; GRANT CREATE ON SCHEMA public TO ann")
+    following(pair)
+    pair.sub("ALTER TABLE t OWNER TO ann")
+    pair.sub("ALTER SUBSCRIPTION s SET (run_as_owner = false)")
+    pair.pub("ALTER TABLE t ADD COLUMN c int; INSERT INTO t VALUES (3, 3, 'x', 3)")
+    same(pair)
+    assert pair.sub("SELECT relowner::regrole FROM pg_class WHERE relname = 't'") == [("ann",)]
+
+
+def test_a_skipped_transaction_brings_nothing(pair: Pair) -> None:
+    following(pair)
+    pair.sub("CREATE VIEW v AS SELECT a FROM t")
+    pair.pub("BEGIN; ALTER TABLE t DROP COLUMN a; INSERT INTO t VALUES (3, 'lost'); COMMIT")
+    ((_, _, context),) = pair.catch_up()
+    assert context is not None
+    pair.sub(f"ALTER SUBSCRIPTION s SKIP (lsn = '{context.rpartition(' ')[2]}')")
+    assert pair.catch_up() == []
+    assert columns(pair.sub) == "id integer, a integer, b text"
+    pair.sub("DROP VIEW v")
+    pair.pub("INSERT INTO t VALUES (4, 'kept')")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM t ORDER BY id") == [("1", None), ("2", None), ("4", "kept")]
+
+
+# --- many changes, partitions -----------------------------------------------------------------------------------------
+
+
+def test_many_changes_go_by_columns(pair: Pair) -> None:
+    following(pair)
+    by_columns(pair.sub)
+    pair.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1000) g")
+    assert pair.catch_up() == []
+    before = pair.sub.ways()
+    pair.pub("UPDATE t SET a = a + 1")
+    pair.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5; ALTER TABLE t RENAME COLUMN b TO name")
+    pair.pub("UPDATE t SET c = a, name = name || '!'")
+    pair.pub("INSERT INTO t SELECT g, g, 'y', g FROM generate_series(2000, 3000) g")
+    same(pair)
+    found = pair.sub.ways() - before
+    assert found["apply"] >= 2
+    assert not found["apply row by row"]
+
+
+def test_changes_in_parts_get_new_columns(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 200)
+    following(pair)
+    by_columns(pair.sub)
+    by_columns(pair.pub)
+    pair.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1000) g")
+    pair.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5; ALTER TABLE t DROP COLUMN a")
+    pair.pub("UPDATE t SET c = id WHERE id > 10")
+    same(pair)
+
+
+def test_a_large_transaction_is_followed_in_portions(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "PORTION", 20)
+    following(pair)
+    by_message(pair.sub)
+    pair.pub(
+        "BEGIN; INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 100) g; ALTER TABLE t ADD COLUMN c int;"
+        " UPDATE t SET c = id; ALTER TABLE t DROP COLUMN b; DELETE FROM t WHERE id % 3 = 0; COMMIT"
+    )
+    same(pair)
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_partitions_get_the_columns_of_the_partitioned_table(pair: Pair, root: bool) -> None:
+    pair.both(
+        "CREATE TABLE t (id int PRIMARY KEY, a int, b text) PARTITION BY RANGE (id);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10);"
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)"
+    )
+    pair.pub(
+        f"INSERT INTO t VALUES (1), (11); CREATE PUBLICATION p FOR TABLE t WITH (publish_via_partition_root = {root})"
+    )
+    pair.subscribe(options="WITH (schema_changes = columns)")
+    pair.pub(
+        "ALTER TABLE t ADD COLUMN c int DEFAULT 4; ALTER TABLE t RENAME COLUMN a TO d; ALTER TABLE t DROP COLUMN b"
+    )
+    pair.pub("INSERT INTO t VALUES (2, 2, 2)")
+    pair.pub("INSERT INTO t VALUES (12, 12, 12); UPDATE t SET d = -id WHERE id IN (1, 11)")
+    same(pair)
+
+
+def test_truncate_tells_of_new_columns_too(pair: Pair) -> None:
+    following(pair)
+    pair.pub("ALTER TABLE t ADD COLUMN c int; TRUNCATE t; INSERT INTO t VALUES (1, 2, 'x', 3)")
+    same(pair)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_new_tables_are_made_copied_and_followed(pair: Pair) -> None:
+    following(pair, "tables", publication="FOR ALL TABLES")
+    pair.pub(
+        "CREATE SCHEMA stock; CREATE TABLE stock.items (sku text PRIMARY KEY, price numeric(8,2) NOT NULL DEFAULT 1,"
+        " made date); INSERT INTO stock.items VALUES ('a', 1, NULL), ('b', 2, '2024-02-03')"
+    )
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM stock.items ORDER BY 1") == [("a", "1.00", None), ("b", "2.00", "2024-02-03")]
+    pair.pub("ALTER TABLE stock.items ADD COLUMN note text; INSERT INTO stock.items VALUES ('c', 3, NULL, 'new')")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM stock.items") == pair.pub("SELECT * FROM stock.items")
+    pair.pub("CREATE TABLE empty (a int PRIMARY KEY)")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT srsubstate FROM pg_subscription_rel") == [("r",)] * 3
+    pair.pub("DROP TABLE empty; INSERT INTO t (id) VALUES (3)")
+    same(pair)
+    assert pair.sub("SELECT * FROM empty") == []
+
+
+def test_tables_that_join_a_publication_arrive(pair: Pair) -> None:
+    following(pair, "tables")
+    pair.pub("CREATE TABLE u (a int PRIMARY KEY, b text); INSERT INTO u VALUES (1, 'x')")
+    pair.sub("CREATE TABLE w (a int PRIMARY KEY, own int)")
+    pair.pub("CREATE TABLE w (a int PRIMARY KEY, b int); INSERT INTO w VALUES (1, 2)")
+    pair.pub("ALTER PUBLICATION p ADD TABLE u (a), w")
+    assert pair.catch_up() == []
+    assert columns(pair.sub, "u") == "a integer"
+    assert pair.sub("SELECT a FROM u") == [("1",)]
+    assert pair.sub("SELECT a, b, own FROM w") == [("1", "2", None)]
+    pair.pub("UPDATE u SET a = 2; UPDATE w SET b = 3; ALTER PUBLICATION p DROP TABLE u; UPDATE u SET a = 4")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM u") == [("2",)]
+    assert pair.sub("SELECT a, b FROM w") == [("1", "3")]
+
+
+def test_a_table_is_changed_before_it_is_copied(pair: Pair) -> None:
+    """The messages of before its copy are passed, whatever columns they have."""
+    following(pair, "tables", publication="FOR ALL TABLES")
+    pair.pub("CREATE TABLE u (a int PRIMARY KEY, b int); INSERT INTO u VALUES (1, 1)")
+    pair.pub("ALTER TABLE u DROP COLUMN b; ALTER TABLE u ADD COLUMN c int; INSERT INTO u VALUES (2, 2)")
+    pair.pub("CREATE TABLE gone (a int); INSERT INTO gone VALUES (1); DROP TABLE gone")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM u ORDER BY a") == [("1", None), ("2", "2")]
+
+
+def test_partitioned_tables_arrive_with_their_partitions(pair: Pair) -> None:
+    following(pair, "tables", publication="FOR ALL TABLES WITH (publish_via_partition_root)")
+    pair.pub(
+        "CREATE TABLE m (a int, b int) PARTITION BY LIST (a); CREATE TABLE m1 PARTITION OF m FOR VALUES IN (1);"
+        "CREATE TABLE m2 PARTITION OF m DEFAULT; INSERT INTO m VALUES (1, 1), (2, 2)"
+    )
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT tableoid::regclass, * FROM m ORDER BY a") == [("m1", "1", "1"), ("m2", "2", "2")]
+
+
+def test_a_table_that_cannot_be_made_stops_the_subscription(pair: Pair) -> None:
+    following(pair, "tables", publication="FOR ALL TABLES")
+    pair.sub("CREATE VIEW u AS SELECT 1 AS a")
+    pair.pub("CREATE TABLE u (a int)")
+    ((message, _, context),) = pair.catch_up()
+    assert message == 'cannot use relation "public.u" as logical replication target'
+    assert context == 'adding table "public.u" to subscription "s"'
+    pair.sub("DROP VIEW u")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT * FROM u") == []
+
+
+def test_values_of_the_parameter(pair: Pair) -> None:
+    create = "CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=pub' PUBLICATION p WITH (connect = false, {})"
+    assert pair.sub.says(create.format("schema_changes = all")) == 'unrecognized schema_changes value: "all"'
+    assert pair.sub.says(create.format("schema_changes = tables, two_phase = true")) == (
+        "two_phase = true and schema_changes = tables are mutually exclusive options"
+    )
+    pair.sub(create.format("two_phase"))
+    assert pair.sub.says("ALTER SUBSCRIPTION s SET (schema_changes = tables)") == (
+        "cannot set schema_changes = tables for a subscription with two_phase enabled"
+    )

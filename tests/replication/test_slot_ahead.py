@@ -144,6 +144,7 @@ def test_a_subscription_to_the_own_instance_made_before_format_5_goes_on(tmp_pat
         link.execute("UPDATE pg_replication_origin SET remote_lsn = remote_lsn - 2")
         link.execute("DELETE FROM pgrepl_publisher")
         link.execute("ALTER TABLE pg_replication_slot DROP COLUMN two_phase_at")
+        link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
         link.execute("UPDATE pgrepl_instance SET format_version = 4")
         link.execute("PRAGMA user_version = 4")
         link.commit()

@@ -135,7 +135,8 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
     session = receiver.session
     link = session.link
     subid = receiver.subid
-    if seen.end <= seen.start or not same_server.is_known(session, subid):
+    asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
+    if asks or seen.end <= seen.start or not same_server.is_known(session, subid):
         raise _OutOfTheOrdinary
     own, workers, reading, senders, errors, kept = link.execute(
         _OTHERS, (subid, seen.slot.slot_name, subid, seen.start - 1)
@@ -176,8 +177,6 @@ def _require_known(receiver: Receiver, seen: _Seen, sent: list[WireTransaction])
     """Raise if the publisher's definitions have changed."""
     from pgrepl.replication.subscriber.schema_changes.follow import Following
 
-    if seen.subscription.subschemachanges == catalog.TABLES:  # there may be new tables without changes
-        raise _OutOfTheOrdinary
     following = Following(receiver.session, seen.subscription, seen.publisher, receiver.log, receiver.unpublished)
     if following.in_transactions(sent)[1] is not None:
         raise _OutOfTheOrdinary

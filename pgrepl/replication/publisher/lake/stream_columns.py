@@ -1,6 +1,6 @@
 """A lake's transactions as a batch of whole columns (table_changes.py), for many changes.
 
-A batch ends before a snapshot with other definitions, and when it is large enough. Changes that need more memory than
+A batch ends before changes under other definitions, and when it is large enough. Changes that need more memory than
 logical_decoding_work_mem are decided in parts, by ranges of row ids, and kept in files. If something cannot be decided
 by columns there is no batch, and the transactions are sent message by message (stream.py).
 """
@@ -43,12 +43,12 @@ def lake_batch(
 ) -> tuple[WireBatch, int] | None:
     """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
     message. `two_phase`: so are prepared transactions."""
-    portion = _portion(session, start, end, two_phase=two_phase)
+    portion, stretch = _portion(session, start, end, two_phase=two_phase)
     if not portion:
         return None
     base = portion[0].first
     here = wanted([snapshot for each in portion for snapshot in each.snapshots], local_only=local_only)
-    plans = Plans(session, names, portion[0].snapshots[0].stretch)
+    plans = Plans(session, names, stretch)
     transactions = [numbered(each, base) for each in portion]
     with ExitStack() as stack:
         found = _Found(session, transactions, stack)
@@ -65,22 +65,27 @@ def lake_batch(
     return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget), portion[-1].last.id + 1
 
 
-def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> list[LakeTransaction]:
-    """The first transactions, all with the same definitions, up to the size of a batch."""
+def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> tuple[list[LakeTransaction], int]:
+    """The first transactions, up to the size of a batch; all rows were changed under the definitions of one stretch."""
     found, _ = read(session, start, end)
     sizes = rows_begun(session, start, end)
     taken: list[LakeTransaction] = []
     size = 0
+    stretch: int | None = None
     for transaction in found:
-        if any(snapshot.stretch != found[0].snapshots[0].stretch for snapshot in transaction.snapshots):
+        stretches = {each.stretch for each in transaction.snapshots if each.tables or each.truncated}
+        if stretch is not None:
+            stretches.add(stretch)
+        if len(stretches) > 1:
             break
         if two_phase and transaction.two_phase is not None:
             break
+        stretch = next(iter(stretches), None)
         taken.append(transaction)
         size += sum(sizes.get(snapshot.id, _IN_CATALOG) for snapshot in transaction.snapshots)
         if size > MOST:
             break
-    return taken
+    return taken, start if stretch is None else stretch
 
 
 class Plans:
