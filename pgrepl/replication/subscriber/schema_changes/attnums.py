@@ -13,7 +13,8 @@ from pgrepl.replication.publisher.definition import RemoteAttribute
 from pgrepl.replication.subscriber.schema_changes.known import KnownColumn
 from pgrepl.replication.wire.messages import SentColumn
 
-_NAMED, _TYPED, _PASSED = 100, 3, -2  # for an equal name, an equal type, a column that is left out though it was sent
+_NAMED, _KNOWN, _ADDED = 100, 3, 2  # for an equal name, the type that it was followed with, a new column
+_LEFT_OUT, _IMPOSSIBLE = -20, -(1 << 30)
 
 
 def attnums(
@@ -42,44 +43,48 @@ def _by_name(
 def _aligned(
     columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
 ) -> list[int]:
-    """The numbers that rise from column to column and agree best with what is known. If the table is gone, columns keep
-    the numbers of their names."""
+    """The numbers that rise from column to column and agree best with what is known, the lowest of several. If the
+    table is gone, columns keep the numbers of their names."""
     if len(present) < len(columns):
         before = {column.name: column.num for column in known.values()}
         return [before.get(column.name, 0) for column in columns]
-    width = len(present)
-    worst = -(1 << 30)
+    width, count = len(present), len(columns)
     best = [[0] * (width + 1)]  # best[n][m]: n columns among the first m attributes
-    for attribute in present:
-        best[0][attribute.num] = best[0][attribute.num - 1] + _passed(attribute, known)
+    passing = [[_passed(each, known, is_behind=number == count) for each in present] for number in range(count + 1)]
+    for place in range(width):
+        best[0][place + 1] = best[0][place] + passing[0][place]
     for number, column in enumerate(columns, 1):
-        row = [worst] * (width + 1)
-        for attribute in present[number - 1 :]:
-            taken = best[number - 1][attribute.num - 1] + _agreement(column, attribute, known)
-            row[attribute.num] = max(taken, row[attribute.num - 1] + _passed(attribute, known))
+        row = [_IMPOSSIBLE] * (width + 1)
+        for place in range(number - 1, width):
+            taken = best[number - 1][place] + _agreement(column, present[place], known)
+            row[place + 1] = max(taken, row[place] + passing[number][place])
         best.append(row)
-    found = [0] * len(columns)
+    found = [0] * count
     place = width
-    for number in range(len(columns), 0, -1):
-        while best[number][place] == best[number][place - 1] + _passed(present[place - 1], known):
+    for number in range(count, 0, -1):
+        while best[number][place] == best[number][place - 1] + passing[number][place - 1]:
             place -= 1
         found[number - 1] = place
         place -= 1
     return found
 
 
-def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn]) -> int:
+def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn], *, is_behind: bool) -> int:
+    """For an attribute that is not described. One that is there now was there already, if one behind it was: unless a
+    column list leaves it out. `is_behind`: none behind it is described."""
+    if attribute.dropped:
+        return 0
     before = known.get(attribute.num)
-    return _PASSED if before is not None and before.is_sent and not attribute.dropped else 0
+    return _LEFT_OUT if not is_behind or (before is not None and before.is_sent) else 0
 
 
 def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[int, KnownColumn]) -> int:
     before = known.get(attribute.num)
+    if before is None and attribute.dropped:
+        return _ADDED  # and dropped since
     score = 0
     if not attribute.dropped:
-        score += 1 + _NAMED * (attribute.name == column.name) + _TYPED * (attribute.type == column.sent_as)
+        score += 1 + _NAMED * (attribute.name == column.name) + (attribute.type == column.sent_as)
     if before is not None:
-        score += _NAMED * (before.name == column.name) + _TYPED * (before.type == column.sent_as)
-    elif attribute.dropped:
-        score += 1  # it was added and is dropped again
+        score += 1 + _NAMED * (before.name == column.name) + _KNOWN * (before.type == column.sent_as)
     return score
