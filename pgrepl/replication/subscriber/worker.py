@@ -75,6 +75,7 @@ class Worker:
         self._receiver = Receiver(session, subid, log, observer, patience=patience, given=given)
         self._session = self._receiver.session
         self._subid = subid
+        self._asked_at = -1  # the publisher's end when it was asked for newly published tables
         self.log = self._log = self._receiver.log
         self._observer = self._receiver.observer
 
@@ -342,6 +343,9 @@ class Worker:
             from pgrepl.replication.subscriber.schema_changes import new_tables
 
             publisher = self._receiver.publisher(subscription)
+            end = asked(publisher.current_lsn)
+            if end == self._asked_at:
+                return
             subscribed = state.table_states(self._session, self._subid)
             found = asked(
                 lambda: guarded(lambda: new_tables.missing(self._session, subscription, publisher, subscribed))
@@ -350,6 +354,7 @@ class Worker:
                 self._receiver.lock(subscription, state.position(self._session, self._subid))
                 with self._receiver.as_owner(subscription):
                     guarded(lambda: new_tables.add(self._session, subscription, publisher, found, self._log))
+        self._asked_at = end
         crash_point("schema.added")
 
     # --- success and failure ------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""A worker that follows its publisher's definitions is killed at every step: each change is done once, none is lost."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.replication import Replicas
+
+SUBSCRIBER = Path(__file__).resolve().parents[2] / "pgrepl" / "replication" / "subscriber"
+SOURCE = "".join(path.read_text() for path in SUBSCRIBER.rglob("*.py"))
+STEPS = sorted(
+    set(re.findall(r'\bcrash_point\("((?:schema|copy)\.[^"]+|apply\.(?:received|origin|settled))"\)', SOURCE))
+)
+LAKE_STEPS = ["commit.begin", "commit.rows", "commit.end"]
+COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 AND NOT attisdropped"
+
+
+def same(replicas: Replicas, table: str, key: str) -> None:
+    columns = ", ".join(sorted(str(name) for (name,) in replicas.pub(COLUMNS.replace("'t'", f"'{table}'"))))
+    condition = "WHERE a >= 0 " if table == "t" else ""
+    query = f"SELECT {columns} FROM {table} {condition}ORDER BY {key}"
+    assert replicas.sub(query) == replicas.pub(query)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one instance", "two instances"])
+def test_killed_at_each_step(tmp_path: Path, apart: bool) -> None:
+    replicas = Replicas(tmp_path, apart=apart)
+    assert replicas.apply() == 0
+    replicas.sub("ALTER SUBSCRIPTION s SET (schema_changes = tables)")
+    assert {"schema.followed", "schema.added"} <= set(STEPS)
+    for number, name in enumerate([*STEPS, *LAKE_STEPS]):
+        replicas.pub(f"ALTER TABLE t ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
+        replicas.pub(f"UPDATE t SET c{number} = a WHERE a % 3 = 0")
+        replicas.pub(
+            f"BEGIN; INSERT INTO t (a) VALUES ({2000 + number}); ALTER TABLE t RENAME COLUMN c{number} TO d{number};"
+            f" UPDATE t SET d{number} = -1 WHERE a = 9; COMMIT"
+        )
+        if number % 4 == 3:
+            replicas.pub(f"ALTER TABLE t DROP COLUMN d{number - 1}; INSERT INTO t (a) VALUES ({3000 + number})")
+        replicas.pub(f"CREATE TABLE n{number} (k int PRIMARY KEY, v text); INSERT INTO n{number} VALUES (1, 'x')")
+        replicas.pub(f"ALTER PUBLICATION p ADD TABLE n{number}")
+        assert replicas.apply(name) == -signal.SIGKILL, name
+    assert replicas.apply() == 0
+    same(replicas, "t", "a")
+    for number in range(len(STEPS) + len(LAKE_STEPS)):
+        same(replicas, f"n{number}", "k")
+    assert replicas.sub("SELECT DISTINCT srsubstate FROM pg_subscription_rel") == [("r",)]
+    assert replicas.sub("SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [("0", "0")]
