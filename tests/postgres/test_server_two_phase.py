@@ -99,3 +99,26 @@ def test_a_large_one_and_many_others(ready: Served) -> None:
     ready.pub("UPDATE t SET b = b || '!' WHERE a > 15000")
     assert ready.catch_up() == []
     ready.same(ROWS)
+
+
+def test_a_prepared_transaction_may_have_new_columns_but_not_bring_them(ready: Served) -> None:
+    gid = f"x_{ready.database}"
+    ready.subscribe(options="two_phase = on, schema_changes = columns")
+    ready.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5")
+    ready.pub(f"BEGIN; INSERT INTO t VALUES (3, 'three', 3); PREPARE TRANSACTION '{gid}'")
+    assert ready.catch_up() == []
+    ready.pub(f"COMMIT PREPARED '{gid}'")
+    assert ready.catch_up() == []
+    assert len(ready.same(ROWS)) == 3
+    ready.pub(
+        "BEGIN; INSERT INTO t VALUES (4, 'four', 4); ALTER TABLE t ADD COLUMN d int;"
+        f" INSERT INTO t VALUES (5, 'five', 5); PREPARE TRANSACTION '{gid}'"
+    )
+    ((message, _, context),) = ready.catch_up()
+    assert message == "a prepared transaction that changes the columns of a table between its rows is not supported"
+    assert context is not None
+    ready.sub(f"ALTER SUBSCRIPTION s SKIP (lsn = '{context.rpartition(' ')[2]}')")
+    ready.pub(f"ROLLBACK PREPARED '{gid}'")
+    ready.pub("INSERT INTO t VALUES (6, 'six', 6)")
+    assert ready.catch_up() == []
+    ready.same(ROWS)

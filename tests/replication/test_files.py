@@ -472,3 +472,17 @@ def test_a_location_is_a_folder_a_file_or_a_pattern(tmp_path: Path, location: st
         path.write_text(name)
     found = listed(str(tmp_path / "files" / location))
     assert [each.name if location != "2024/*/a.json" else f"2024/{each.name}" for each in found] == names
+
+
+def test_columns_of_the_declaring_database_are_followed(landing: Landing, way: str) -> None:
+    landing.declare()
+    landing.write("1.json", *[insert(n) for n in range(20)])
+    landing.subscribe(parameters="WITH (schema_changes = tables)")
+    landing.pair.pub("ALTER TABLE t RENAME COLUMN b TO c; ALTER TABLE t ADD COLUMN d int")
+    landing.pair.pub("CREATE TABLE u (a int PRIMARY KEY, b text); ALTER PUBLICATION p ADD TABLE u")
+    landing.write(
+        "2.json", {"op": "insert", "table": "t", "new": {"a": "99", "c": "y", "d": "7"}}, insert(1, table="u")
+    )
+    assert landing.pair.catch_up() == []
+    assert landing.pair.sub("SELECT c, d FROM t WHERE a > 18 ORDER BY a") == [("x", None), ("y", "7")]
+    assert landing.rows("u") == [("1", "x")]

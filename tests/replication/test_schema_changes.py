@@ -225,6 +225,16 @@ def test_the_owner_of_the_table_changes_it(pair: Pair) -> None:
     assert pair.sub("SELECT relowner::regrole FROM pg_class WHERE relname = 't'") == [("ann",)]
 
 
+def test_who_copies_nothing_need_not_read(pair: Pair) -> None:
+    pair.pub("CREATE ROLE repl LOGIN REPLICATION")
+    pair.both(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    conninfo = "host=localhost dbname=pub user=repl"
+    pair.sub.subscribe("p", conninfo, "WITH (schema_changes = columns, copy_data = false)")
+    pair.pub("ALTER TABLE t RENAME a TO c; INSERT INTO t VALUES (1, 2, 'x')")
+    same(pair)
+
+
 def test_a_skipped_transaction_brings_nothing(pair: Pair) -> None:
     following(pair)
     pair.sub("CREATE VIEW v AS SELECT a FROM t")

@@ -45,7 +45,8 @@ WAYS: dict[str, list[str]] = {
             "CREATE PUBLICATION pub FOR TABLE r WHERE (a > 3) WITH (publish_via_partition_root)"],
     "sub": ["CREATE SUBSCRIPTION sub CONNECTION 'dbname=x' PUBLICATION a WITH (connect = false)",
             "CREATE SUBSCRIPTION sub CONNECTION 'host=/nosuch dbname=y' PUBLICATION a, b"
-            " WITH (connect = false, slot_name = 'other', binary, origin = none, streaming = parallel)"],
+            " WITH (connect = false, slot_name = 'other', binary, origin = none, streaming = parallel,"
+            " schema_changes = columns)"],
 }  # fmt: skip
 
 

@@ -20,7 +20,8 @@ MORE = """
 CREATE TABLE "Odd t" ("A b" int);
 COMMENT ON TABLE "Odd t" IS 'it''s';
 CREATE SUBSCRIPTION s1 CONNECTION 'dbname=x password=''q''' PUBLICATION a, "B"
-    WITH (connect = false, slot_name = NONE, streaming = parallel, two_phase, origin = none);
+    WITH (connect = false, slot_name = NONE, streaming = parallel, two_phase, origin = none,
+        schema_changes = columns);
 """
 
 
@@ -93,7 +94,7 @@ def test_column_privileges_statistics_and_subscriptions_are_dumped(sessions: lis
         "ALTER TABLE ONLY s.t ALTER COLUMN c SET STORAGE EXTERNAL;",
         "GRANT UPDATE(n) ON TABLE s.t TO catalogs_reader;",
         "CREATE SUBSCRIPTION s1 CONNECTION 'dbname=x password=''q''' PUBLICATION a, \"B\" WITH (connect = false, "
-        "slot_name = NONE, streaming = parallel, two_phase = on, origin = none);",
+        "slot_name = NONE, streaming = parallel, two_phase = on, origin = none, schema_changes = columns);",
     ):
         assert line in lines
 

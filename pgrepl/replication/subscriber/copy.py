@@ -126,7 +126,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         at = last_snapshot(session)
         tree = _tree(session, relid)
         with receiver.as_owner(subscription):
-            definition = guarded(lambda: _definition(session, subscription, relid, publisher))
+            definition = _definition(session, subscription, relid, publisher)
             received, source, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
         crash_point("copy.received")
         if not locked:
@@ -158,7 +158,9 @@ def _definition(
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
     table = relation(session, relid)
-    found = asked(lambda: publisher.definitions(table.schema, table.name, subscription.subpublications))
+    found = asked(
+        lambda: guarded(lambda: publisher.definitions(table.schema, table.name, subscription.subpublications))
+    )
     return next((each for each in found if (each.schema, each.name) == (table.schema, table.name)), None)
 
 

@@ -43,6 +43,13 @@ class CopyPlan:
 
 def copy_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
     """The plan by the present catalog, with the privileges of the connection's role."""
+    plan = published_plan(session, schema, name, publications)
+    _check_readable(session, plan)
+    return plan
+
+
+def published_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
+    """What a copy would take, whether the role may read it or not."""
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None:
         raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))
@@ -58,9 +65,7 @@ def copy_plan(session: Session, schema: str, name: str, publications: Sequence[s
     attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
     quals = [table.qual for table in published]
     filters = () if None in quals else tuple([from_json(qual) for qual in quals])
-    plan = CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
-    _check_readable(session, plan)
-    return plan
+    return CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
 
 
 def _check_readable(session: Session, plan: CopyPlan) -> None:

@@ -21,7 +21,7 @@ from pgrepl.replication.publisher.definition import (
     is_here,
     type_here,
 )
-from pgrepl.replication.publisher.lake.copy_plan import copy_plan
+from pgrepl.replication.publisher.lake.copy_plan import published_plan
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.text import read_text
 
@@ -85,7 +85,7 @@ def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[s
 
 
 def _definition(session: Session, table: Relation, parent: Relation | None, names: Sequence[str]) -> RemoteDefinition:
-    taken = copy_plan(session, table.schema, table.name, names).columns
+    taken = published_plan(session, table.schema, table.name, names).columns
     columns = tuple([_column(each) for each in table.columns if each.num in taken])
     known = {each.name for each in columns}
     key = _index_columns(table, primary_key(session, table))
