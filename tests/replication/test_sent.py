@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.harness.database import by_columns
 from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c int)"
@@ -232,3 +233,17 @@ def test_changes_from_before_a_column_was_converted_keep_the_columns_behind_it(p
     pair.pub("ALTER TABLE t ALTER COLUMN b TYPE timestamp")
     assert pair.catch_up() == []
     assert pair.sub("SELECT * FROM t") == [("1", "2024-02-03", "x", "7")]
+
+
+def test_rows_that_a_later_conversion_has_rewritten_are_sent_by_columns_as_they_were(pair: Pair) -> None:
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, b int, c text); CREATE PUBLICATION p FOR TABLE t")
+    pair.sub("CREATE TABLE t (a int PRIMARY KEY, b numeric(12,0), c text)")
+    pair.subscribe()
+    by_columns(pair.sub)
+    pair.pub(
+        "BEGIN; INSERT INTO t SELECT g, g, 'x' FROM generate_series(1, 300) g;"
+        " ALTER TABLE t ALTER COLUMN b TYPE numeric(12,0); COMMIT"
+    )
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*), sum(b), min(c) FROM t") == [("300", "45150", "x")]
+    assert pair.sub.ways()["apply"] == 1

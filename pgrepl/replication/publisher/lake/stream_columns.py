@@ -47,7 +47,7 @@ def lake_batch(
     if not portion:
         return None
     base = portion[0].first
-    here = wanted([snapshot for each in portion for snapshot in each.snapshots], local_only=local_only)
+    here = wanted([each for one in portion for each in one.snapshots if _has_rows(each)], local_only=local_only)
     plans = Plans(session, names, stretch)
     transactions = [numbered(each, base) for each in portion]
     with ExitStack() as stack:
@@ -73,7 +73,7 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> tupl
     size = 0
     stretch: int | None = None
     for transaction in found:
-        stretches = {each.stretch for each in transaction.snapshots if each.tables or each.truncated}
+        stretches = {each.stretch for each in transaction.snapshots if _has_rows(each)}
         if stretch is not None:
             stretches.add(stretch)
         if len(stretches) > 1:
@@ -86,6 +86,11 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> tupl
         if size > MOST:
             break
     return taken, start if stretch is None else stretch
+
+
+def _has_rows(snapshot: Snapshot) -> bool:
+    """Did it change rows? Others may define something."""
+    return bool(snapshot.tables or snapshot.truncated)
 
 
 class Plans:
