@@ -24,7 +24,12 @@ def define(session: Session, subscription: tables.pg_subscription, statements: I
         except LockNeeded as needed:
             raise LockedByOthers(needed.wanted) from None
         worker = f'logical replication worker for subscription "{subscription.subname}"'
-        log.log(f"{worker} follows its publisher: {' '.join(statement.rstrip(';').split())}")
+        log.log(f"{worker} follows its publisher: {_on_one_line(statement)}")
+
+
+def _on_one_line(statement: str) -> str:
+    """Without the comments that may stand behind columns (RemoteDefinition.statements)."""
+    return " ".join(line.partition("  -- ")[0].strip() for line in statement.rstrip(";").splitlines())
 
 
 def definer(session: Session, table: Relation) -> Relation:
