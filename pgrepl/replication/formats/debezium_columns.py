@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -43,6 +44,7 @@ Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _BLOCK = 1 << 23
+_LINE_FEED = ord("\n")
 _FEW = 64  # lines of a block that are read one by one, at most; with more of them all are
 _CODES = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE}
 _SOURCE = ("schema", "db", "table", "txId", "gtid", "lsn", "ts_us", "ts_ms", "snapshot", "file")
@@ -68,11 +70,10 @@ class _Part:
 
 @frozen
 class _Decoded:
-    """A block of lines: the events that could be columns, by tables, and which lines these are."""
+    """A block of lines: its events by columns, and between them the lines that are read one by one."""
 
     block: JsonBlock
-    parts: Mapping[tuple[str | None, str | None], list[_Part]]
-    read: Flags
+    events: Sequence[EventBlock | int]
 
 
 class Declined(Exception):
@@ -96,7 +97,11 @@ class DebeziumBlocks:
         first = 1
         for found in first_then_ahead(self._ahead, _pieces(file, name)):
             decoded = found if isinstance(found, _Decoded) else self._decoded(found)
-            yield from self._events(decoded, name, first)
+            for each in decoded.events:
+                if isinstance(each, EventBlock):
+                    yield replace(each, file=name, number=each.number + first)
+                else:
+                    yield from self._records.of_line(decoded.block.line(each), Place(name, first + each))
             first += decoded.block.count
 
     def _ahead(self, data: bytes) -> _Decoded | bytes:
@@ -108,6 +113,7 @@ class DebeziumBlocks:
 
     def _decoded(self, data: bytes) -> _Decoded:
         block = JsonBlock(data)
+        lines = block.lines_with_text()
         parts: dict[tuple[str | None, str | None], list[_Part]] = {}
         read = np.zeros(block.count, bool)
         try:
@@ -118,23 +124,20 @@ class DebeziumBlocks:
                     read[part.rows] = True
         except Declined:
             read[:] = False
-        return _Decoded(block, parts, read)
-
-    def _events(self, decoded: _Decoded, name: str, first: int) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
-        block, parts, read = decoded.block, decoded.parts, decoded.read
-        events = block.lines_with_text()
-        others = events[~read[events]]
+        others = lines[~read[lines]]
         if len(others) > _FEW:
             read[:] = False
-            others = events
+            others = lines
+        events: list[EventBlock | int] = []
         start = 0
         for row in [*others.tolist(), block.count]:
             between = np.arange(start, row)[read[start:row]]
             if len(between):
-                yield _events(parts, between, name, first)
+                events.append(_events(parts, between))
             if row < block.count:
-                yield from self._records.of_line(block.line(row), Place(name, first + row))
+                events.append(row)
             start = row + 1
+        return _Decoded(block, events)
 
     def _payloads(self, block: JsonBlock) -> tuple[JsonBlock, dict[str, object] | None]:
         """The block without the schema in front of each line, and that."""
@@ -229,7 +232,7 @@ def _pieces(file: BinaryIO, name: str) -> Iterator[bytes]:
         if not data.endswith(b"\n"):
             rest = read_line(file, name, number)
             data += rest if rest.endswith(b"\n") else rest + b"\n"
-        number += data.count(b"\n")
+        number += int(np.count_nonzero(np.frombuffer(data, np.uint8) == _LINE_FEED))
         yield data
 
 
@@ -408,10 +411,8 @@ def _numbers(column: Column | None) -> Places | None:
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-def _events(
-    parts: Mapping[tuple[str | None, str | None], Sequence[_Part]], rows: Places, name: str, first: int
-) -> EventBlock:
-    """The events of some rows, which follow one another."""
+def _events(parts: Mapping[tuple[str | None, str | None], Sequence[_Part]], rows: Places) -> EventBlock:
+    """The events of some lines of a block, which follow one another, by their numbers in it."""
     import pyarrow as pa
 
     low, high = int(rows[0]), int(rows[-1]) + 1
@@ -437,7 +438,7 @@ def _events(
         tables.append(_table(schema, table, within, places))
     xids = pa.concat_arrays(xid).take(np.argsort(np.concatenate(order)))
     return EventBlock(
-        name, len(rows), first + rows, tuple(tables), None if xids.null_count == len(xids) else xids,
+        "", len(rows), rows, tuple(tables), None if xids.null_count == len(xids) else xids,
         lsn if (lsn >= 0).any() else None, at if (at != NO_TIME).any() else None, snapshot if snapshot.any() else None,
     )  # fmt: skip
 

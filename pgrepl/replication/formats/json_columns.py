@@ -337,8 +337,14 @@ def _flags(found: pa.Array) -> npt.NDArray[Any]:
 
 def _column(piece: _Piece, array: pa.Array, fits: Flags) -> tuple[pa.Array, bool]:
     """The values of a piece, and whether they are strings. Lines that do not fit lose their flag."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    one = array[0]
+    if len(array) > 1 and one.equals(array[-1]) and pc.all(pc.equal(array, one)).as_py():
+        (value,), is_string = _column(piece, pa.array([one]), fit := np.ones(1, bool))
+        fits &= fit[0]
+        return pa.repeat(value, len(array)) if value.is_valid else pa.nulls(len(array), pa.binary()), is_string
     opening, closing = piece.before + b'"', b'"' + piece.behind
     strings = pc.starts_with(array, opening)
     is_string = bool(pc.any(strings).as_py())

@@ -124,16 +124,15 @@ class _Part(io.RawIOBase):
         return True
 
     def readinto(self, into: Buffer) -> int:
-        view = memoryview(into).cast("B")
+        view = memoryview(into).cast("B")[: self._left]
         with storage.reading(self._name):
-            found = self._file.read(min(len(view), self._left))
-        if not found and self._left:
+            count = self._file.readinto(view)  # type: ignore[attr-defined]
+        if not count and self._left:
             raise PgError("58030", f'could not read file "{self._name}": it has become shorter')
-        view[: len(found)] = found
-        self._left -= len(found)
-        self.position += len(found)
-        self.checksum = zlib.crc32(found, self.checksum)
-        return len(found)
+        self._left -= count
+        self.position += count
+        self.checksum = zlib.crc32(view[:count], self.checksum)
+        return int(count)
 
 
 class _Tail(io.RawIOBase):
@@ -148,10 +147,10 @@ class _Tail(io.RawIOBase):
 
     def readinto(self, into: Buffer) -> int:
         view = memoryview(into).cast("B")
-        found = self._file.read(len(view))
-        view[: len(found)] = found
-        self.last = found[-1:] or self.last
-        return len(found)
+        count = int(self._file.readinto(view))  # type: ignore[attr-defined]
+        if count:
+            self.last = bytes(view[count - 1 : count])
+        return count
 
     def close(self) -> None:
         self._file.close()
