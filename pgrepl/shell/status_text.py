@@ -50,13 +50,15 @@ def _applied(status: Status) -> str:
 
 
 def _behind(status: Status) -> str:
-    """What is still to come; a server tells the bytes only, as it does not know the number of changes."""
+    """What is still to come. A server tells the bytes, files their number: they do not know the number of changes."""
     backlog = status.backlog
     if backlog is not None:
         about = "" if backlog.exact else "~"
         lines = [f"{about}{backlog.changes} row{'' if backlog.changes == 1 else 's'}"]
         if backlog.transactions:
             lines.append(f"{backlog.transactions} transaction{'' if backlog.transactions == 1 else 's'}")
+    elif status.lag is not None and status.lag.files is not None:
+        lines = [f"{status.lag.files} file{'' if status.lag.files == 1 else 's'}"]
     elif status.behind is not None:
         lines = [f"{status.behind} bytes"]
     else:

@@ -17,7 +17,9 @@ from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.files.given import GivenBatch
 from pgrepl.replication.publisher.files.listing import listed
 from pgrepl.replication.subscriber.launcher import Launcher
+from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.wire import messages
+from pgrepl.shell.status_text import status_row
 from tests.harness.database import Database, Rows, by_columns, by_message
 from tests.harness.pair import Pair
 
@@ -225,6 +227,24 @@ def test_a_file_is_one_transaction_unless_records_say_otherwise(landing: Landing
     landing.write("2", insert(6), insert(3))
     assert len(landing.pair.catch_up()) == 1
     assert [row[0] for row in landing.rows()] == ["1", "2", "3", "5"]
+
+
+def test_status_says_how_many_files_wait(landing: Landing) -> None:
+    landing.declare()
+    landing.write("1", insert(1))
+    landing.subscribe()
+
+    def behind() -> str:
+        (found,) = subscription_status(landing.pair.sub.session, everywhere=False)
+        return status_row(found)[-1]
+
+    assert behind() == "0 files"
+    landing.write("2", insert(2), insert(1))
+    assert behind() == "1 file"
+    landing.write("3", insert(3))
+    assert behind() == "2 files"
+    assert len(landing.pair.catch_up()) == 1
+    assert behind() == "2 files"
 
 
 def test_a_file_that_is_being_written_is_read_up_to_its_last_whole_transaction(landing: Landing, way: str) -> None:

@@ -157,6 +157,7 @@ class SlotLag:
     active_pid: int | None = None
     wal_status: str = "reserved"
     held_back: int | None = None  # the LSN before which it may send, if standbys hold it back
+    files: int | None = None  # of a publisher that is files: those that are not read to their ends
 
     @property
     def sendable(self) -> int:

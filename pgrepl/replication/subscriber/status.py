@@ -108,6 +108,7 @@ class Status:
                 "exact": None if backlog is None else backlog.exact,
                 "seconds": None if self.seconds is None else round(self.seconds, 3),
                 "lsn": self.behind,
+                "files": None if lag is None else lag.files,
             },
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,

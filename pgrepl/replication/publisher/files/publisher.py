@@ -179,7 +179,8 @@ class FilesPublisher(Publisher):
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         with self._asked() as session:
             position = self._position(session)
-            return SlotLag(position, position, self._end(session, position))
+            end = self._end(session, position)
+            return SlotLag(position, position, end, files=len(self.sources(position)) if position < end else 0)
 
     def current_lsn(self) -> int:
         with self._asked() as session:
