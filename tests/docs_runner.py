@@ -73,7 +73,7 @@ def play(text: str, folder: Path, programs: Path) -> list[tuple[Step, str]]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=120,
+            timeout=900,  # a busy machine
             check=False,
         )
         results.append((step, done.stdout.decode()))
