@@ -98,7 +98,7 @@ def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:
         "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 200);"
         " DELETE FROM t WHERE a > 100; SELECT sum(a), count(*) FROM t"
     )
-    done = pgrepl("-X", "-A", "-t", "--remote", server, "-c", script, cwd=tmp_path)
+    done = pgrepl("-X", "-A", "-t", "--remote", server, "-c", script, cwd=tmp_path, PGREPL_CONF="")
     assert (done.stdout + done.stderr).splitlines() == [
         "SET", "CREATE TABLE", "INSERT 0 200", "DELETE 100", "5050|100",
     ]  # fmt: skip
