@@ -59,6 +59,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 _Part = TypeVar("_Part")
+_Found = TypeVar("_Found")
 
 
 def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
@@ -97,11 +98,16 @@ def rewrite(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
     return visit(expr)
 
 
-def substituted(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
-    """Put for each known expression what stands for it. Only an expression of a kind that is among them is looked up:
-    that compares all of it."""
+def lookup(known: Mapping[Expr, _Found]) -> Callable[[Expr], _Found | None]:
+    """What is known of an expression. One of a kind that is not among them is not looked up: that hashes all of it,
+    and a rewriting asks for each part."""
     kinds = set(map(type, known))
-    return rewrite(expr, lambda node: known.get(node) if type(node) in kinds else None) if kinds else expr
+    return lambda node: known.get(node) if type(node) in kinds else None
+
+
+def substituted(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
+    """Put for each known expression what stands for it."""
+    return rewrite(expr, lookup(known)) if known else expr
 
 
 def _leftmost(*locations: int) -> int:

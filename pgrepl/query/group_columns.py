@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import rewrite, var_attnums, walk
+from pgrepl.expr.walk import lookup, rewrite, var_attnums, walk
 from pgrepl.query.bounds import bounds_of
 from pgrepl.query.shape import aggregates, only_entry, uses_groups
 from pgrepl.query.tables import is_user_table
@@ -141,10 +141,10 @@ def over_groups(session: Session, query: Query, context: Context) -> Query:
     assert entry is not None
     keys, found = _keys(query), aggregates(query)
     columns = {expr: Column("?column?", expr.type, expr.typmod, expr.collation) for expr in (*keys, *found)}
-    numbers = {expr: number for number, expr in enumerate(columns, 1)}
+    number_of = lookup({expr: number for number, expr in enumerate(columns, 1)})
 
     def computed(node: Expr) -> Expr | None:
-        number = numbers.get(node)
+        number = number_of(node)
         if number is None:
             return None
         return tree.Var(node.type, typmod=node.typmod, collation=node.collation, varno=1, attnum=number)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.expr import evaluate, tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import query_exprs, rewrite, walk_deep, with_levels
+from pgrepl.expr.walk import lookup, query_exprs, rewrite, walk_deep, with_levels
 from pgrepl.query.local.env import Compiled, Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.sorting import SortKey, sort
@@ -81,18 +81,20 @@ class Grouping:
 
     def after(self, expr: Expr) -> Expr:
         """The expression over groups: aggregates and grouped expressions become slots."""
-        keys = {
-            key: len(self.aggregates) + number
-            for number, (_, key) in reversed(list(enumerate(self.keys)))
-            if self._is_slot(key) and not isinstance(key, tree.Const)
-        }
+        number_of_key = lookup(
+            {
+                key: len(self.aggregates) + number
+                for number, (_, key) in reversed(list(enumerate(self.keys)))
+                if self._is_slot(key) and not isinstance(key, tree.Const)
+            }
+        )
 
         def slot(node: Expr) -> Expr | None:
             if isinstance(node, tree.Aggref) and node.levelsup == 0:
                 return _slot(node, self.number_of(node, 0))
             if isinstance(node, tree.GroupingFunc) and node.levelsup == 0:
                 return _slot(node, self.number_of_function(node))
-            number = keys.get(node)
+            number = number_of_key(node)
             return None if number is None else _slot(node, number)
 
         return rewrite(expr, slot)
