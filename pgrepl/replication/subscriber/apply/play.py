@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
 from pgrepl.errors import PgError, Report
@@ -17,7 +17,7 @@ from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRo
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
-from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of
+from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
 from pgrepl.replication.wire.messages import (
     INSERT,
@@ -30,7 +30,6 @@ from pgrepl.replication.wire.messages import (
     WireTransaction,
 )
 from pgrepl.rows.routing import Router, column_places, converter
-from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -119,21 +118,21 @@ class Player:
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def _is_passed(self, sent: SentRelation, finish_lsn: int) -> bool:
-        """With schema_changes a table may lack columns as long as no changes are applied to it, or be still to come."""
-        if not self._follows:
-            return False
-        found = find_relation(self._session, RangeVar(sent.name, sent.schema), missing_ok=True)
-        if found is None:
-            return self._subscription.subschemachanges == TABLES
-        return not self._applies(found.oid, finish_lsn)
+    def _concerned(self, sent: SentRelation, finish_lsn: int) -> _Table | None:
+        """The table, if changes of the transaction are applied to it. With schema_changes it may lack columns as long
+        as none are, or be still to come."""
+        if self._follows and sent not in self._tables:
+            found = target_or_none(self._session, sent)
+            if found is None and self._subscription.subschemachanges == TABLES:
+                return None
+            if found is not None and not self._applies(found.oid, finish_lsn):
+                return None
+        table = self._open(sent)
+        return table if self._applies(table.target.relation.oid, finish_lsn) else None
 
     def _change(self, message: Message, finish_lsn: int) -> None:
-        if self._is_passed(message.relation, finish_lsn):
-            self.passed += 1
-            return
-        table = self._open(message.relation)
-        if not self._applies(table.target.relation.oid, finish_lsn):
+        table = self._concerned(message.relation, finish_lsn)
+        if table is None:
             self.passed += 1
             return
         if message.operation != INSERT:
@@ -150,9 +149,8 @@ class Player:
 
     def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
         """Empty the tables of a TRUNCATE (apply_handle_truncate)."""
-        concerned = (sent for sent in message.relations if not self._is_passed(sent, finish_lsn))
-        opened = (self._open(sent).target.relation for sent in concerned)
-        targets = (table for table in opened if self._applies(table.oid, finish_lsn))
+        found = (self._concerned(sent, finish_lsn) for sent in message.relations)
+        targets = (table.target.relation for table in found if table is not None)
         emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
         self.passed += not emptied
         if not emptied:

@@ -146,9 +146,13 @@ class TargetTable:
             raise
 
 
+def target_or_none(session: Session, sent: SentRelation) -> Relation | None:
+    return find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
+
+
 def find_target(session: Session, sent: SentRelation) -> Relation:
     """The table with the relation's name."""
-    found = find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)
+    found = target_or_none(session, sent)
     if found is None:
         raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" does not exist')
     check_subscription_relkind(found)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
@@ -38,13 +38,12 @@ from pgrepl.replication.subscriber.apply.columns.partitions import LeafChanges, 
 from pgrepl.replication.subscriber.apply.columns.parts import ManyMoves, as_they_are, by_key, values_of
 from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
 from pgrepl.replication.subscriber.apply.roles import acting_for
-from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns
+from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
 from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
-from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -250,10 +249,8 @@ class StagedBatch:
         """The table of the relation's name. It must have the relation's columns, even if no change is applied to it
         (logicalrep_rel_open); with schema_changes only then, and it may be still to come (None)."""
         follows = self._subscription.subschemachanges
-        if follows == catalog.TABLES:
-            there = find_relation(self._session, RangeVar(sent.name, sent.schema), missing_ok=True)
-            if there is None:
-                return None
+        if follows == catalog.TABLES and target_or_none(self._session, sent) is None:
+            return None
         found = find_target(self._session, sent)
         if follows == catalog.NO_SCHEMA or self._since(found) is not None:
             match_columns(found, sent)
