@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.clock import environment, process
 from benchmarks.lake import ROWS, Line
+from benchmarks.replicate import TABLE, faster
 
 EVENTS = ROWS // 2
 OF_A_FILE = 500_000
@@ -60,9 +61,7 @@ def measure() -> Iterator[Line]:
         _compare(folder, made)
         size = sum(file.stat().st_size for file in events.iterdir()) >> 20
         what = f"{EVENTS:,} Debezium events ({size:,} MB) on {ROWS:,} rows"
-        found = theirs / ours
-        beside = f"Spark's JSON and join: {theirs:.1f} s"
-        yield what, f"{found:.1f} times as fast ({ours:.1f} s)", beside, "3 times", found >= 3
+        yield faster(what, ours, theirs, "Spark's JSON and join", 3)
         yield f"{what}: a process's memory", f"{memory:,} MB", "", "1,500 MB", memory <= 1500
 
 
@@ -102,7 +101,7 @@ def _event(number: int) -> str:
 
 
 def _ready(folder: Path, base: Path) -> None:
-    table = "CREATE TABLE t (id bigint PRIMARY KEY, k int, s text, d double precision);"
+    table = f"CREATE TABLE t {TABLE};"
     script = f"""
 CREATE DATABASE pub; CREATE DATABASE sub;
 \\c pub

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.store import one, rows
 
 if TYPE_CHECKING:
@@ -47,3 +48,8 @@ def partition_ancestors(session: Session, relid: int) -> list[int]:
         found.append(row.inhparent)
         row = link(session, row.inhparent)
     return found
+
+
+def partition_root(session: Session, table: Relation) -> Relation:
+    """The partitioned table at the top of a partition's tree; another table itself."""
+    return relation(session, partition_ancestors(session, table.oid)[-1]) if table.is_partition else table

@@ -16,7 +16,7 @@ from pgrepl.expr.deparse import expression_text, query_text, stored_expression_t
 from pgrepl.expr.opclasses import BTREE, default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
@@ -25,7 +25,7 @@ DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
 def _qualified(session: Session, found: Relation, pretty: bool) -> str:
     if pretty:
         return display_name(session, found)
-    return f"{quote_identifier(found.schema)}.{quote_identifier(found.name)}"
+    return quote_qualified(found.schema, found.name)
 
 
 def looks_like_function(expr: tree.Expr) -> bool:

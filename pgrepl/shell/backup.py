@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pgrepl.shell.connection import CATALOG_FILE
-from pgrepl.shell.subcommand import OK, connecting, connection, run
+from pgrepl.shell.subcommand import OK, connecting, connection, many, run
 from pgrepl.types.lsn import lsn_text
 
 
@@ -41,8 +41,9 @@ def backup_command(folder: Path, as_json: bool, catalog: str, dbname: str, usern
                 "copied": done.copied, "copied_bytes": done.copied_bytes, "removed": done.removed}  # fmt: skip
         sys.stdout.write(json.dumps(told) + "\n")
     else:
-        files = f"{made.files} file{'' if made.files == 1 else 's'}"
-        sys.stdout.write(f"backed up to {folder} at {lsn_text(made.lsn)}: {files}, {done.copied} of them new\n")
+        sys.stdout.write(
+            f"backed up to {folder} at {lsn_text(made.lsn)}: {many(made.files, 'file')}, {done.copied} of them new\n"
+        )
     return OK
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pgrepl.shell.subcommand import many
 from pgrepl.shell.table import PrintOptions, TableContent
 from pgrepl.types.lsn import lsn_text
 
@@ -54,11 +55,11 @@ def _behind(status: Status) -> str:
     backlog = status.backlog
     if backlog is not None:
         about = "" if backlog.exact else "~"
-        lines = [f"{about}{backlog.changes} row{'' if backlog.changes == 1 else 's'}"]
+        lines = [about + many(backlog.changes, "row")]
         if backlog.transactions:
-            lines.append(f"{backlog.transactions} transaction{'' if backlog.transactions == 1 else 's'}")
+            lines.append(many(backlog.transactions, "transaction"))
     elif status.lag is not None and status.lag.files is not None:
-        lines = [f"{status.lag.files} file{'' if status.lag.files == 1 else 's'}"]
+        lines = [many(status.lag.files, "file")]
     elif status.behind is not None:
         lines = [f"{status.behind} bytes"]
     else:

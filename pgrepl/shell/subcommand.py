@@ -80,6 +80,10 @@ def say(report: Report) -> None:
     sys.stderr.write(message_text(report, None, "default", "errors"))
 
 
+def many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE) -> int:
     """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid. An error is one message,
     without a traceback."""

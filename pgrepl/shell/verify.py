@@ -13,7 +13,7 @@ import click
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
 from pgrepl.shell.show_table import write_table
-from pgrepl.shell.subcommand import OK, connection, run, say
+from pgrepl.shell.subcommand import OK, connection, many, run, say
 
 if TYPE_CHECKING:
     from pgrepl.lake.verify import Damage, Verification
@@ -90,15 +90,15 @@ def _write(work: Verification, found: Sequence[Damage]) -> None:
     if found:
         rows = [(damage.table or "", damage.file or "", damage.what) for damage in found]
         write_table(sys.stdout, "Damage", ("Table", "File", "What is wrong"), rows)
-    files = f"{_many(work.files, 'file')} ({_size(work.bytes)})"
-    verified = f"{_many(work.tables, 'table')}, {files}, {_many(work.inlined_rows, 'inlined row')}"
-    result = "no damage" if not found else _many(len(found), "problem")
+    files = f"{many(work.files, 'file')} ({_size(work.bytes)})"
+    verified = f"{many(work.tables, 'table')}, {files}, {many(work.inlined_rows, 'inlined row')}"
+    result = "no damage" if not found else many(len(found), "problem")
     sys.stdout.write(f"verified {verified}: {result}\n")
     for name, why in work.unknown:
         sys.stdout.write(f"not verified: {name}: {why}\n")
     if work.unused_files:
         what = "belongs" if work.unused_files == 1 else "belong"
-        sys.stdout.write(f"{_many(work.unused_files, 'file')} {what} to no table: VACUUM removes what is not needed\n")
+        sys.stdout.write(f"{many(work.unused_files, 'file')} {what} to no table: VACUUM removes what is not needed\n")
 
 
 def _json(work: Verification, found: Sequence[Damage]) -> str:
@@ -112,10 +112,6 @@ def _json(work: Verification, found: Sequence[Damage]) -> str:
         "damage": [{"table": damage.table, "file": damage.file, "what": damage.what} for damage in found],
     }
     return json.dumps(answer, ensure_ascii=False, indent=2)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _size(count: int) -> str:

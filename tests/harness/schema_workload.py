@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import TYPE_CHECKING
 
-from tests.harness.database import Rows
+from tests.harness.database import Rows, by_columns
+
+if TYPE_CHECKING:
+    from tests.harness.pair import Pair
+    from tests.postgres.served import Served
 
 _TYPES = ("int", "bigint", "numeric(6,2)", "varchar(8)", "text", "date")
 _WIDER = {
@@ -94,3 +99,24 @@ def differing(pub: Callable[[str], Rows], sub: Callable[[str], Rows]) -> str:
     rows = f"SELECT {', '.join(str(name) for name, _ in there)} FROM t ORDER BY id"
     published, received = pub(rows), sub(rows)
     return "" if published == received else f"rows {received}, at the publisher {published}"
+
+
+def same(both: Pair | Served) -> None:
+    """Catch up; the tables are equal then."""
+    assert both.catch_up() == []
+    assert differing(both.pub, both.sub) == ""
+
+
+def many_changes_go_by_columns(both: Pair | Served) -> None:
+    by_columns(both.sub)
+    both.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1000) g")
+    assert both.catch_up() == []
+    before = both.sub.ways()
+    both.pub("UPDATE t SET a = a + 1")
+    both.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5; ALTER TABLE t RENAME COLUMN b TO name")
+    both.pub("UPDATE t SET c = a, name = name || '!'")
+    both.pub("INSERT INTO t SELECT g, g, 'y', g FROM generate_series(2000, 3000) g")
+    same(both)
+    found = both.sub.ways() - before
+    assert found["apply"] >= 2
+    assert not found["apply row by row"]

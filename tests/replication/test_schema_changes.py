@@ -9,7 +9,7 @@ import pytest
 from pgrepl.replication.wire import message_files, messages
 from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
-from tests.harness.schema_workload import COLUMNS, SchemaWorkload, differing
+from tests.harness.schema_workload import COLUMNS, SchemaWorkload, many_changes_go_by_columns, same
 
 T = "CREATE TABLE t (id int PRIMARY KEY, a int, b text)"
 
@@ -20,12 +20,6 @@ def following(pair: Pair, mode: str = "columns", table: str = T, publication: st
     pair.pub(f"CREATE PUBLICATION p {publication}")
     pair.subscribe(options=f"WITH (schema_changes = {mode})")
     assert pair.catch_up() == []
-
-
-def same(pair: Pair) -> None:
-    """Catch up; the tables are equal then."""
-    assert pair.catch_up() == []
-    assert differing(pair.pub, pair.sub) == ""
 
 
 def test_columns_are_added_with_the_values_of_older_rows(pair: Pair) -> None:
@@ -255,18 +249,7 @@ def test_a_skipped_transaction_brings_nothing(pair: Pair) -> None:
 
 def test_many_changes_go_by_columns(pair: Pair) -> None:
     following(pair)
-    by_columns(pair.sub)
-    pair.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1000) g")
-    assert pair.catch_up() == []
-    before = pair.sub.ways()
-    pair.pub("UPDATE t SET a = a + 1")
-    pair.pub("ALTER TABLE t ADD COLUMN c int DEFAULT 5; ALTER TABLE t RENAME COLUMN b TO name")
-    pair.pub("UPDATE t SET c = a, name = name || '!'")
-    pair.pub("INSERT INTO t SELECT g, g, 'y', g FROM generate_series(2000, 3000) g")
-    same(pair)
-    found = pair.sub.ways() - before
-    assert found["apply"] >= 2
-    assert not found["apply row by row"]
+    many_changes_go_by_columns(pair)
 
 
 def test_changes_in_parts_get_new_columns(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ other indexes) is left out. A type that is not here becomes text, which takes it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.lake_forms import form
 from pgrepl.types.names import format_type
@@ -63,16 +63,15 @@ class RemoteDefinition:
 
     @property
     def qualified_name(self) -> str:
-        return f"{quote_identifier(self.schema)}.{quote_identifier(self.name)}"
+        return quote_qualified(self.schema, self.name)
 
-    def statements(self) -> Iterator[str]:
-        """The statements, each with the comments that belong to it."""
+    def statements(self, *, comments: bool) -> Iterator[str]:
+        """The statements that make it. `comments`: with those that say where a column has another type."""
         if self.parent is not None:
-            parent = ".".join(map(quote_identifier, self.parent))
             by = "" if self.partition_key is None else f" PARTITION BY {self.partition_key}"
-            yield f"CREATE TABLE {self.qualified_name} PARTITION OF {parent} {self.bound}{by};"
+            yield f"CREATE TABLE {self.qualified_name} PARTITION OF {quote_qualified(*self.parent)} {self.bound}{by};"
         else:
-            yield _create(self)
+            yield _create(self, comments=comments)
         if self.replident == "f":
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
         elif self.replident == "i" and self.identity and self.partition_key is None:
@@ -81,11 +80,16 @@ class RemoteDefinition:
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY USING INDEX {index};"
 
 
-def _create(table: RemoteDefinition) -> str:
+def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
+    """That of the published table itself, among those of its partitions."""
+    return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
+
+
+def _create(table: RemoteDefinition, *, comments: bool) -> str:
     lines = []
     for column in table.columns:
         text = f"{quote_identifier(column.name)} {column.here}{' NOT NULL' if column.notnull else ''}"
-        lines.append((text, column.comment))
+        lines.append((text, column.comment if comments else None))
     if table.key:
         lines.append((f"PRIMARY KEY ({', '.join(map(quote_identifier, table.key))})", None))
     last = len(lines) - 1

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.inheritance import inheritors, partition_root
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.subscription import sync_slot_name
 from pgrepl.errors import PgError
@@ -29,7 +29,7 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
-from pgrepl.replication.publisher.definition import RemoteDefinition
+from pgrepl.replication.publisher.definition import RemoteDefinition, definition_of
 from pgrepl.replication.publisher.protocol import (
     CountRows,
     Publications,
@@ -49,7 +49,7 @@ from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied
-from pgrepl.replication.subscriber.schema_changes.define import define, definer
+from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -161,7 +161,7 @@ def _definition(
     found = asked(
         lambda: guarded(lambda: publisher.definitions(table.schema, table.name, subscription.subpublications))
     )
-    return next((each for each in found if (each.schema, each.name) == (table.schema, table.name)), None)
+    return definition_of(found, table.schema, table.name)
 
 
 def _add_columns(
@@ -170,7 +170,7 @@ def _add_columns(
     """Add the columns that the publisher has had for longer than the table here."""
     session = receiver.session
     table = relation(session, relid)
-    altered = definer(session, table)
+    altered = partition_root(session, table)
     with receiver.as_owner(subscription), acting_for(session, subscription, altered):
         guarded(lambda: define(session, subscription, added(table, altered, definition), receiver.log))
 

@@ -10,14 +10,14 @@ from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.session import Session
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 
 # PUBLIC has OID 0 in an access list
 PUBLIC = 0
 
 
 def qualified(found: Relation) -> str:
-    return f"{quote_identifier(found.schema)}.{quote_identifier(found.name)}"
+    return quote_qualified(found.schema, found.name)
 
 
 def role(session: Session, oid: int) -> str:

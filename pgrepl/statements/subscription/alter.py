@@ -127,10 +127,8 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
     check_may_read_files(session, stmt.conninfo, subscription.subowner)
-    if (
-        subscription.subschemachanges != catalog.NO_SCHEMA
-    ):  # another publisher may have other tables under the same OIDs
-        delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    # another publisher may have other tables under the same OIDs
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     return {"subconninfo": stmt.conninfo}
 
 

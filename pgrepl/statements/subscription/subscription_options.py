@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.identifiers import check_slot_name
-from pgrepl.catalog.subscription import COLUMNS, NO_SCHEMA, TABLES
+from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
+from pgrepl.catalog.subscription_facts import SCHEMA_CHANGES
 from pgrepl.errors import PgError
 from pgrepl.sql.def_elem import conflicting, get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
@@ -131,7 +132,7 @@ def _origin(option: DefElem) -> str:
 
 def _schema_changes(option: DefElem) -> str:
     value = get_string(option)
-    modes = {"none": NO_SCHEMA, "columns": COLUMNS, "tables": TABLES}
+    modes = {word: mode for mode, word in SCHEMA_CHANGES.items()}
     if value.lower() not in modes:
         raise PgError("22023", f'unrecognized schema_changes value: "{value}"')
     return modes[value.lower()]

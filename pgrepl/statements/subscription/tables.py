@@ -16,6 +16,7 @@ from pgrepl.catalog.relation import Relation, find_relation, relation_or_none
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
+from pgrepl.replication.publisher.definition import definition_of
 from pgrepl.replication.publisher.protocol import Publications, Publisher, PublisherError, RemoteTable, Slots
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.schema_changes.columns import defined
@@ -149,9 +150,9 @@ def note_columns(session: Session, publisher: Publications, subscription: tables
             found = publisher.definitions(table.schema, table.name, subscription.subpublications)
         except PublisherError as error:
             raise _no_tables(error) from None
-        for each in found:
-            if (each.schema, each.name) == (table.schema, table.name):
-                remember(session, subscription.oid, table.oid, defined(each))
+        definition = definition_of(found, table.schema, table.name)
+        if definition is not None:
+            remember(session, subscription.oid, table.oid, defined(definition))
 
 
 def refresh(

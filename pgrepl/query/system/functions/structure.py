@@ -20,7 +20,7 @@ from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.tree import Query, RangeRef, Var
 from pgrepl.expr.updatable import why_not_updatable
 from pgrepl.query.system.names import relation_named
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, vector_of
 
@@ -96,7 +96,7 @@ def pg_get_serial_sequence(call: Call, table: str, column: str) -> str | None:
         ):
             sequence = relation_or_none(session, row.objid) if row.classid == PG_CLASS else None
             if sequence is not None and sequence.kind == "S":
-                return f"{quote_identifier(sequence.schema)}.{quote_identifier(sequence.name)}"
+                return quote_qualified(sequence.schema, sequence.name)
     return None
 
 

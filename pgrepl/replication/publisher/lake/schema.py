@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.indexes import indexes, primary_key
-from pgrepl.catalog.inheritance import inheritors, parents, partition_ancestors
+from pgrepl.catalog.inheritance import inheritors, parents, partition_root
 from pgrepl.catalog.publication import publications as known_publications
 from pgrepl.catalog.publication import published_tables
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
@@ -73,7 +73,7 @@ def definitions(session: Session, schema: str, name: str, publications: Sequence
 
 def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[str]) -> Iterator[RemoteDefinition]:
     """A table by itself; or a partitioned one with all of its partitions, also if its leaves are published instead."""
-    root = relation(session, partition_ancestors(session, table.oid)[-1]) if table.is_partition else table
+    root = partition_root(session, table)
     members = [relation(session, oid) for oid in inheritors(session, root.oid)] if root.kind == "p" else []
     leaves = {each.oid for each in members if each.kind != "p"}
     if not members or not (root.oid == table.oid or leaves <= listed):

@@ -42,7 +42,7 @@ def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
     for schema in dict.fromkeys(each.schema for each in definitions if each.schema != "public"):
         yield f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};"
     for each in definitions:
-        yield from each.statements()
+        yield from each.statements(comments=True)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefin
 from pgrepl.replication.subscriber.schema_changes.attnums import attnums
 from pgrepl.replication.subscriber.schema_changes.known import KnownColumn, KnownTable
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.names import format_type
 
 
@@ -53,7 +53,8 @@ def added(table: Relation, altered: Relation, definition: RemoteDefinition) -> I
     partitioned one that it belongs to."""
     for column in definition.columns:
         if table.attribute(column.name) is None:
-            yield f"ALTER TABLE {_name(altered)} ADD COLUMN {quote_identifier(column.name)} {column.here}"
+            name = quote_qualified(altered.schema, altered.name)
+            yield f"ALTER TABLE {name} ADD COLUMN {quote_identifier(column.name)} {column.here}"
 
 
 def followed(
@@ -71,7 +72,7 @@ def followed(
     left = [each for number, each in before.items() if number not in numbers]
     gone = [each for each in left if each.is_sent and _is_dropped(each, there)]
     kept = [replace(each, is_sent=False) for each in left if not _is_dropped(each, there)]
-    changes = _Changes(table, _name(altered))
+    changes = _Changes(table, quote_qualified(altered.schema, altered.name))
     changes.drop(gone)
     changes.rename([(before[each.num].name, each.name) for each in found if each.num in before])
     without_value = []
@@ -120,10 +121,6 @@ def _is_dropped(column: KnownColumn, there: Mapping[int, RemoteAttribute]) -> bo
 def _missing(attribute: RemoteAttribute | None) -> str | None:
     """The value that a column has in the publisher's older rows, if that is known: not if they were rewritten since."""
     return None if attribute is None or attribute.dropped else attribute.missing
-
-
-def _name(table: Relation) -> str:
-    return f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
 
 
 class _Changes:

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.log import ServerLog
@@ -28,10 +26,4 @@ def define(session: Session, subscription: tables.pg_subscription, statements: I
 
 
 def _on_one_line(statement: str) -> str:
-    """Without the comments that may stand behind columns (RemoteDefinition.statements)."""
-    return " ".join(line.partition("  -- ")[0].strip() for line in statement.rstrip(";").splitlines())
-
-
-def definer(session: Session, table: Relation) -> Relation:
-    """The table that defines the columns: of a partition, the partitioned table at the top."""
-    return relation(session, partition_ancestors(session, table.oid)[-1]) if table.is_partition else table
+    return " ".join(line.strip() for line in statement.rstrip(";").splitlines())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
+from pgrepl.catalog.inheritance import partition_root
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
@@ -25,8 +26,9 @@ from pgrepl.replication.publisher.protocol import Publisher
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for
+from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.subscriber.schema_changes import columns, new_tables
-from pgrepl.replication.subscriber.schema_changes.define import define, definer
+from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import known_table, remember
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
@@ -78,7 +80,7 @@ class Following:
         return self._is_new[key]
 
     def _differs(self, sent: SentRelation, finish_lsn: int) -> bool:
-        target = find_relation(self._session, RangeVar(sent.name, sent.schema), missing_ok=True)
+        target = target_or_none(self._session, sent)
         if self._is_unknown(sent, target):
             return True
         since = None if target is None else state.applies_from(self._states, target.oid)
@@ -122,9 +124,7 @@ class Following:
         return News(tuple(new), transaction.xid, lsn, is_within, self._have_tables(new))
 
     def _have_tables(self, new: Iterable[SentRelation]) -> bool:
-        session = self._session
-        targets = [(sent, find_relation(session, RangeVar(sent.name, sent.schema), missing_ok=True)) for sent in new]
-        return any(self._is_unknown(*each) for each in targets)
+        return any(self._is_unknown(sent, target_or_none(self._session, sent)) for sent in new)
 
     def in_batch(self, batch: WireBatch) -> tuple[WireBatch, News | None]:
         """The part of a batch that brings nothing new; what its first transaction brings, if that is none of it."""
@@ -177,7 +177,7 @@ class Following:
         session = self._session
         table = find_relation(session, RangeVar(sent.name, sent.schema))
         known = known_table(session, self._subscription.oid, table.oid)
-        return columns.followed(table, definer(session, table), sent, known, self._present[sent.relid])
+        return columns.followed(table, partition_root(session, table), sent, known, self._present[sent.relid])
 
     def follow_all(self, news: News, found: Sequence[new_tables.NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
@@ -194,7 +194,7 @@ class Following:
         with self._explained(sent, xid, finish_lsn):
             table = find_relation(session, RangeVar(sent.name, sent.schema))
             found = self._followed(sent)
-            with acting_for(session, self._subscription, definer(session, table)):
+            with acting_for(session, self._subscription, partition_root(session, table)):
                 define(session, self._subscription, found.statements, self._log)
             remember(session, subid, table.oid, found.known)
         self._is_new.clear()

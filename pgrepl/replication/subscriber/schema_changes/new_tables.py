@@ -16,7 +16,7 @@ from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.definition import RemoteDefinition
+from pgrepl.replication.publisher.definition import RemoteDefinition, definition_of
 from pgrepl.replication.publisher.protocol import Publisher
 from pgrepl.replication.subscriber.schema_changes.columns import defined
 from pgrepl.replication.subscriber.schema_changes.define import define
@@ -77,7 +77,7 @@ def _add(
             continue
         if schema_or_none(session, definition.schema) is None:
             define(session, subscription, [f"CREATE SCHEMA {quote_identifier(definition.schema)}"], log)
-        define(session, subscription, definition.statements(), log)
+        define(session, subscription, definition.statements(comments=False), log)
     table = find_relation(session, RangeVar(new.name, new.schema))
     catalog.check_subscription_relkind(table)
     if any(row.srrelid == table.oid for row in catalog.subscription_relations(session, subscription.oid)):
@@ -85,7 +85,8 @@ def _add(
     state = catalog.INIT if publisher.copies_tables else catalog.READY
     catalog.add_subscription_relation(session, subscription.oid, table.oid, state)
     if state == catalog.READY:
-        definition = next(each for each in new.made if (each.schema, each.name) == (new.schema, new.name))
-        remember(session, subscription.oid, table.oid, defined(definition))
+        own = definition_of(new.made, new.schema, new.name)
+        assert own is not None
+        remember(session, subscription.oid, table.oid, defined(own))
     worker = f'logical replication worker for subscription "{subscription.subname}"'
     log.log(f'{worker} adds table "{table.qualified_name}"')
