@@ -20,11 +20,13 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # formats 3 to 8: workers, copies, checksums, prepared transactions, files of changes, schemas
+        ddl.create(link)  # formats 3 to 9: workers, copies, checksums, prepared transactions, files of changes, schemas
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
-        _follow_no_schemas(link)
+        if version < 8:
+            _follow_no_schemas(link)
+        _populate(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -49,6 +51,15 @@ def _follow_no_schemas(link: CatalogConnection) -> None:
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
         sums.sum_up(link, [tables.pg_subscription.__table__])
+
+
+def _populate(link: CatalogConnection) -> None:
+    """Format 9 has materialized views, which may be without data."""
+    link.execute("ALTER TABLE pg_class ADD COLUMN relispopulated BOOLEAN")
+    link.execute("UPDATE pg_class SET relispopulated = ?", (True,))
+    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_class'")
+        sums.sum_up(link, [tables.pg_class.__table__])
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:

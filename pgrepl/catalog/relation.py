@@ -52,11 +52,12 @@ class Relation:
     name: str
     namespace: int
     schema: str
-    kind: str  # r p v i I S (pg_class.relkind)
+    kind: str  # r p v m i I S (pg_class.relkind)
     persistence: str
     owner: int
     replident: str  # d n f i
     is_partition: bool
+    populated: bool  # False: a materialized view without data
     bound: Any  # partition bound, as stored
     has_subclass: bool
     has_index: bool
@@ -156,6 +157,7 @@ def _made(session: CatalogSession, row: tables.pg_class) -> Relation:
         owner=row.relowner,
         replident=row.relreplident,
         is_partition=bool(row.relispartition),
+        populated=bool(row.relispopulated),
         bound=row.relpartbound,
         has_subclass=bool(row.relhassubclass),
         has_index=bool(row.relhasindex),
@@ -221,6 +223,7 @@ def _from_system(found: SystemRelation) -> Relation:
         owner=BOOTSTRAP_SUPERUSER,
         replident="n",
         is_partition=False,
+        populated=True,
         bound=None,
         has_subclass=False,
         has_index=found.kind == "r",

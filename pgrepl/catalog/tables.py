@@ -155,6 +155,7 @@ class pg_class(
     relforcerowsecurity: Bool
     relreplident: Char
     relispartition: Bool
+    relispopulated: Bool
     relacl: Json[list[str]] | None
     reloptions: Json[Any]
     relpartbound: Json[Any]

@@ -153,7 +153,7 @@ def differences(session: Session, constant: Callable[[Any], Any]) -> list[Differ
     relations = {
         row.table_id: row
         for row in store.rows(session, tables.pg_class, table_id=store.NOT_NULL)
-        if row.relkind == "r" and row.table_id is not None
+        if row.relkind in ("r", "m") and row.table_id is not None
     }
     found = [
         *_schemas(session, lake),

@@ -52,7 +52,7 @@ def define(session: Session, constant: Constant) -> None:
                     forget(session, table_id)
             elif row.relkind == "p":
                 parents.setdefault(oid)
-            elif row.relkind == "r":
+            elif row.relkind in ("r", "m"):
                 define_table(session, row, constant)
             if row is not None:
                 parents.update(dict.fromkeys(partition_ancestors(session, oid)))
@@ -82,7 +82,7 @@ def see_everything(session: Session) -> None:
     changes = session.transaction.numbering.definition_changes
     for database in store.rows(session, tables.pg_database, datistemplate=False):
         changes.databases.add(database.oid)
-    for row in store.rows(session, tables.pg_class, relkind=("r", "p")):
+    for row in store.rows(session, tables.pg_class, relkind=("r", "m", "p")):
         changes.relations[row.oid] = None
 
 

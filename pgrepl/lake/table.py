@@ -121,7 +121,7 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     from pgrepl.catalog import store, tables
 
     row = store.one(session, tables.pg_class, oid=oid)
-    if row is None or row.table_id is None or row.relkind != "r":
+    if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
     found = _made(session, oid, row.table_id, attributes, ())
@@ -136,7 +136,7 @@ def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
 
     then = session.at(snapshot)
     row = store.one(then, tables.pg_class, oid=oid)
-    if row is None or row.table_id is None or row.relkind != "r":
+    if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(then, tables.pg_attribute, attrelid=oid)
     return _made(session, oid, row.table_id, attributes, (snapshot, snapshot))

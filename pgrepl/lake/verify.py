@@ -117,7 +117,7 @@ class Verification:
             schemas = {(row.datid, row.oid): row.nspname for row in store.rows(session, pg_namespace)}
             return [
                 (f"{databases.get(row.datid)}.{schemas.get((row.datid, row.relnamespace))}.{row.relname}", row.oid)
-                for row in store.rows(session, pg_class, relkind="r", table_id=store.NOT_NULL)
+                for row in store.rows(session, pg_class, relkind=("r", "m"), table_id=store.NOT_NULL)
                 if self._database is None or databases.get(row.datid) == self._database
             ]
 

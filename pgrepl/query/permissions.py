@@ -40,25 +40,39 @@ def check_functions(session: Session, query: Query) -> None:
             raise PgError("42501", f"permission denied for function {called.name}")
 
 
-def check(session: Session, query: Query, role: int | None = None) -> None:
-    """Check the query and all its subqueries. A view's own tables are read with its owner's privileges."""
+def check(session: Session, query: Query, role: int | None = None, *, reads: bool = True) -> None:
+    """Check the query and all its subqueries. A view's own tables are read with its owner's privileges. `reads`: the
+    query is carried out, so that its materialized views must have been populated."""
     who = session.role if role is None else role
-    _check_level(session, query, who)
+    _check_level(session, query, who, reads)
     for nested in subqueries(query):
-        check(session, nested, who)
+        check(session, nested, who, reads=reads)
     for expr in query_exprs(query):
         for node in walk(expr):
             if isinstance(node, tree.SubLink) and node.query is not None:
-                check(session, node.query, who)
+                check(session, node.query, who, reads=reads)
 
 
-def _check_level(session: Session, query: Query, role: int) -> None:
+def _check_level(session: Session, query: Query, role: int, reads: bool) -> None:
     """Check first the relations that the query itself names, then those of its views."""
     named = [relation(session, rte.relid) for rte in query.rtable if rte.kind is RteKind.RELATION]
     views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
     check_named(session, query, role)
+    if reads:
+        for found in named:
+            _check_populated(found)
     for view, behind in views:
-        check(session, behind, view_role(session, view))
+        check(session, behind, view_role(session, view), reads=reads)
+
+
+def _check_populated(found: Relation) -> None:
+    """As ExecOpenScanRelation does."""
+    if not found.populated:
+        raise PgError(
+            "55000",
+            f'materialized view "{found.name}" has not been populated',
+            hint="Use the REFRESH MATERIALIZED VIEW command.",
+        )
 
 
 def check_named(session: Session, query: Query, role: int) -> None:
@@ -79,6 +93,8 @@ def check_named(session: Session, query: Query, role: int) -> None:
                 raise acl.permission_denied(found)
         if any(mark.varno == varno for mark in query.row_marks):
             _check_may_lock(session, found, role)
+            if found.kind == "m":  # as CheckValidRowMarkRel does
+                raise PgError("42809", f'cannot lock rows in materialized view "{found.name}"')
 
 
 def _check_may_lock(session: Session, found: Relation, role: int) -> None:

@@ -44,7 +44,7 @@ def validate(session: Session, requirement: Requirement, run: Run) -> None:
     tables = [relation(session, oid) for oid in inheritors(session, requirement.table)]
     below = isinstance(requirement, (InPartition, DefaultPartition, NotReferenced))
     for rel in tables if below else tables[:1]:
-        if rel.kind == "r" and _has_rows(session, rel):
+        if rel.kind in "rm" and _has_rows(session, rel):
             _CHECKS[type(requirement)](Asking(session, rel, run), rel, requirement)
 
 

@@ -190,6 +190,7 @@ NAMES: dict[str, Names] = {
     "<database>": _databases,
     "<function>": _functions,
     "<index>": _relations("iI"),
+    "<matview>": _relations("m"),
     "<publication>": _publications,
     "<relation>": _relations("rvpmS"),
     "<role>": _roles,

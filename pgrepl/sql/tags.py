@@ -35,7 +35,9 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "CreateSeqStmt": "CREATE SEQUENCE",
     "CreateStmt": "CREATE TABLE",
     "CreateSubscriptionStmt": "CREATE SUBSCRIPTION",
-    "CreateTableAsStmt": "CREATE TABLE AS",
+    "CreateTableAsStmt": lambda stmt: (
+        "CREATE TABLE AS" if stmt.kind.name == "TABLE" else f"CREATE {stmt.kind.value.upper()}"
+    ),
     "DeleteStmt": "DELETE",
     "DiscardStmt": lambda stmt: f"DISCARD {stmt.target}",
     "DropDatabaseStmt": "DROP DATABASE",
@@ -50,6 +52,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "InsertStmt": "INSERT",
     "MergeStmt": "MERGE",
     "ReassignOwnedStmt": "REASSIGN OWNED",
+    "RefreshMatViewStmt": "REFRESH MATERIALIZED VIEW",
     "RenameStmt": lambda stmt: alter_tag(stmt.relation_kind if stmt.kind.name == "COLUMN" else stmt.kind),
     "SelectStmt": "SELECT",
     "TransactionStmt": lambda stmt: "ROLLBACK" if stmt.kind.name == "ROLLBACK_TO" else stmt.kind.value,

@@ -276,7 +276,7 @@ def _needy(session: Session) -> list[tuple[int, Need]]:
     found = []
     with reading(session):
         counts, sizes = row_counts(session), file_sizes(session, compact.SMALL_BYTES)
-        for row in rows(session, tables.pg_class, datid=session.database_oid, relkind="r"):
+        for row in rows(session, tables.pg_class, datid=session.database_oid, relkind=("r", "m")):
             if row.relpersistence == "t" or row.table_id is None:
                 continue
             since = counted.get((session.database_oid, str(row.oid)), {}).get("n_ins_since_vacuum", 0)

@@ -41,7 +41,7 @@ def _remove_type(session: Session, address: ObjectAddress) -> None:
 
 def _remove_relation(session: Session, oid: int) -> None:
     found = relation(session, oid)
-    if found.kind in ("r", "p"):
+    if found.kind in "rpm":
         check_not_in_use(session, found, "DROP TABLE")
     if found.kind in ("i", "I"):
         store.delete(session, tables.pg_index, indexrelid=oid)

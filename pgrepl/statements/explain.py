@@ -20,6 +20,7 @@ from pgrepl.sql.nodes import (
     DeleteStmt,
     ExplainStmt,
     InsertStmt,
+    RefreshMatViewStmt,
     SelectStmt,
     Statement,
     UpdateStmt,
@@ -48,6 +49,10 @@ def _column(name: str) -> ResultColumn:
 
 def explain(stmt: ExplainStmt, session: Session) -> Result:
     options = read_options(stmt.options)
+    if isinstance(stmt.query, RefreshMatViewStmt):  # as ExplainOneUtility does
+        if options.format != "text":
+            raise unsupported("EXPLAIN REFRESH MATERIALIZED VIEW in another format than text")
+        return Result("EXPLAIN", (_column("text"),), [("Utility statements have no plan structure",)])
     begin = perf_counter()
     explained = _explained(session, stmt.query, options.flag("verbose"))
     planning = perf_counter() - begin
@@ -83,7 +88,7 @@ def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
         query = analyze_query(session, stmt)
         if any(cte.modify is not None for cte in query.ctes):
             raise unsupported("EXPLAIN of data-modifying statements in WITH")
-        permissions.check(session, query)
+        permissions.check(session, query, reads=False)
         permissions.check_functions(session, query)
         return explain_query(session, query, verbose)
     if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):

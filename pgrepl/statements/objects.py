@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 _DROP, _RENAME = "pgrepl.statements.table.drop", "pgrepl.statements.table.rename"
 _PUBLICATION, _SUBSCRIPTION = "pgrepl.statements.publication.drop", "pgrepl.statements.subscription.owner"
 _SCHEMA, _DATABASE = "pgrepl.statements.schema", "pgrepl.statements.database"
-_RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.SEQUENCE)
+_RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.MATVIEW, ObjectType.SEQUENCE)
 
 # for each statement and kind the module and its function of (statement, session)
 ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     **{(DropStmt, kind): (_DROP, "drop_relations") for kind in _RELATIONS},
     **{(RenameStmt, kind): (_RENAME, "rename") for kind in _RELATIONS},
     **{(AlterObjectSchemaStmt, kind): (_RENAME, "set_schema") for kind in _RELATIONS},
-    (DropStmt, ObjectType.MATVIEW): (_DROP, "drop_relations"),
     (DropStmt, ObjectType.FOREIGN_TABLE): (_DROP, "drop_relations"),
     (RenameStmt, ObjectType.COLUMN): (_RENAME, "rename_column_of"),
     (RenameStmt, ObjectType.TABCONSTRAINT): (_RENAME, "rename_constraint_of"),

@@ -56,6 +56,7 @@ STATEMENTS = {
     "InsertStmt": ("pgrepl.writing.run", "modify_rows"),
     "MergeStmt": ("pgrepl.writing.run", "modify_rows"),
     "ReassignOwnedStmt": ("pgrepl.statements.owned", "reassign_owned"),
+    "RefreshMatViewStmt": ("pgrepl.statements.materialized_view", "refresh_materialized_view"),
     "RenameStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "SelectStmt": ("pgrepl.statements.rows", "select"),
     "TransactionStmt": ("pgrepl.statements.transaction", "execute_transaction"),

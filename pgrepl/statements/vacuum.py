@@ -156,7 +156,7 @@ def _check_full(stmt: VacuumStmt, options: _Options) -> None:
 def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[Relation]:
     """The tables that hold rows, those named or all of the database; the others are skipped with a warning."""
     if not stmt.relations:
-        for row in store.rows(session, pg_class, datid=session.database.oid, relkind="r"):
+        for row in store.rows(session, pg_class, datid=session.database.oid, relkind=("r", "m")):
             found = relation(session, row.oid)
             if found.persistence != "t" and _may(session, found):
                 yield found
@@ -168,7 +168,7 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
             word = "vacuum" if options.is_vacuum else "analyze"
             session.notice("WARNING", f'permission denied to {word} "{found.name}", skipping it')
             continue
-        if found.kind not in "rp":
+        if found.kind not in "rpm":
             what = "vacuum non-tables or special system tables" if options.is_vacuum else None
             what = what or "analyze non-tables or special system tables"
             session.notice("WARNING", f'skipping "{found.name}" --- cannot {what}')
@@ -176,7 +176,7 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
         _check_columns(found, columns)
         for oid in inheritors(session, found.oid) if found.kind == "p" else [found.oid]:
             leaf = relation(session, oid)
-            if leaf.kind == "r" and not leaf.is_system and oid not in seen:
+            if leaf.kind in "rm" and not leaf.is_system and oid not in seen:
                 seen.add(oid)
                 yield leaf
 

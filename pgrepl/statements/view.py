@@ -38,7 +38,7 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
         options = (*options, DefElem("check_option", stmt.check_option.lower()))
     if any(option.name == "check_option" for option in options):
         require_updatable(query)
-    query = _named(query, stmt.columns)
+    query = with_names(query, stmt.columns)
     if stmt.relation.persistence == "u":
         raise PgError("42601", "views cannot be unlogged because they do not have storage")
     columns = _columns(query)
@@ -56,11 +56,11 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     refuse_duplicates(columns)
     finish(session, columns)
     oid = create_relation(session, view.name, namespace, "v", columns, persistence=persistence, options=texts)
-    _store_rule(session, oid, query)
+    store_rule(session, oid, query)
     return Result("CREATE VIEW")
 
 
-def _named(query: Query, names: tuple[str, ...]) -> Query:
+def with_names(query: Query, names: tuple[str, ...]) -> Query:
     """The query with the column names of the view's column list."""
     targets = list(query.targets)
     visible = [number for number, target in enumerate(targets) if not target.junk]
@@ -93,7 +93,7 @@ def _columns(query: Query) -> list[NewColumn]:
     return columns
 
 
-def _store_rule(session: Session, view: int, query: Query) -> None:
+def store_rule(session: Session, view: int, query: Query) -> None:
     """The rule "_RETURN" of a view (InsertRule)."""
     oid = store.new_oid(session)
     store.insert(session, pg_rewrite, oid=oid, rulename="_RETURN", ev_class=view, ev_action=stored.to_json(query))

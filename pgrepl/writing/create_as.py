@@ -10,6 +10,7 @@ from pgrepl.rows.write import define_now
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.write import Write
 
 
 def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> int:
@@ -20,15 +21,19 @@ def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> in
 
     define_now(session)
     write = Write(session, lake_table(session, table.oid))
-    if isinstance(rows, LocalRows):
-        count = len(rows.rows)
-        write.insert(rows.rows)
-    else:
-        from pgrepl.lake.stage import write_frame
-
-        files = write_frame(session, write.table, rows.frame)
-        count = sum(file.record_count for file in files)
-        write.insert_files(files)
+    count = add_rows(session, write, rows)
     if count:
         commit.apply(session, [write])
     return count
+
+
+def add_rows(session: Session, write: Write, rows: LocalRows | SparkRows) -> int:
+    """Add the rows to a write; returns their number."""
+    if isinstance(rows, LocalRows):
+        write.insert(rows.rows)
+        return len(rows.rows)
+    from pgrepl.lake.stage import write_frame
+
+    files = write_frame(session, write.table, rows.frame)
+    write.insert_files(files)
+    return sum(file.record_count for file in files)

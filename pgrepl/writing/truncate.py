@@ -63,7 +63,7 @@ def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False
 
     writes = []
     for rel in tables:
-        if rel.kind == "r":
+        if rel.kind in "rm":
             write = Write(session, lake_table(session, rel.oid))
             write.truncate()
             writes.append(write)

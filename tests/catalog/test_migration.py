@@ -102,6 +102,7 @@ def test_subscriptions_of_format_7_follow_no_definitions(tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
         link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
         link.execute("DROP TABLE pgrepl_subscription_schema")
+        link.execute("ALTER TABLE pg_class DROP COLUMN relispopulated")
         link.execute("UPDATE pgrepl_instance SET format_version = 7")
         link.execute("PRAGMA user_version = 7")
         link.commit()

@@ -30,7 +30,7 @@ from tests.sql.one import node, plain
         ("DROP PROCEDURAL LANGUAGE l", UnsupportedStmt("DROP LANGUAGE")),
         ("DROP TEXT SEARCH PARSER IF EXISTS p", UnsupportedStmt("DROP TEXT SEARCH PARSER")),
         ("DROP POLICY p ON t", UnsupportedStmt("DROP POLICY")),
-        ("DROP MATERIALIZED VIEW m", UnsupportedStmt("DROP MATERIALIZED VIEW")),
+        ("DROP MATERIALIZED VIEW m", DropStmt(ObjectType.MATVIEW, (("m",),))),
     ],
 )
 def test_drop(text: str, expected: DropStmt | UnsupportedStmt) -> None:

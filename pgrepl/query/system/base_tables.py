@@ -68,9 +68,9 @@ def _classes(session: Session) -> Iterator[Values]:
     for row in store.rows(session, tables.pg_class, datid=session.database.oid):
         values = {
             **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
-            "relhasrules": row.relkind == "v", "relhastriggers": row.oid in keyed,
+            "relhasrules": row.relkind in "vm", "relhastriggers": row.oid in keyed,
         }  # fmt: skip
-        volume = known.get(row.table_id) if row.relkind == "r" and row.table_id is not None else None
+        volume = known.get(row.table_id) if row.relkind in "rm" and row.table_id is not None else None
         if volume is not None:
             values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
         yield values
@@ -115,7 +115,7 @@ def _attributes(session: Session) -> Iterator[Values]:
         if row.attrelid in kinds:
             found.append({**row._asdict(), "attmissingval": _missing(session, row)})
     for oid, kind in kinds.items():
-        if kind in "rpSt":
+        if kind in "rpmSt":
             found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
     for relation in session.system_relations():
         for number, column in enumerate(relation.columns, 1):

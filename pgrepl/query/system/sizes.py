@@ -21,14 +21,14 @@ _HEADER = 23
 
 def relation_size(session: Session, found: Relation) -> int:
     """pg_relation_size: the main fork alone."""
-    if found.kind == "r" and found.system is None:
+    if found.kind in "rm" and found.system is None:
         return _rows_size(session, found.oid)
     return _empty_size(found) if found.kind in "iS" else 0
 
 
 def table_size(session: Session, found: Relation) -> int:
     """pg_table_size: without the indexes of a table."""
-    is_table = found.kind == "r" and found.system is None
+    is_table = found.kind in "rm" and found.system is None
     return _empty_size(found) + (_rows_size(session, found.oid) if is_table else 0)
 
 
@@ -67,7 +67,7 @@ def database_size(session: Session, oid: int) -> int:
     """The size of a database's user relations."""
     here = [row for row in rows(session, pg_class, datid=oid) if row.relkind in "rmiS"]
     empty = sum(_empty_size(relation(session, row.oid)) for row in here) if oid == session.database.oid else 0
-    return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind == "r")
+    return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind in "rm")
 
 
 def _needs_toast(found: Relation) -> bool:

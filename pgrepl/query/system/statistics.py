@@ -67,9 +67,9 @@ def _tables(session: Session, wanted: Wanted) -> Iterator[_Named]:
         if each.kind == "r" and wanted(each.schema):
             yield _Named(each.oid, each.schema, each.name)
     schemas = _schemas(session)
-    for row in rows(session, pg_class, datid=session.database_oid, relkind=("r", "p")):
+    for row in rows(session, pg_class, datid=session.database_oid, relkind=("r", "m", "p")):
         if wanted(schemas[row.relnamespace]):
-            table_id = row.table_id if row.relkind == "r" else None
+            table_id = row.table_id if row.relkind in "rm" else None
             yield _Named(row.oid, schemas[row.relnamespace], row.relname, table_id)
 
 

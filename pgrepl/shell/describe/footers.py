@@ -33,7 +33,7 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
     if found.kind in "rmfpI":
         footers += _indexes(session, found) + _checks(session, found) + _foreign_keys(session, found)
         footers += _policies(found) + _publications(session, found)
-    if found.kind == "v" and verbose and found.system is None:
+    if found.kind in "vm" and verbose and found.system is None:
         footers += ["View definition:", view_definition(session, found.oid, True) or ""]
     if found.kind in "rmfpI":
         footers += _inheritance(session, found, verbose) + _identity(found, verbose)

@@ -1,4 +1,4 @@
-"""ALTER TABLE, INDEX, SEQUENCE and VIEW.
+"""ALTER TABLE, INDEX, SEQUENCE, VIEW and MATERIALIZED VIEW.
 
 The part behind the relation's name becomes a `Change`: a function from the relation to the statement.
 """
@@ -47,9 +47,10 @@ def _alter(kind: ObjectType, missing_ok: bool) -> Callable[[int, RangeVar, Chang
     return alter
 
 
-for _kind in (ObjectType.TABLE, ObjectType.INDEX, ObjectType.SEQUENCE, ObjectType.VIEW):
-    build(f"alter_{_kind.value}")(_alter(_kind, False))
-    build(f"alter_{_kind.value}_if_exists")(_alter(_kind, True))
+for _kind in (ObjectType.TABLE, ObjectType.INDEX, ObjectType.SEQUENCE, ObjectType.VIEW, ObjectType.MATVIEW):
+    _alias = f"alter_{_kind.value.replace(' ', '_')}"
+    build(_alias)(_alter(_kind, False))
+    build(f"{_alias}_if_exists")(_alter(_kind, True))
 
 
 @build

@@ -1,4 +1,4 @@
-"""CREATE VIEW."""
+"""CREATE VIEW, CREATE MATERIALIZED VIEW and REFRESH MATERIALIZED VIEW."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.sql.build import build
+from pgrepl.sql.build.table import NewRelation, Tail
 from pgrepl.sql.nodes import (
     ColumnRef,
     CommonTableExpr,
+    CreateTableAsStmt,
     DefElem,
+    ObjectType,
     RangeVar,
+    RefreshMatViewStmt,
     ResTarget,
     SelectStmt,
     ViewStmt,
@@ -100,3 +104,42 @@ def check_option_cascaded(location: int) -> str:
 @build
 def check_option_local(location: int) -> str:
     return "LOCAL"
+
+
+# ------------------------------------------------------------------------------------------------ materialized views
+
+
+@build
+def materialized_view_tail(
+    location: int, access_method: str | None, options: list[DefElem], tablespace: str | None
+) -> Tail:
+    return Tail(access_method, tuple(options), None, tablespace)
+
+
+@build
+def create_materialized_view(
+    location: int,
+    persistence: str,
+    target: tuple[NewRelation, list[str] | None, Tail],
+    query: SelectStmt,
+    with_data: bool,
+) -> CreateTableAsStmt:
+    (relation, if_not_exists), columns, tail = target
+    return CreateTableAsStmt(
+        replace(relation, persistence=persistence),
+        tuple(columns or ()),
+        query,
+        with_data,
+        if_not_exists,
+        ObjectType.MATVIEW,
+        options=tail.options,
+        tablespace=tail.tablespace,
+        access_method=tail.access_method,
+    )
+
+
+@build
+def refresh_materialized_view(
+    location: int, concurrently: bool, relation: RangeVar, with_data: bool
+) -> RefreshMatViewStmt:
+    return RefreshMatViewStmt(relation, concurrently, with_data)

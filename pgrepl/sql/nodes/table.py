@@ -135,6 +135,13 @@ class CreateTableAsStmt(Statement):
     access_method: str | None = None
 
 
+@frozen
+class RefreshMatViewStmt(Statement):
+    relation: RangeVar
+    concurrently: bool = False
+    with_data: bool = True
+
+
 class AlterTableKind(Enum):
     ADD_COLUMN = "ADD COLUMN"
     DROP_COLUMN = "DROP COLUMN"
@@ -263,5 +270,5 @@ class AlterSeqStmt(Statement):
 __all__ = [
     "AlterSeqStmt", "AlterTableCmd", "AlterTableKind", "AlterTableStmt", "ColumnDef", "ConstrType", "Constraint",
     "CreateSeqStmt", "CreateStmt", "CreateTableAsStmt", "IndexElem", "IndexStmt", "PartitionBoundSpec", "PartitionElem",
-    "PartitionSpec", "TableLikeClause", "ViewStmt",
+    "PartitionSpec", "RefreshMatViewStmt", "TableLikeClause", "ViewStmt",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
@@ -16,9 +17,10 @@ from pgrepl.statements.comparison.shared import role_definitions
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-KINDS = ("role", "schema", "sequence", "table", "view", "publication", "subscription")
-_DROPPED_TOGETHER = ("view", "table", "sequence", "schema")
-_DROP_ORDER = ("subscription", "publication", "view", "table", "sequence", "schema", "role")
+VIEWS = ("view", "materialized view")
+KINDS = ("role", "schema", "sequence", "table", *VIEWS, "publication", "subscription")
+_DROPPED_TOGETHER = (*VIEWS, "table", "sequence", "schema")
+_DROP_ORDER = (("subscription",), ("publication",), VIEWS, ("table",), ("sequence",), ("schema",), ("role",))
 
 Definitions = dict[Key, Definition]
 
@@ -84,7 +86,7 @@ def changes(
             else:
                 work.left += 1
     _let_go(work, have if there is None else there, wanted)
-    at_once = [each for each in work.dropped if each.key in wanted or each.kind == "view"]
+    at_once = [each for each in work.dropped if each.key in wanted or each.kind in VIEWS]
     first = list(_drop_statements([*at_once, *work.let_go]))
     last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
     steps = sorted(work.steps, key=lambda step: step[0])
@@ -129,7 +131,7 @@ def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
     for key, each in there.items():  # what others look at comes first
         if not held & each.holds.keys() or key in dropped:
             continue
-        if each.kind == "view":
+        if each.kind in VIEWS:
             held.add(each.name)
             already = [made for _, made in wanted[key].made] if key in wanted else []
             remade = next(iter(each.holds.values()))[1]
@@ -156,7 +158,7 @@ def _changes_type(work: _Work, before: Definition) -> bool:
 
 def _is_about(text: str, view: Definition) -> bool:
     """Is it a statement of an altered view, which is made anew instead?"""
-    return text.startswith((f"CREATE OR REPLACE VIEW {view.name} ", f"ALTER VIEW {view.name} "))
+    return text.startswith((f"CREATE OR REPLACE VIEW {view.name} ", f"ALTER {view.kind.upper()} {view.name} "))
 
 
 def _is_fixed(work: _Work, before: Definition, after: Definition) -> bool:
@@ -233,9 +235,9 @@ def _goes_with_column(name: str, before: Definition, after: Definition) -> bool:
 
 
 def _drop_statements(found: list[Definition]) -> Iterator[str]:
-    for kind in _DROP_ORDER:
-        of_kind = [each for each in reversed(found) if each.kind == kind]
-        if kind in _DROPPED_TOGETHER and of_kind:
-            yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
-        else:
-            yield from (f"DROP {each.dropped};" for each in of_kind)
+    for kinds in _DROP_ORDER:
+        for kind, of_kind in groupby([each for each in reversed(found) if each.kind in kinds], lambda each: each.kind):
+            if kind in _DROPPED_TOGETHER:
+                yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
+            else:
+                yield from (f"DROP {each.dropped};" for each in of_kind)

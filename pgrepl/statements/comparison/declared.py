@@ -15,6 +15,7 @@ from pgrepl.sql.nodes import (
     CreateSeqStmt,
     CreateStmt,
     CreateSubscriptionStmt,
+    CreateTableAsStmt,
     Statement,
     ViewStmt,
 )
@@ -34,9 +35,12 @@ _STEERING = frozenset(
 _DECLARING = _STEERING | {
     "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt",
     "AlterSeqStmt", "AlterSubscriptionStmt", "AlterTableStmt", "CommentStmt", "CreatePublicationStmt",
-    "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt", "CreateSubscriptionStmt", "GrantRoleStmt",
-    "GrantStmt", "IndexStmt", "ViewStmt",
+    "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt", "CreateSubscriptionStmt",
+    "CreateTableAsStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt", "ViewStmt",
 }  # fmt: skip
+
+
+_KINDS = {CreateStmt: "table", ViewStmt: "view", CreateSeqStmt: "sequence", CreateTableAsStmt: "materialized view"}
 
 
 class Naming(Rehearsal):
@@ -53,8 +57,8 @@ class Naming(Rehearsal):
         return Result(command_tag(stmt))
 
     def _note(self, stmt: Statement) -> None:
-        if isinstance(stmt, (CreateStmt, ViewStmt, CreateSeqStmt)):
-            kind = {CreateStmt: "table", ViewStmt: "view", CreateSeqStmt: "sequence"}[type(stmt)]
+        if isinstance(stmt, (CreateStmt, ViewStmt, CreateSeqStmt, CreateTableAsStmt)):
+            kind = _KINDS[type(stmt)]
             schema = quote_identifier(stmt.relation.schema or "public")
             self.named.add((kind, f"{schema}.{quote_identifier(stmt.relation.name)}"))
         elif isinstance(stmt, CreateSchemaStmt):
@@ -77,7 +81,7 @@ class Declaring(Rehearsal):
         self.subscriptions: dict[str, str] = {}  # the statements that have made them
 
     def execute(self, stmt: Statement, session: Session) -> Result:
-        if type(stmt).__name__ not in _DECLARING or command_tag(stmt) == "SELECT INTO":
+        if type(stmt).__name__ not in _DECLARING or command_tag(stmt) in ("SELECT INTO", "CREATE TABLE AS"):
             hint = "A plan is for one database: make it first." if isinstance(stmt, CreateDatabaseStmt) else None
             raise PgError("0A000", f"{command_tag(stmt)} cannot be part of a plan", hint=hint)
         if isinstance(stmt, CreateSubscriptionStmt) and session.query.count(";") <= 1:
@@ -85,7 +89,7 @@ class Declaring(Rehearsal):
         return super().execute(stmt, session)
 
 
-_RELATIONS = ("table", "view", "sequence")
+_RELATIONS = ("table", "view", "materialized view", "sequence")
 
 
 def seed(session: Session, there: Definitions, named: Collection[Key], kinds: Collection[str]) -> None:

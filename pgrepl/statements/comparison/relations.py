@@ -24,6 +24,7 @@ from pgrepl.statements.dump.schema import (
     add_constraint,
     attach,
     create_index,
+    create_materialized_view,
     needed_by,
     own_relations,
     relation_parts,
@@ -37,7 +38,7 @@ from pgrepl.types.names import format_type
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_KINDS = {"r": "table", "p": "table", "v": "view", "S": "sequence"}
+_KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "S": "sequence"}
 _REPLICA_IDENTITY = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING"}
 
 
@@ -72,13 +73,17 @@ def relation_definitions(session: Session) -> Iterator[Definition]:
         if each.kind == "S":
             described.owner = naming.owner(session, _words(each), each.owner)
             described.facts |= _sequence_facts(session, each)
-        elif each.kind == "v":
-            described.facts |= _view_facts(session, each)
-            described.fixed = {"columns": _columns_of_view(each)}
+        elif each.kind in "vm":
+            if each.kind == "v":
+                described.facts |= _view_facts(session, each)
+                described.fixed = {"columns": _columns_of_view(each)}
+            else:
+                described.facts |= _materialized_facts(session, each)
+                described.fixed = {"definition": create_materialized_view(session, each)}
             remade = tuple(text for _, text in statements)
             for oid in needed_by(session, each):
                 if oid in found:
-                    described.holds[naming.qualified(found[oid])] = (f"DROP VIEW {naming.qualified(each)};", remade)
+                    described.holds[naming.qualified(found[oid])] = (f"DROP {_words(each)};", remade)
         else:
             described.facts |= _table_facts(session, each)
             described.columns = {c.name: _column(session, each, c) for c in each.columns}
@@ -165,6 +170,11 @@ def _view_facts(session: Session, found: Relation) -> dict[str, Fact]:
     return {"definition": Fact(Phase.RELATIONS, (made,)), **_option_facts(found)}
 
 
+def _materialized_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    """Nothing changes a materialized view's query."""
+    return {**_option_facts(found), **dict(_indexes(session, found)), **_settings_facts(session, found)}
+
+
 def _columns_of_view(found: Relation) -> str:
     """A view's columns cannot be changed; OR REPLACE can only add some."""
     return ", ".join(f"{quote_identifier(c.name)} {format_type(c.type, c.typmod)}" for c in found.columns)
@@ -193,6 +203,11 @@ def _table_facts(session: Session, found: Relation) -> dict[str, Fact]:
     if found.persistence == "u":
         made, undone = f"ALTER TABLE {name} SET UNLOGGED;", f"ALTER TABLE {name} SET LOGGED;"
         facts["persistence"] = Fact(Phase.ATTRIBUTES, (made,), (undone,))
+    return {**facts, **_settings_facts(session, found)}
+
+
+def _settings_facts(session: Session, found: Relation) -> dict[str, Fact]:
+    facts = {}
     for text in column_settings(session, found):
         before, _, setting = text.rpartition(" SET ")
         word, _, _ = setting.partition(" ")

@@ -37,8 +37,8 @@ from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
 
-WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
-KINDS = {"r": ObjectKind.TABLE, "p": ObjectKind.TABLE, "v": ObjectKind.TABLE, "S": ObjectKind.SEQUENCE}
+WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE"}
+KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind in WORDS}
 
 
 def dump_schema(session: Session) -> Iterator[str]:
@@ -95,6 +95,9 @@ def relation_parts(session: Session) -> Iterator[tuple[int, str]]:
     yield from _checks_not_valid(session, tables)
     yield from _keys_and_indexes(session, tables)
     yield from _foreign_keys(session, tables)
+    for table in tables:
+        if table.kind == "m" and table.populated:
+            yield table.oid, f"REFRESH MATERIALIZED VIEW {naming.qualified(table)};"
     for one_table in [*sequences, *tables]:
         for text in _about(session, one_table):
             yield one_table.oid, text
@@ -124,7 +127,7 @@ def _in_order(session: Session, found: list[Relation]) -> list[Relation]:
 
 
 def needed_by(session: Session, found: Relation) -> list[int]:
-    if found.kind == "v":
+    if found.kind in "vm":
         rule = one(session, pg_rewrite, ev_class=found.oid)
         if rule is None:
             return []
@@ -136,10 +139,20 @@ def _create(session: Session, found: Relation) -> Iterator[str]:
     if found.kind == "v":
         options = f" WITH ({options_text(found.options)})" if found.options else ""
         yield f"CREATE VIEW {naming.qualified(found)}{options} AS\n{view_definition(session, found.oid)}"
+    elif found.kind == "m":
+        yield create_materialized_view(session, found)
+        yield from column_settings(session, found)
     else:
         yield create_table(session, found)
         yield from column_settings(session, found)
         yield from identity(session, found)
+
+
+def create_materialized_view(session: Session, found: Relation) -> str:
+    """Without data, which is there only when everything below has its rows."""
+    options = f" WITH ({options_text(found.options)})" if found.options else ""
+    query = (view_definition(session, found.oid) or "").removesuffix(";")
+    return f"CREATE MATERIALIZED VIEW {naming.qualified(found)}{options} AS\n{query}\n  WITH NO DATA;"
 
 
 def attach(session: Session, table: Relation) -> str:
@@ -201,7 +214,7 @@ def _about(session: Session, found: Relation) -> Iterator[str]:
     name, word = naming.qualified(found), WORDS[found.kind]
     if not (found.kind == "S" and is_owned(session, found)):  # its owner changes with that of its table
         yield naming.owner(session, f"{word} {name}", found.owner)
-    if found.kind in "rp" and found.replident in ("f", "n"):
+    if found.kind in "rpm" and found.replident in ("f", "n"):
         yield f"ALTER TABLE ONLY {name} REPLICA IDENTITY {'FULL' if found.replident == 'f' else 'NOTHING'};"
     if found.row_security:
         yield f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;"

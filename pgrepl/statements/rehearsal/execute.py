@@ -19,12 +19,15 @@ from pgrepl.sql.nodes import (
     FuncCall,
     InsertStmt,
     MergeStmt,
+    ObjectType,
+    RefreshMatViewStmt,
     ResTarget,
     SelectStmt,
     Statement,
     UpdateStmt,
 )
 from pgrepl.sql.tags import command_tag
+from pgrepl.statements.materialized_view import create_materialized_view, refresh_materialized_view
 from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
@@ -54,6 +57,10 @@ class Rehearsal:
         if isinstance(stmt, SelectStmt):
             assert stmt.into is not None
             stmt = CreateTableAsStmt(stmt.into, (), replace(stmt, into=None))
+        if isinstance(stmt, CreateTableAsStmt) and stmt.kind is ObjectType.MATVIEW:
+            return create_materialized_view(stmt, session, fill=False)
+        if isinstance(stmt, RefreshMatViewStmt):
+            return refresh_materialized_view(stmt, session, fill=False)
         if isinstance(stmt, CreateTableAsStmt) and isinstance(stmt.query, SelectStmt):
             analyzed(stmt.query, session)
             stmt = replace(stmt, with_data=False)

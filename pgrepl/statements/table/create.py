@@ -9,7 +9,7 @@ from pgrepl.catalog.relation import Relation, find_relation, oid_in_schema, rela
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt
+from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, ObjectType
 from pgrepl.statements.table.access import check_tablespace, chosen_access_method
 from pgrepl.statements.table.clauses import add_elements, make_indexes
 from pgrepl.statements.table.columns import (
@@ -113,7 +113,7 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
 def define_columns(
     session: Session, stmt: CreateTableAsStmt, namespace: int, persistence: str, columns: list[NewColumn]
 ) -> int:
-    """The table of CREATE TABLE AS: columns and options, no constraints."""
+    """The table or materialized view of CREATE … AS: columns and options, no constraints."""
     if stmt.on_commit is not None and persistence != "t":
         raise PgError("42P16", "ON COMMIT can only be used on temporary tables")
     check_tablespace(stmt.tablespace, partitioned=False)
@@ -125,7 +125,7 @@ def define_columns(
         session,
         stmt.relation.name,
         namespace,
-        "r",
+        "m" if stmt.kind is ObjectType.MATVIEW else "r",
         columns,
         persistence=persistence,
         access_method=access_method,

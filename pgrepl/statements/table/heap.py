@@ -95,6 +95,7 @@ _BARE: dict[str, Any] = {
     "relforcerowsecurity": False,
     "relreplident": "n",
     "relispartition": False,
+    "relispopulated": True,
     "relacl": None,
     "reloptions": None,
     "relpartbound": None,
