@@ -1,215 +1,258 @@
-"""The binary format of values: the results of types' send functions, read by receive functions of the same or another
-type.
+"""The binary format of values: the results of types' send functions, and what receive functions read.
 
-With `binary = true` the publisher sends a value by its column's type, and the subscriber receives it by the type of its
-own column. `sends` and `receives` return None for types that this module does not cover.
+COPY (FORMAT binary) writes and reads it. With `binary = true` the publisher sends a value by its column's type, and the
+subscriber receives it by the type of its own column. `sends` and `receives` return None for types that pgrepl has no
+values of.
+
+>>> sends(oids.INT4)(1), receives(oids.INT4)(BinaryMessage(bytes(4)), -1, DEFAULT_STYLE)
+(b'\\x00\\x00\\x00\\x01', 0)
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from decimal import Decimal
-from functools import partial
+from functools import cache, partial
 from typing import Any
-from uuid import UUID
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.types import oids
-from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import element_type
-from pgrepl.types.dates import USECS_PER_DAY, is_valid_date, is_valid_timestamp
-from pgrepl.types.encoding import invalid_bytes
-from pgrepl.types.interval import Interval
+from pgrepl.types.arrays import PgArray, check_bounds, check_dimensions, vector_of
+from pgrepl.types.binary_message import INVALID, BinaryMessage
+from pgrepl.types.binary_scalars import RECEIVE, SEND, Receive, Send
+from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
-from pgrepl.types.style import TextStyle
-from pgrepl.types.text import reader, writer
+from pgrepl.types.ranges import PgMultirange, PgRange, make_multirange, make_range
+from pgrepl.types.record import Record
+from pgrepl.types.sizes import check_items
+from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+from pgrepl.types.text import reader
 
-Send = Callable[[Any], bytes]
-Receive = Callable[["BinaryMessage", int, TextStyle], Any]  # the bytes, typmod, style for what is read as text
+__all__ = ["DEFAULT_STYLE", "BinaryMessage", "Receive", "Send", "receives", "sends"]
 
-_TEXTS = (oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON, oids.UNKNOWN)
-_FIXED = {
-    oids.INT2: "h", oids.INT4: "i", oids.INT8: "q", oids.OID: "I", oids.FLOAT4: "f", oids.FLOAT8: "d", oids.DATE: "i",
-    oids.TIME: "q", oids.TIMESTAMP: "q", oids.TIMESTAMPTZ: "q",
-}  # fmt: skip
-_SIGNS = {"0": 0x0000, "1": 0x4000, "n": 0xC000, "F": 0xD000, "-F": 0xF000}
-_SCALE_OF_INFINITY = 0x20  # the dscale that numeric_send reads from the header of an infinity
-_INFINITE_DATES, _INFINITE_TIMES = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
+_NULL = struct.pack("!i", -1)
+_INT4 = struct.Struct("!i")
+_VECTORS = (oids.OIDVECTOR, oids.INT2VECTOR)
 
 
-class BinaryMessage:
-    """A received message, read from the front (pqformat.c)."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def is_read(self) -> bool:
-        return self._at == len(self._data)
-
-    def take(self, count: int) -> bytes:
-        found = self._data[self._at : self._at + count]
-        if len(found) < count:
-            raise PgError("08P01", "insufficient data left in message")
-        self._at += count
-        return found
-
-    def unpack(self, form: str) -> Any:
-        (value,) = struct.unpack("!" + form, self.take(struct.calcsize("!" + form)))
-        return value
-
-    def rest(self) -> bytes:
-        return self.take(len(self._data) - self._at)
-
-    def text(self) -> str:
-        data = self.rest()
-        zero = data.find(0)
-        try:
-            text = data[: len(data) if zero < 0 else zero].decode()
-        except UnicodeDecodeError as error:
-            raise invalid_bytes(data, error.start) from None
-        if zero >= 0:
-            raise invalid_bytes(data, zero)
-        return text
-
-
+@cache
 def sends(typoid: int) -> Send | None:
     """The send function of a type."""
-    if typoid in _TEXTS:
-        return str.encode
-    if typoid in _FIXED:
-        return partial(struct.pack, "!" + _FIXED[typoid])
+    found = SEND.get(typoid)
+    if found is not None:
+        return found
+    if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
+        return lambda value: _send_array(value.elemtype, sender(value.elemtype), value)
+    ranges = range_by_oid(typoid)
+    if ranges is not None:
+        return partial(_send_range, sender(ranges.subtype))
+    ranges = range_of_multirange(typoid)
+    if ranges is not None:
+        return partial(_send_multirange, sender(ranges.subtype))
+    row = type_by_oid(typoid)
     element = element_type(typoid)
     if element:
-        send = sends(element)
-        return None if send is None else partial(_send_array, element, send)
-    return _SEND.get(typoid)
+        return None if sends(element) is None else partial(_send_array, element, sender(element))
+    if row is not None and row.typtype == "d":
+        return sends(row.basetype)
+    if row is None or row.typtype == "c" or typoid == oids.RECORD:
+        return _send_record
+    return None
 
 
+def sender(typoid: int) -> Send:
+    """The send function of a type, or the error for a type that has none."""
+    found = sends(typoid)
+    return found if found is not None else partial(_refused, typoid, "output")
+
+
+def receiver(typoid: int) -> Receive:
+    """The receive function of a type, or the error for a type that has none."""
+    found = receives(typoid)
+    return found if found is not None else partial(_refused, typoid, "input")
+
+
+def _refused(typoid: int, direction: str, *_: Any) -> Any:
+    check_function(typoid, direction)
+    raise unsupported(f"the binary format of type {format_type(typoid)}")
+
+
+def check_function(typoid: int, direction: str) -> None:
+    """Raise the error for a type that PostgreSQL has no binary `input` or `output` function of
+    (getTypeBinaryInputInfo)."""
+    row = type_by_oid(typoid)
+    if row is not None and (row.receive if direction == "input" else row.send) == "-":
+        raise PgError("42883", f"no binary {direction} function available for type {format_type(typoid)}")
+
+
+@cache
 def receives(typoid: int) -> Receive | None:
     """The receive function of a type."""
-    if typoid in _TEXTS:
-        return lambda message, typmod, style: reader(typoid)(message.text(), typmod, style)
-    if typoid in (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME):
-        return partial(_receive_time, typoid)
-    if typoid in _FIXED and typoid != oids.DATE:
-        return lambda message, typmod, style: message.unpack(_FIXED[typoid])
-    if element_type(typoid):
-        return partial(_receive_array, element_type(typoid))
-    return _RECEIVE.get(typoid)
+    found = RECEIVE.get(typoid)
+    if found is not None:
+        return found
+    ranges = range_by_oid(typoid)
+    if ranges is not None:
+        return partial(_receive_range, ranges.subtype)
+    ranges = range_of_multirange(typoid)
+    if ranges is not None:
+        return partial(_receive_multirange, ranges.subtype)
+    row = type_by_oid(typoid)
+    element = element_type(typoid)
+    if element:
+        if receives(element) is None:
+            return None
+        return partial(_receive_vector if typoid in _VECTORS else _receive_array, element)
+    if row is not None and row.typtype == "d":
+        base, typmod = receives(row.basetype), row.typmod
+        return None if base is None else lambda message, _, style: base(message, typmod, style)
+    if row is None or row.typtype == "c" or typoid == oids.RECORD:
+        return partial(_receive_named, typoid)
+    return None
 
 
-# --- numeric ----------------------------------------------------------------------------------------------------------
+# --- arrays -----------------------------------------------------------------------------------------------------------
 
 
-def _send_numeric(value: Decimal) -> bytes:
-    sign, digits, exponent = value.as_tuple()
-    if isinstance(exponent, str):
-        special = "n" if value.is_nan() else "-F" if sign else "F"
-        return struct.pack("!hhHh", 0, 0, _SIGNS[special], 0 if special == "n" else _SCALE_OF_INFINITY)
-    scale = max(-exponent, 0)
-    text = "".join(map(str, digits)) + "0" * max(exponent, 0)
-    whole, part = (text[:-scale], text[-scale:].rjust(scale, "0")) if scale else (text, "")
-    whole, part = whole.rjust(-(-len(whole) // 4) * 4, "0"), part.ljust(-(-len(part) // 4) * 4, "0")
-    groups = [int((whole + part)[n : n + 4]) for n in range(0, len(whole + part), 4)]
-    weight = len(whole) // 4 - 1
-    while groups and groups[0] == 0:
-        groups, weight = groups[1:], weight - 1
-    while groups and groups[-1] == 0:
-        groups.pop()
-    if not groups:
-        weight, sign = 0, 0
-    return struct.pack(f"!hhHh{len(groups)}h", len(groups), weight, _SIGNS[str(sign)], scale, *groups)
-
-
-def _receive_numeric(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    count, weight = message.unpack("H"), message.unpack("h")
-    sign, scale = message.unpack("H"), message.unpack("H")
-    if sign not in _SIGNS.values():
-        raise PgError("22P03", 'invalid sign in external "numeric" value')
-    if scale & ~0x3FFF:
-        raise PgError("22P03", 'invalid scale in external "numeric" value')
-    groups = [message.unpack("h") for _ in range(count)]
-    if any(not 0 <= group < 10000 for group in groups):
-        raise PgError("22P03", 'invalid digit in external "numeric" value')
-    special = {0xC000: "NaN", 0xD000: "Infinity", 0xF000: "-Infinity"}.get(sign)
-    if special is not None:
-        return reader(oids.NUMERIC)(special, typmod, style)
-    digits = [groups[n] if n < count else 0 for n in range(max(weight + 1, 0))]
-    after = [groups[n] if 0 <= n < count else 0 for n in range(weight + 1, weight + 1 + -(-scale // 4))]
-    part = "".join(f"{group:04}" for group in after)[:scale]
-    text = ("-" if sign == 0x4000 else "") + ("".join(f"{group:04}" for group in digits) or "0")
-    return reader(oids.NUMERIC)(f"{text}.{part}" if part else text, typmod, style)
-
-
-# --- the others -------------------------------------------------------------------------------------------------------
-
-
-def _receive_date(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
-    value: int = message.unpack("i")
-    if value not in _INFINITE_DATES and not is_valid_date(value):
-        raise PgError("22008", "date out of range")
-    return value
-
-
-def _receive_time(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    value: int = message.unpack("q")
-    if typoid == oids.TIME:
-        if not 0 <= value <= USECS_PER_DAY:
-            raise PgError("22008", "time out of range")
-    elif value not in _INFINITE_TIMES and not is_valid_timestamp(value):
-        raise PgError("22008", "timestamp out of range")
-    return reader(typoid)(writer(typoid)(value, style), typmod, style)
-
-
-def _receive_interval(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    usecs, days, months = message.unpack("q"), message.unpack("i"), message.unpack("i")
-    return reader(oids.INTERVAL)(writer(oids.INTERVAL)(Interval(months, days, usecs), style), typmod, style)
-
-
-def _receive_jsonb(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    version = message.unpack("B")
-    if version != 1:
-        raise PgError("XX000", f"unsupported jsonb version number {version}")
-    return reader(oids.JSONB)(message.text(), typmod, style)
+def _framed(send: Send, item: Any) -> bytes:
+    if item is None:
+        return _NULL
+    sent = send(item)
+    return _INT4.pack(len(sent)) + sent
 
 
 def _send_array(element: int, send: Send, value: PgArray) -> bytes:
-    items = value.items
-    header = struct.pack("!iiI", int(bool(items)), int(None in items), element)
-    if not items:
-        return header
-    sent = [None if item is None else send(item) for item in items]
-    framed = [struct.pack("!i", -1) if each is None else struct.pack("!i", len(each)) + each for each in sent]
-    return header + struct.pack("!ii", len(items), 1) + b"".join(framed)
+    """As array_send does."""
+    items, dims = value.items, value.dims
+    parts = [struct.pack("!iiI", len(dims), int(None in items), element)]
+    parts += [struct.pack("!ii", size, lower) for size, lower in zip(dims, value.lbounds, strict=True)]
+    parts += [_framed(send, item) for item in items]
+    return b"".join(parts)
 
 
-def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    """Raise the error for an array that was sent from a column of another type."""
-    message.take(8)
+def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgArray:
+    """As array_recv does."""
+    ndim = message.unpack("i")
+    if ndim < 0:
+        raise PgError(INVALID, f"invalid number of dimensions: {ndim}")
+    check_dimensions(ndim)
+    if message.unpack("i") not in (0, 1):
+        raise PgError(INVALID, "invalid array flags")
     found = message.unpack("I")
-    if found == element:
-        raise unsupported("the binary form of an array for a column of another type")
-    text = f"binary data has array element type {found} ({format_type(found)}) instead of expected {element}"
-    raise PgError("42804", f"{text} ({format_type(element)})")
+    if found != element:
+        raise PgError(
+            "42804",
+            f"binary data has array element type {found} ({format_type(found)}) instead of expected {element} "
+            f"({format_type(element)})",
+        )
+    bounds = [(message.unpack("i"), message.unpack("i")) for _ in range(ndim)]
+    dims, lbounds = tuple([size for size, _ in bounds]), tuple([lower for _, lower in bounds])
+    count = 1 if dims else 0
+    for size in dims:
+        check_items(2**31 if size < 0 else size)
+        count *= size
+        check_items(count)
+    check_bounds(dims, lbounds)
+    if not count:
+        return PgArray(element, (), (), ())
+    receive = receiver(element)
+    items = []
+    for number in range(1, count + 1):
+        item = message.item()
+        items.append(None if item is None else receive(item, typmod, style))
+        if item is not None and not item.is_read:
+            raise PgError(INVALID, f"improper binary format in array element {number}")
+    return PgArray(element, dims, lbounds, tuple(items))
 
 
-_SEND: dict[int, Send] = {
-    oids.BOOL: lambda value: b"\1" if value else b"\0",
-    oids.BYTEA: bytes,
-    oids.UUID: lambda value: bytes(value.bytes),
-    oids.NUMERIC: _send_numeric,
-    oids.INTERVAL: lambda value: struct.pack("!qii", value.usecs, value.days, value.months),
-    oids.JSONB: lambda value: b"\1" + str(value).encode(),
-}
-_RECEIVE: dict[int, Receive] = {
-    oids.BOOL: lambda message, typmod, style: message.unpack("B") != 0,
-    oids.BYTEA: lambda message, typmod, style: message.rest(),
-    oids.UUID: lambda message, typmod, style: UUID(bytes=message.take(16)),
-    oids.NUMERIC: _receive_numeric,
-    oids.DATE: _receive_date,
-    oids.INTERVAL: _receive_interval,
-    oids.JSONB: _receive_jsonb,
-}
+def _receive_vector(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgArray:
+    """oidvectorrecv and int2vectorrecv: one dimension from 0, without NULLs."""
+    value = _receive_array(element, message, typmod, style)
+    if len(value.dims) != 1 or value.lbounds[0] != 0 or None in value.items:
+        name = "oidvector" if element == oids.OID else "int2vector"
+        raise PgError(INVALID, f"invalid {name} data")
+    return vector_of(element, value.items)
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+_EMPTY, _LOWER_INC, _UPPER_INC, _LOWER_INF, _UPPER_INF = 1, 2, 4, 8, 16
+
+
+def _send_range(send: Send, value: PgRange) -> bytes:
+    """As range_send does."""
+    if value.empty:
+        return bytes([_EMPTY])
+    flags = (
+        value.lower_inc * _LOWER_INC
+        + value.upper_inc * _UPPER_INC
+        + (value.lower is None) * _LOWER_INF
+        + (value.upper is None) * _UPPER_INF
+    )
+    return bytes([flags]) + b"".join([_framed(send, each) for each in (value.lower, value.upper) if each is not None])
+
+
+def _receive_range(subtype: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgRange:
+    """As range_recv does."""
+    flags, receive = message.unpack("B"), receiver(subtype)
+
+    def bound(infinite: int) -> Any:
+        if flags & (_EMPTY | infinite):
+            return None
+        return receive(BinaryMessage(message.take(message.unpack("i"))), -1, style)
+
+    lower, upper = bound(_LOWER_INF), bound(_UPPER_INF)
+    message.end()
+    if flags & _EMPTY:
+        return PgRange(subtype, empty=True)
+    return make_range(subtype, lower, upper, bool(flags & _LOWER_INC), bool(flags & _UPPER_INC))
+
+
+def _send_multirange(send: Send, value: PgMultirange) -> bytes:
+    return _INT4.pack(len(value.ranges)) + b"".join([_framed(partial(_send_range, send), r) for r in value.ranges])
+
+
+def _receive_multirange(subtype: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgMultirange:
+    ranges = []
+    for _ in range(message.unpack("I")):
+        ranges.append(_receive_range(subtype, BinaryMessage(message.take(message.unpack("i"))), -1, style))
+    message.end()
+    return make_multirange(subtype, ranges)
+
+
+# --- rows and types of users ------------------------------------------------------------------------------------------
+
+
+def _send_record(value: Any) -> bytes:
+    """As record_send does; a value of an enum is its label."""
+    if not isinstance(value, Record):
+        return str(value).encode()
+    parts = [_INT4.pack(len(value))]
+    for item, typoid in zip(value, value.types, strict=True):
+        parts += [struct.pack("!I", typoid), _framed(sender(typoid), item)]
+    return b"".join(parts)
+
+
+def _receive_named(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
+    """A type that the session knows: of rows, or an enum, whose labels are sent as text."""
+    if typoid == oids.RECORD:
+        raise PgError("0A000", "input of anonymous composite types is not implemented")
+    row = style.lookup.row_type(typoid) if style.lookup is not None else None
+    if row is None:
+        return reader(typoid)(message.text(), typmod, style)
+    count, expected = message.unpack("i"), len(row.fields)
+    if count != expected:
+        raise PgError("42804", f"wrong number of columns: {count}, expected {expected}")
+    values = []
+    for number, field in enumerate(row.fields, 1):
+        found = message.unpack("I")
+        if found != field.type:
+            raise PgError(
+                "42804",
+                f"binary data has type {found} ({format_type(found)}) instead of expected {field.type} "
+                f"({format_type(field.type)}) in record column {number}",
+            )
+        item = message.item()
+        values.append(None if item is None else receiver(field.type)(item, field.typmod, style))
+        if item is not None and not item.is_read:
+            raise PgError(INVALID, f"improper binary format in record column {number}")
+    return Record(values, row.types, row.names)

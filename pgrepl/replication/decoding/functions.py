@@ -165,7 +165,7 @@ def _messages(
         options = protocol_options(given)
     if function is not None:
         raise _binary_output(row, function)
-    encoder = Encoder(apart.text_style)
+    encoder = Encoder(apart.text_style, binary=options.binary)
     if options.two_phase:
         row = slots.enable_two_phase(call.session, row, start)
     stream = MessageStream(

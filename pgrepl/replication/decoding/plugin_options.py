@@ -51,6 +51,7 @@ class ProtocolOptions:
     local_only: bool
     messages: bool
     two_phase: bool
+    binary: bool  # values in their types' binary format
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
@@ -86,11 +87,11 @@ def protocol_options(given: Given) -> ProtocolOptions:
             "0A000",
             f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
         )
-    for name in ("binary", "streaming"):
-        if seen.get(name) == "parallel" or parse_bool(seen.get(name, "false")):
-            raise unsupported(f'option "{name}" of pgoutput')
-    messages = bool(parse_bool(seen.get("messages", "false")))
-    return ProtocolOptions(tuple(publications or ()), seen.get("origin", "any").lower() == "none", messages, two_phase)
+    if seen.get("streaming") == "parallel" or parse_bool(seen.get("streaming", "false")):
+        raise unsupported('option "streaming" of pgoutput')
+    messages, binary = (bool(parse_bool(seen.get(name, "false"))) for name in ("messages", "binary"))
+    local_only = seen.get("origin", "any").lower() == "none"
+    return ProtocolOptions(tuple(publications or ()), local_only, messages, two_phase, binary)
 
 
 def _check_number(value: str) -> None:

@@ -17,6 +17,7 @@ from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, SentColumn, SentRelation
 from pgrepl.replication.wire.pgoutput import (
     BEGIN_TYPE,
+    BINARY_VALUE,
     COMMIT_TYPE,
     DELETE_TYPE,
     INSERT_TYPE,
@@ -44,7 +45,6 @@ from pgrepl.types.text import write_text
 _PIECE = 1 << 20
 _LINE_FEED = 0x0A
 _UNSUPPORTED = "0A000"
-_BINARY_VALUE = ord("b")
 _STREAMED, _TWO_PHASE = b"SEcA", b"bPKrp"
 _COLUMN_SIZE = 8
 _FIXED = {BEGIN_TYPE: pgoutput.BEGIN.size, COMMIT_TYPE: pgoutput.COMMIT.size}
@@ -173,7 +173,7 @@ def _tuple_end(data: bytes, at: int, place: Place) -> int:
     at += UINT16.size
     for _ in range(count):
         kind = data[at]
-        if kind in (TEXT_VALUE, _BINARY_VALUE):
+        if kind in (TEXT_VALUE, BINARY_VALUE):
             at += 1 + UINT32.size + int(UINT32.unpack_from(data, at + 1)[0])
         elif kind in (NULL_VALUE, UNCHANGED_VALUE):
             at += 1

@@ -20,6 +20,7 @@ from pgrepl.replication.wire.messages import (
     WireTransaction,
 )
 from pgrepl.replication.wire.pgoutput import (
+    BINARY_VALUE,
     CASCADE,
     COLUMN_COUNT,
     COLUMN_TYPE,
@@ -37,6 +38,7 @@ from pgrepl.replication.wire.pgoutput import (
     UNCHANGED_VALUE,
     text,
 )
+from pgrepl.types.binary import sends
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
@@ -55,8 +57,10 @@ class Encoder:
     relation has changed. A TRUNCATE changes it, too (its relfilenode is new): a Relation message comes before the
     Truncate message, and before the first change after the transaction."""
 
-    def __init__(self, style: TextStyle) -> None:
+    def __init__(self, style: TextStyle, *, binary: bool = False) -> None:
+        """`binary`: values are sent by their types' send functions, where there are any."""
         self._style = style
+        self._binary = binary
         self._described: dict[int, SentRelation] = {}
 
     def lines(self, transaction: WireTransaction) -> Iterator[Line]:
@@ -131,6 +135,9 @@ class Encoder:
                 parts.append(_NULL)
             elif value is UNCHANGED:
                 parts.append(_UNCHANGED)
+            elif self._binary and (send := sends(typoid)) is not None:
+                sent = send(value)
+                parts.append(TEXT_HEAD.pack(BINARY_VALUE, len(sent)) + sent)
             else:
                 written = write_text(value, typoid, self._style).encode()
                 parts.append(TEXT_HEAD.pack(TEXT_VALUE, len(written)) + written)

@@ -10,7 +10,7 @@ from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import require_writable
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
@@ -30,9 +30,11 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
     target, options = _prepared(session, stmt)
     if options.format == "parquet" and stmt.filename is not None and not stmt.program:
         return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
-    with incoming(session, stmt, binary=options.format == "parquet") as data:
+    with incoming(session, stmt, binary=options.format in ("binary", "parquet")) as data:
         if options.format == "parquet":
             source = _parquet(session, stmt, data.as_file(), "STDIN" if stmt.filename is None else "PROGRAM")
+        elif options.format == "binary":
+            source = _binary(session, data)
         else:
             source = _text(session, stmt, data)
         done = _finished(session, stmt, options, target, source)
@@ -80,6 +82,12 @@ def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = No
             error.report = replace(error.report, message=error.report.message.replace(name, shown))
         raise
     return lambda target, options: ParquetSource(session, target, groups, shown)
+
+
+def _binary(session: Session, data: Incoming) -> Opening:
+    from pgrepl.writing.copy.binary_source import BinarySource
+
+    return lambda target, options: BinarySource(session, target, data)
 
 
 def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
@@ -155,7 +163,5 @@ def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions
         require_writable(session, "COPY FROM")
     options = copy_options(stmt.options, is_from=True)
     target = with_options(target, options)
-    if options.format == "binary":
-        raise unsupported('COPY format "binary"')
     codec(options.encoding or session.settings.get("client_encoding"))
     return target, options

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
@@ -59,6 +59,8 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     source, options, force_quote = prepared(stmt, session)
     if options.format == "parquet":
         return Result(f"COPY {_parquet(session, stmt, source)}")
+    if options.format == "binary":
+        return Result(f"COPY {_binary(session, stmt, source)}")
     writer = LineWriter(source.names, options, force_quote)
     encoding = options.encoding or session.settings.get("client_encoding")
     count = 0
@@ -80,8 +82,6 @@ def prepared(stmt: CopyStmt, session: Session) -> tuple[Source, CopyOptions, lis
         assert stmt.query is not None
         source = _query(session, stmt.query)
     force_quote = forced("FORCE_QUOTE", options.force_quote, source.names, source.relation)
-    if options.format == "binary":
-        raise unsupported('COPY format "binary"')
     return source, options, force_quote
 
 
@@ -127,6 +127,22 @@ def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
     for batch in passing_rows(session, source.query).batches():
         for begin in range(0, len(batch), _LINES):
             yield as_text(batch[begin : begin + _LINES], types, style)
+
+
+def _binary(session: Session, stmt: CopyStmt, source: Source) -> int:
+    """Write a file of binary rows; returns their number."""
+    from pgrepl.writing.copy.binary_file import HEADER, TRAILER, row_writer
+
+    count = 0
+    with outgoing(session, stmt) as place:
+        write = row_writer([typoid for typoid, _ in source.types])
+        place.write(HEADER)
+        for batch in _rows(session, source).batches():
+            for begin in range(0, len(batch), _LINES):
+                place.write(b"".join(map(write, batch[begin : begin + _LINES])))
+            count += len(batch)
+        place.write(TRAILER)
+    return count
 
 
 def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:

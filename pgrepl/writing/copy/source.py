@@ -25,6 +25,8 @@ from pgrepl.writing.copy.reader import CopyReader, placed
 from pgrepl.writing.copy.target import CopyTarget, default_values
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.lake.kernels.copy import ForeignSource
@@ -160,45 +162,13 @@ class TextSource(RowSource):
         plain = self.options.default is None and not self.options.ignore_errors and self.target.where is None
         return int(self.session.settings.value("pgrepl.spark_rows")) if plain else 0
 
-    @contextmanager
-    def kernel_source(self) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
-        import pyarrow.parquet as pq
+    def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
+        return kernel_files(self.session, self.target, self._tables())
 
-        from pgrepl.lake import spill_folders
-        from pgrepl.lake.kernels.copy import ForeignSource
-        from pgrepl.lake.kernels.part import ForeignRows
-        from pgrepl.lake.table import lake_table
+    def _tables(self) -> Iterator[pa.Table]:
         from pgrepl.writing.copy.text_columns import tables
 
-        table = lake_table(self.session, self.target.relation.oid)
-        columns = self.target.copy_columns()
-        kept = [table.column(number) for number in self.target.attnums]
-        if any(each.row is not None or each.form.typoid != c.type for each, c in zip(kept, columns, strict=True)):
-            raise Declined("the type of a column")
-        folder = spill_folders.make(spill_folders.FILES)
-        try:
-            path = os.path.join(folder, "rows.parquet")
-            groups: list[int] = []
-            writer: pq.ParquetWriter | None = None
-            try:
-                fields, style = self.anew()._reader.fields(), self.session.text_style
-                for portion in tables(columns, fields, style):
-                    if writer is None:
-                        writer = pq.ParquetWriter(path, portion.schema, compression="snappy")
-                    writer.write_table(portion)
-                    groups.append(portion.num_rows)
-            finally:
-                if writer is not None:
-                    writer.close()
-            names = tuple([(number, c.name) for number, c in zip(self.target.attnums, columns, strict=True)])
-            size = os.path.getsize(path) // max(len(groups), 1) if groups else 0
-            found = [(ForeignRows(table, path, names, (n,)), rows, size) for n, rows in enumerate(groups)]
-            yield (
-                ForeignSource(table, tuple(self.target.attnums), tuple(found)),
-                dict.fromkeys(self.target.attnums),
-            )
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return tables(self.target.copy_columns(), self.anew()._reader.fields(), self.session.text_style)
 
     @contextmanager
     def queries(self) -> Iterator[list[Query]]:
@@ -237,3 +207,42 @@ class TextSource(RowSource):
             if reader.number >= number:
                 break
         return reader.context()
+
+
+@contextmanager
+def kernel_files(
+    session: Session, target: CopyTarget, portions: Iterator[pa.Table]
+) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
+    """A temporary Parquet file of the portions for kernels over Arrow, as `RowSource.kernel_source` gives it."""
+    import pyarrow.parquet as pq
+
+    from pgrepl.lake import spill_folders
+    from pgrepl.lake.kernels.copy import ForeignSource
+    from pgrepl.lake.kernels.part import ForeignRows
+    from pgrepl.lake.table import lake_table
+
+    table = lake_table(session, target.relation.oid)
+    columns = target.copy_columns()
+    kept = [table.column(number) for number in target.attnums]
+    if any(each.row is not None or each.form.typoid != c.type for each, c in zip(kept, columns, strict=True)):
+        raise Declined("the type of a column")
+    folder = spill_folders.make(spill_folders.FILES)
+    try:
+        path = os.path.join(folder, "rows.parquet")
+        groups: list[int] = []
+        writer: pq.ParquetWriter | None = None
+        try:
+            for portion in portions:
+                if writer is None:
+                    writer = pq.ParquetWriter(path, portion.schema, compression="snappy")
+                writer.write_table(portion)
+                groups.append(portion.num_rows)
+        finally:
+            if writer is not None:
+                writer.close()
+        names = tuple([(number, c.name) for number, c in zip(target.attnums, columns, strict=True)])
+        size = os.path.getsize(path) // max(len(groups), 1) if groups else 0
+        found = [(ForeignRows(table, path, names, (n,)), rows, size) for n, rows in enumerate(groups)]
+        yield ForeignSource(table, tuple(target.attnums), tuple(found)), dict.fromkeys(target.attnums)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

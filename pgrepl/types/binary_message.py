@@ -1,0 +1,68 @@
+"""A message in the binary format of values, read from the front (pqformat.c)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.types.encoding import invalid_bytes
+
+INVALID = "22P03"  # ERRCODE_INVALID_BINARY_REPRESENTATION
+
+
+class BinaryMessage:
+    """The bytes of one value that a receive function reads."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def is_read(self) -> bool:
+        return self._at == len(self._data)
+
+    @property
+    def left(self) -> int:
+        """The number of bytes not read yet."""
+        return len(self._data) - self._at
+
+    def take(self, count: int) -> bytes:
+        found = self._data[self._at : self._at + count] if count >= 0 else b""
+        if len(found) != count:
+            raise PgError("08P01", "insufficient data left in message")
+        self._at += count
+        return found
+
+    def unpack(self, form: str) -> Any:
+        (value,) = struct.unpack("!" + form, self.take(struct.calcsize("!" + form)))
+        return value
+
+    def rest(self) -> bytes:
+        return self.take(self.left)
+
+    def text(self) -> str:
+        """The rest as text (pq_getmsgtext)."""
+        data = self.rest()
+        zero = data.find(0)
+        try:
+            text = data[: len(data) if zero < 0 else zero].decode()
+        except UnicodeDecodeError as error:
+            raise invalid_bytes(data, error.start) from None
+        if zero >= 0:
+            raise invalid_bytes(data, zero)
+        return text
+
+    def item(self) -> BinaryMessage | None:
+        """An item behind its length, of an array or a record; None: NULL."""
+        size = self.unpack("i")
+        if size == -1:
+            return None
+        if not 0 <= size <= self.left:
+            raise PgError(INVALID, "insufficient data left in message")
+        return BinaryMessage(self.take(size))
+
+    def end(self) -> None:
+        """Raise an error unless all bytes have been read (pq_getmsgend)."""
+        if not self.is_read:
+            raise PgError("08P01", "invalid message format")
