@@ -96,15 +96,17 @@ _ZONES = 16 * 3600  # a time zone is less than this away from Greenwich (TZDISP_
 
 def _without_infinity(value: int, bits: int) -> int:
     """The number on the wire: infinities are the first and the last number of the type's width."""
+    first: int = -(1 << bits - 1)
     if value == INFINITY:
-        return 2 ** (bits - 1) - 1
-    return -(2 ** (bits - 1)) if value == -INFINITY else value
+        return -first - 1
+    return first if value == -INFINITY else value
 
 
 def _with_infinity(value: int, bits: int) -> int:
-    if value == 2 ** (bits - 1) - 1:
+    first: int = -(1 << bits - 1)
+    if value == -first - 1:
         return INFINITY
-    return -INFINITY if value == -(2 ** (bits - 1)) else value
+    return -INFINITY if value == first else value
 
 
 def _receive_date(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
