@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 import venv
 from pathlib import Path
 
@@ -46,8 +45,8 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     options = [] if fresh else ["--no-deps"]
     subprocess.run([*pip, "install", "--quiet", *options, str(wheel)], check=True, capture_output=True)
     if not fresh:
-        libraries = sysconfig.get_path("purelib")
-        (Path(_purelib(python)) / "libraries.pth").write_text(f"{libraries}\n")
+        libraries = [path for path in sys.path if Path(path).name == "site-packages"]
+        (Path(_purelib(python)) / "libraries.pth").write_text("\n".join(libraries) + "\n")
     return work / "venv" / "bin" / "pgrepl"
 
 
