@@ -9,6 +9,7 @@ from benchmarks import (
     catalog_size,
     ddl_rate,
     files,
+    files_cluster,
     lake,
     parse_rate,
     postgres,
@@ -22,7 +23,8 @@ from benchmarks import (
 
 MODULES = (
     *(start, parse_rate, ddl_rate, catalog_size, scale, lake),
-    *(replicate, replicate_copy, replicate_cluster, statements, files, postgres),
+    *(replicate, replicate_copy, replicate_cluster, statements, files),
+    *(files_cluster, postgres),
 )
 
 

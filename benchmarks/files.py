@@ -52,9 +52,9 @@ def measure() -> Iterator[Line]:
         folder = Path(work)
         base, events, made = folder / "base", folder / "events", folder / "made"
         events.mkdir()
-        _base(base)
-        _ready(folder, base)  # before there are files: the shell would apply them
-        _events(events)
+        make_rows(base)
+        ready(folder, base)  # before there are files: the shell would apply them
+        make_events(events)
         ours = process(["-m", "pgrepl", "apply", "-d", "sub"], folder)
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
         theirs = process(["-c", SPARK, str(base), str(events), str(made)], folder)
@@ -65,7 +65,7 @@ def measure() -> Iterator[Line]:
         yield f"{what}: a process's memory", f"{memory:,} MB", "", "1,500 MB", memory <= 1500
 
 
-def _base(folder: Path) -> None:
+def make_rows(folder: Path) -> None:
     import numpy as np
     import pyarrow as pa
     from pyarrow import parquet
@@ -78,7 +78,7 @@ def _base(folder: Path) -> None:
         parquet.write_table(table, folder / f"{low:010}.parquet")
 
 
-def _events(folder: Path) -> None:
+def make_events(folder: Path) -> None:
     """Of a hundred events 45 update, 10 delete and 45 insert."""
     for low in range(0, EVENTS, OF_A_FILE):
         with open(folder / f"{low:010}.json", "w", encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def _event(number: int) -> str:
     return json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": 1767225600123}) + "\n"
 
 
-def _ready(folder: Path, base: Path) -> None:
+def ready(folder: Path, base: Path, files: str = "events", more: str = "") -> None:
     table = f"CREATE TABLE t {TABLE};"
     script = f"""
 CREATE DATABASE pub; CREATE DATABASE sub;
@@ -108,7 +108,8 @@ CREATE DATABASE pub; CREATE DATABASE sub;
 {table} CREATE PUBLICATION p FOR TABLE t;
 \\c sub
 {table} COPY t FROM '{base}' (FORMAT parquet);
-CREATE SUBSCRIPTION s CONNECTION 'files=events format=debezium dbname=pub' PUBLICATION p WITH (copy_data = false);
+CREATE SUBSCRIPTION s CONNECTION 'files={files} format=debezium dbname=pub' PUBLICATION p WITH (copy_data = false);
+{more}
 """
     process(["-m", "pgrepl", "-X", "-q", "-v", "ON_ERROR_STOP=1"], folder, script)
 

@@ -229,6 +229,15 @@ def choose_parts(session: Session, changes: int) -> Choice:
     return Choice(Engine.SPARK if changes > limit else Engine.COLUMNS, _by_rows(changes, limit, "changes"), changes)
 
 
+def choose_files(session: Session, size: int, changes: int) -> Choice:
+    """The engine that reads files of changes of so many bytes by columns: as `choose_parts`, if they are more than
+    memory is to hold."""
+    room = int(session.settings.value("logical_decoding_work_mem")) << 10
+    if size <= room:
+        return Choice(Engine.COLUMNS, _by_rows(size, room, "bytes"), changes, size)
+    return choose_parts(session, changes)
+
+
 def has_cluster() -> bool:
     """Does Spark run elsewhere than on this machine?"""
     from pgrepl.lake.spark import is_elsewhere

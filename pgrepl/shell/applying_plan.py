@@ -58,6 +58,8 @@ def _show(found: Preview) -> None:
         more = len(found.files) - _NAMED
         listed = [*found.files[:_NAMED], *([f"and {more} more"] if more > 0 else [])]
         sys.stdout.write(f"Files: {', '.join(listed)}\n")
+        if found.reader is not None and found.reader.on_spark:
+            sys.stdout.write(f"Read by: {found.reader}\n")
 
 
 def _row(table: TablePreview) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid, procs_by_name, type_by_name, type_by_oid
+from pgrepl.types.builtin import element_type, proc_by_oid, procs_by_name, type_by_name, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import read_oid
 from pgrepl.types.style import TextStyle
@@ -83,3 +83,12 @@ WRITE: dict[int, Callable[[Any, TextStyle], str]] = {
     **{typoid: _writer(typoid) for typoid in _REG},
     oids.ACLITEM: lambda value, style: str(value),
 }
+
+
+def asks_catalog(typoid: int) -> bool:
+    """Whether reading or writing a value of the type needs the catalog: it names an object, or the type is in none of
+    PostgreSQL's own catalogs."""
+    return typoid >= _FIRST_OF_USERS or typoid in READ or element_type(typoid) in READ
+
+
+_FIRST_OF_USERS = 16384  # FirstNormalObjectId

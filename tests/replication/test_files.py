@@ -22,6 +22,7 @@ from pgrepl.replication.wire import messages
 from pgrepl.shell.status_text import status_row
 from tests.harness.database import Database, Rows, by_columns, by_message
 from tests.harness.pair import Pair
+from tests.harness.tasks import files_by_tasks
 
 
 class Landing:
@@ -73,10 +74,13 @@ def landing(pair: Pair) -> Landing:
     return Landing(pair)
 
 
-@pytest.fixture(params=["by message", "by columns"])
+@pytest.fixture(params=["by message", "by columns", "by tasks"])
 def way(request: pytest.FixtureRequest, landing: Landing, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small batches are applied by messages, large ones by columns: both must mean the same."""
-    if request.param == "by columns":
+    """Small batches are applied by messages, large ones by columns, which tasks may have read: all mean the same."""
+    if request.param == "by tasks":
+        files_by_tasks(monkeypatch, 100)
+        by_columns(landing.pair.sub)
+    elif request.param == "by columns":
         monkeypatch.setattr("pgrepl.replication.publisher.files.publisher._BYTES_OF_CHANGE", 0)
         by_columns(landing.pair.sub)
     else:
@@ -105,7 +109,7 @@ def test_filters_and_column_lists_decide_what_is_sent(landing: Landing, way: str
     assert landing.pair.catch_up() == []
     assert landing.rows() == [("11", "new", "here"), ("20", "b5", "here"), ("30", "b13", "here")]
     done = landing.pair.sub("SELECT engine FROM pgrepl_stat_engine WHERE work = 'apply' AND datname = 'sub'")
-    assert done == ([("columns",)] if way == "by columns" else [])
+    assert done == ([("columns",)] if way != "by message" else [])
 
 
 def test_types_are_read_as_their_input_functions_read_them(landing: Landing, way: str) -> None:
@@ -167,7 +171,7 @@ def test_files_and_the_lake_end_the_same(
     pair.pub("SELECT pg_create_logical_replication_slot('all', 'test_decoding')")
     other = Database(pair.folder, "other", new=True)
     other(*tables)
-    if way == "by columns":
+    if way != "by message":
         by_columns(other)
     pair.subscribe()
     other.subscribe("p", "files=landing format=test_decoding dbname=pub")

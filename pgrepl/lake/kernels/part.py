@@ -35,6 +35,13 @@ class PartWatch(Protocol):
 
 
 @frozen
+class Shared:
+    """Plain data that many parts have in common: it is pickled once for all tasks."""
+
+    value: Any
+
+
+@frozen
 class PlacedRows:
     """Where rows stand: at positions of a data file, or, by row id, in the catalog."""
 

@@ -1,7 +1,7 @@
 """The tasks of a Spark job as bytes: pickled by the driver; unpickled, run and answered by an executor.
 
-Many parts may look at the same data files. These are pickled once for all tasks, as a part's size must not grow with
-the table.
+Many parts may look at the same data files. These, and what else is `Shared`, are pickled once for all tasks, as a
+part's size must not grow with the table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zipimport import zipimporter
 
 from pgrepl.errors import PgError, marked
 from pgrepl.lake.data_file import DataFile
+from pgrepl.lake.kernels.part import Shared
 
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import Kernel
@@ -31,25 +32,29 @@ class NoWatch:
 
 
 def packed(kernel: Kernel, parts: Sequence[Any]) -> tuple[list[bytes], bytes]:
-    """The tasks, and the data files that they share."""
-    shared: dict[Any, tuple[int, DataFile]] = {}
+    """The tasks, and what they share."""
+    shared: dict[Any, tuple[int, Any]] = {}
     tasks = []
     for number, part in enumerate(parts):
         task = io.BytesIO()
         _Pickler(task, shared).dump((number, kernel, part))
         tasks.append(task.getvalue())
-    return tasks, pickle.dumps([file for _, file in shared.values()])
+    return tasks, pickle.dumps([value for _, value in shared.values()])
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, task: io.BytesIO, shared: dict[Any, tuple[int, DataFile]]) -> None:
+    def __init__(self, task: io.BytesIO, shared: dict[Any, tuple[int, Any]]) -> None:
         super().__init__(task)
         self._shared = shared
 
     def persistent_id(self, value: Any) -> int | None:
-        if type(value) is not DataFile:
+        known: Any
+        if type(value) is DataFile:
+            known = (value.data_file_id, value.delete_files)
+        elif type(value) is Shared:
+            known = id(value)
+        else:
             return None
-        known = (value.data_file_id, value.delete_files)
         return self._shared.setdefault(known, (len(self._shared), value))[0]
 
 
@@ -57,12 +62,12 @@ class _Unpickler(pickle.Unpickler):
     def __init__(self, task: bytes, shared: bytes) -> None:
         super().__init__(io.BytesIO(task))
         self._shared = shared
-        self._files: list[DataFile] | None = None
+        self._values: list[Any] | None = None
 
-    def persistent_load(self, number: int) -> DataFile:
-        if self._files is None:
-            self._files = pickle.loads(self._shared)
-        return self._files[number]
+    def persistent_load(self, number: int) -> Any:
+        if self._values is None:
+            self._values = pickle.loads(self._shared)
+        return self._values[number]
 
 
 def done(task: bytes, shared: bytes) -> bytes:

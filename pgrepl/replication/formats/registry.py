@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
@@ -51,12 +52,21 @@ class _Reader:
 
     records: Callable[[BinaryIO, str], _Found]
     columns: Callable[[BinaryIO, str], _FoundBlocks] | None = None
+    lines: Callable[[BinaryIO, str], _FoundBlocks] | None = None  # reads any lines of a file like this one
+    has_lines: Callable[[bytes], bool] = bool  # by the first bytes: do its lines mean the same without the others?
 
     def read(self, file: BinaryIO, name: str) -> Events:
         return Events(self.records(file, name))
 
     def blocks(self, file: BinaryIO, name: str) -> Blocks:
         return Blocks((self.columns or self.records)(file, name))
+
+    def is_divisible(self, start: bytes) -> bool:
+        return self.lines is not None and self.has_lines(start)
+
+    def some_lines(self, file: BinaryIO, name: str) -> Blocks:
+        assert self.lines is not None, "the file is divisible"
+        return Blocks(self.lines(file, name))
 
 
 def reader(name: str, options: Mapping[str, str] | None = None, types: ColumnTypes | None = None) -> Reader:
@@ -92,13 +102,18 @@ def _debezium(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
         known = None if types is None else KnownTypes(types)
         return DebeziumBlocks(lambda: DebeziumRecords(modes, known, prefix)).blocks(file, name)
 
-    return _Reader(records, blocks)
+    return _Reader(records, blocks, blocks, _is_object)
+
+
+def _is_object(start: bytes) -> bool:
+    return start.lstrip()[:1] == b"{"
 
 
 def _wal2json(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
     from pgrepl.replication.formats.wal2json import Wal2jsonRecords
 
-    return _Reader(Wal2jsonRecords(types).events)
+    made = Wal2jsonRecords(types)
+    return _Reader(made.events, None, made.lines, made.has_lines)
 
 
 def _test_decoding(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
@@ -116,10 +131,11 @@ def _pgoutput(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
 def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
     from pgrepl.replication.formats.maxwell import MaxwellRecords
 
-    return _Reader(MaxwellRecords(types).events)
+    events = MaxwellRecords(types).events
+    return _Reader(events, None, events, _is_object)
 
 
-def _by_columns(found: Callable[[BinaryIO, str], _FoundBlocks]) -> Reader:
+def _by_columns(found: Callable[[BinaryIO, str], _FoundBlocks]) -> _Reader:
     from pgrepl.replication.formats.blocks import one_by_one
 
     return _Reader(lambda file, name: one_by_one(found(file, name)), found)
@@ -131,8 +147,11 @@ def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
     from pgrepl.replication.formats.rows import csv_options
 
     if kind == "jsonl" and not options:
-        return _Reader(JsonLinesRecords(types).events)
-    return _by_columns(PlainBlocks(kind, roles_of(options), csv_options(options), types).blocks)
+        events = JsonLinesRecords(types).events
+        return _Reader(events, None, events, _is_object)
+    blocks = PlainBlocks(kind, roles_of(options), csv_options(options), types).blocks
+    found = _by_columns(blocks)
+    return replace(found, lines=blocks, has_lines=_is_object) if kind == "jsonl" else found
 
 
 def _dms(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:

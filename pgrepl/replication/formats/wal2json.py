@@ -43,9 +43,15 @@ class Wal2jsonRecords:
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         buffered = decompressed(file, name)
         start = getattr(buffered, "peek")(_LOOK)  # noqa: B009
-        return self._version_2(buffered, name) if _VERSION_2.match(start) else self._version_1(buffered, name)
+        return self.lines(buffered, name) if self.has_lines(start) else self._version_1(buffered, name)
 
-    def _version_2(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+    @staticmethod
+    def has_lines(start: bytes) -> bool:
+        """Whether a file that begins so is of version 2."""
+        return _VERSION_2.match(start) is not None
+
+    def lines(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
+        """The events of lines of version 2."""
         for found in events(file, name, self._event, Unfit):
             yield found if isinstance(found, BadRecord) else found[0]
 

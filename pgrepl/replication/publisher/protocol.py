@@ -24,6 +24,7 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
+    from pgrepl.engine import Choice
     from pgrepl.lake.kernels.copy import KernelSource
     from pgrepl.rows.staged import StagedRows
 
@@ -313,6 +314,10 @@ class ChangeStream(Protocol):
     def sources(self, start: int) -> Sequence[str]:
         """The names of the files from which transactions from an LSN on come, as far as they come from files."""
         return ()
+
+    def reader_of_sources(self, start: int) -> Choice | None:
+        """The engine that reads these files, if they are large; None: there are none."""
+        return None
 
     def batch(
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int

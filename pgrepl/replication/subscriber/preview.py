@@ -48,6 +48,7 @@ class Preview:
     transactions: int
     tables: list[TablePreview]
     files: tuple[str, ...] = ()  # from which the transactions come, if they come from files
+    reader: Choice | None = None  # of these files
 
 
 def preview(
@@ -107,7 +108,9 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
         elif plan.changes:
             plan.choice = batch
     files = tuple(publisher.sources(start)) if start < end else ()
-    return Preview(subscription.subname, start, asked(lambda: publisher.delivered(end)), transactions, plans, files)
+    reader = asked(lambda: publisher.reader_of_sources(start)) if files else None
+    delivered = asked(lambda: publisher.delivered(end))
+    return Preview(subscription.subname, start, delivered, transactions, plans, files, reader)
 
 
 def _table(

@@ -70,13 +70,14 @@ class MessageFolder:
     def path(self, relation: SentRelation, *, shared: bool = False) -> str:
         """The prefix of the names of a relation's files. `shared`: Spark's tasks read them, too."""
         if shared:
-            return f"{self._spark_folder()}{relation.relid}"
+            return f"{self.shared()}{relation.relid}"
         if self._own is None:
             self._own = spill_folders.make(spill_folders.CHANGES)
             self._stack.callback(shutil.rmtree, self._own, ignore_errors=True)
         return f"{self._own}/{relation.relid}"
 
-    def _spark_folder(self) -> str:
+    def shared(self) -> str:
+        """The folder, with a slash at its end, that Spark's machines reach."""
         if self._shared is None:
             self._shared = self._stack.enter_context(result_folder(self._data_path))
         return self._shared

@@ -12,7 +12,11 @@ transactions.py       where transactions begin and end
 declared.py           what a record means to its declared table: pgoutput's messages, or an error that names the record
 stream.py             the transactions, message by message
 columns.py            the same rules for whole blocks of records
-batch.py              the transactions as columns, kept in files
+numbered_block.py     blocks of records with sequence numbers
+decided.py            their messages, decided by columns and kept in files
+batch.py              the transactions as columns, read by this process
+batch_spark.py        the same, read by tasks of Spark: divided.py into parts, file_part.py the kernel, described.py what
+                      tables mean to it, checksums.py of parts put together
 rejects.py            records that could not be read
 publisher.py          the operations of a publisher
 

@@ -6,6 +6,7 @@ What cannot be decided by columns exactly as it would be record by record is Dec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,13 @@ from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import TableEvents
 from pgrepl.replication.publisher.decision import describe, sent_of
-from pgrepl.replication.publisher.files.declared import Declarations, DeclaredTable, in_column
+from pgrepl.replication.publisher.files.declared import (
+    Declarations,
+    DeclaredTable,
+    NotSendable,
+    in_column,
+    undeclared,
+)
 from pgrepl.replication.publisher.filters import by_columns
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
@@ -24,6 +31,7 @@ from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.types import oids
+from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.lake_forms import form
 from pgrepl.writing.copy.arrow_values import values_of
 
@@ -34,14 +42,16 @@ Numbers = npt.NDArray[Any]
 
 
 class TableColumns:
-    """One declared table, for records as columns."""
+    """One declared table, for records as columns. Once it is made it asks no session: kernels have it, too."""
 
     def __init__(self, declared: Declarations, table: DeclaredTable, session: Any) -> None:
         self.plan = plan = table.plan
         if table.leaves is not None:
             raise Declined("a partitioned table whose partitions are published")
-        self._declared = declared
-        self._table = table
+        self.table = table.relation
+        self._ignores_undeclared = declared.ignores_undeclared
+        self._style = declared.style
+        self._refused: dict[str, PgError] = {}  # by operation, why it cannot be sent
         self.omits_nulls = plan is not None and plan.identity.whole and declared.omits_nulls
         if plan is None:
             return
@@ -52,25 +62,37 @@ class TableColumns:
         keys = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         if not all(is_equal_as_kept(key.type, key.typmod) or key.type == oids.BPCHAR for key in keys):
             raise Declined("a key of a type that is not compared by columns")
-        self._names = {column.name: column for column in plan.table.columns}
         self._sent = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self._codes = [CODES[each] for each in plan.operations if each in CODES]
+        for name in plan.operations & {operations.UPDATE, operations.DELETE}:
+            try:
+                declared.check_sendable(plan, name)
+            except NotSendable as problem:
+                self._refused[name] = problem.error
+
+    @property
+    def is_portable(self) -> bool:
+        """Whether the columns' values are read without the catalog, as tasks of Spark do."""
+        return not any(asks_catalog(column.type) for column in self.table.columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_style": replace(self._style, lookup=None)}
 
     def decoded(self, events: TableEvents) -> tuple[Numbers, Decoded] | None:
         """The places of the messages among the events, and the messages. None: there are none. PgError: a value or a
         record is wrong."""
         plan = self.plan
-        if not self._declared.ignores_undeclared:
+        if not self._ignores_undeclared:
             for name in {*events.new, *events.old}:
-                if self._table.relation.attribute(name) is None and _is_sent(events, name):
-                    raise self._table.undeclared(name)
+                if self.table.attribute(name) is None and _is_sent(events, name):
+                    raise undeclared(self.table, name)
         if plan is None:
             return None
         op: Numbers = np.where(np.isin(events.op, self._codes), events.op, 0).astype(np.uint8)
-        for name in plan.operations & {operations.UPDATE, operations.DELETE}:
+        for name, problem in self._refused.items():
             if (op == CODES[name]).any():
-                self._declared.check_sendable(plan, name)
-        rows = _Rows(self, events, plan, op, self._declared.style)
+                raise NotSendable(problem)
+        rows = _Rows(self, events, plan, op, self._style)
         known, before, after = rows.decide(self._tests)
         sent = sent_of(op, known, before, after)
         places = np.flatnonzero(sent)

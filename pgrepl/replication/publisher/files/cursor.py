@@ -10,8 +10,8 @@ from pgrepl.frozen import frozen
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, Place, Reader
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of
 from pgrepl.replication.publisher.files.ordered import Ordered
-from pgrepl.replication.publisher.files.rejects import Rejects
-from pgrepl.replication.publisher.files.source import OpenSource
+from pgrepl.replication.publisher.files.rejects import TakesRejects
+from pgrepl.replication.publisher.files.source import OpenSource, Source
 
 _CHECKED = 1000  # records between two checks whether to go on
 
@@ -48,7 +48,7 @@ class Cursor:
         self,
         files: Sequence[NumberedFile],
         reader: Reader,
-        rejects: Rejects,
+        rejects: TakesRejects,
         start: int,
         check: Callable[[], None],
         *,
@@ -56,6 +56,7 @@ class Cursor:
         by_columns: bool = False,
         is_sorted: bool = False,
         may_skip: bool = False,
+        opened: Callable[[NumberedFile], Source] = OpenSource,
     ) -> None:
         self._files = [file for file in files if file.number >= file_of(start)]
         self._reader = reader
@@ -66,7 +67,8 @@ class Cursor:
         self._by_columns = by_columns and not is_sorted
         self._is_sorted = is_sorted
         self._may_skip = may_skip and not is_sorted
-        self._open: OpenSource | None = None
+        self._opened = opened
+        self._open: Source | None = None
         self._done: dict[int, ReadFile] = {}
 
     def what_was_read(self) -> dict[int, ReadFile]:
@@ -85,12 +87,12 @@ class Cursor:
     def items(self) -> Iterator[Located | EndOfFile]:
         for number, file in enumerate(self._files):
             is_last = number == len(self._files) - 1
-            source = self._open = OpenSource(file)
+            source = self._open = self._opened(file)
             yield from self._of_file(file, source, is_last=is_last)
             self._done[file.number] = source.what_was_read()
             self.close()
 
-    def _of_file(self, file: NumberedFile, source: OpenSource, *, is_last: bool) -> Iterator[Located | EndOfFile]:
+    def _of_file(self, file: NumberedFile, source: Source, *, is_last: bool) -> Iterator[Located | EndOfFile]:
         first = self._start - file.lsn(0) if file.number == file_of(self._start) else 0  # the first record
         before = source.skip_lines(first - 1) if self._may_skip and first > 1 else 0
         is_open = is_last and not self.is_closed

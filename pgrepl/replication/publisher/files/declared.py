@@ -270,7 +270,7 @@ class DeclaredTable:
             if column is None:
                 if self._declared.ignores_undeclared:
                     continue
-                raise self.undeclared(name)
+                raise undeclared(self.relation, name)
             if column.is_read:
                 row[column.at] = None if text is None else self._value(column, text)
         return tuple(row)
@@ -302,13 +302,6 @@ class DeclaredTable:
             return [column.at for column in self._columns.values() if column.is_read]
         return self._key
 
-    def undeclared(self, name: str) -> PgError:
-        return PgError(
-            "42703",
-            f'column "{name}" of relation "{self.relation.qualified_name}" does not exist',
-            hint="Add the column to the declared table; or set undeclared_columns=ignore in the connection string.",
-        )
-
 
 class _Column:
     def __init__(self, attribute: Attribute) -> None:
@@ -330,6 +323,14 @@ class _Reading:
         if self._read is None:
             self._read = reader(self._typoid)
         return self._read(text, typmod, style)
+
+
+def undeclared(table: Relation, name: str) -> PgError:
+    return PgError(
+        "42703",
+        f'column "{name}" of relation "{table.qualified_name}" does not exist',
+        hint="Add the column to the declared table; or set undeclared_columns=ignore in the connection string.",
+    )
 
 
 def in_column(error: PgError, name: str) -> PgError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.subscription import origin_name
 from pgrepl.catalog.transaction import reading
-from pgrepl.engine import Declined, declined
+from pgrepl.engine import Choice, Declined, Engine, choose_files, declined, done
 from pgrepl.errors import PgError
 from pgrepl.replication.formats import registry
 from pgrepl.replication.origins import origin_or_none
@@ -44,11 +44,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.formats.event import Reader
     from pgrepl.replication.publisher.files.batch import BatchReading
+    from pgrepl.replication.publisher.files.batch_spark import SparkReading
     from pgrepl.replication.wire.batch import WireBatch
     from pgrepl.replication.wire.messages import WireTransaction
 
-_Reading = TypeVar("_Reading", "FileStream", "BatchReading")
-_WORK = "files"  # the name in pgrepl_stat_engine
+_Reading = TypeVar("_Reading", "FileStream", "BatchReading", "SparkReading")
+_WORK, _TASKS = "files", "files by tasks"  # the names in pgrepl_stat_engine
+_BYTES_OF_RECORD = 200  # about
 _BYTES_OF_CHANGE = 50  # that a change takes at least, so that few bytes are not tried by columns
 _COMPRESSED = 20  # times as many
 _SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet")
@@ -77,11 +79,12 @@ class FilesPublisher(Publisher):
         self._files: list[NumberedFile] = []  # as they were listed last
         self._sound: set[NumberedFile] = set()  # files whose checksums were compared
         self._rejects = Rejects(options.on_error)
-        self._reading: FileStream | BatchReading | None = None
+        self._reading: FileStream | BatchReading | SparkReading | None = None
         self._read: list[NumberedFile] = []  # the files of the reading
         self._ahead: dict[int, ReadFile] = {}  # files that were read, but are not applied
         self._declared: Declarations | None = None
         self._is_interrupted = False
+        self._is_read_here = False  # tasks cannot read the files
         self._offered: int | None = None  # columns from this LSN on
         self._wait, self._left = _PLAYED, 0
 
@@ -279,21 +282,20 @@ class FilesPublisher(Publisher):
             self._decline()
         if start >= end or self._left > 0 or self._bytes(start) < least * _BYTES_OF_CHANGE:
             return None
-        from pgrepl.replication.publisher.files.batch import BatchReading
+        from pgrepl.replication.publisher.files.batch_spark import SparkReading
+        from pgrepl.replication.publisher.files.described import NotByTasks
 
         with self._asked() as session:
             declared = self._declare(session, publications)
-            found = self._reading
-            if (
-                not isinstance(found, BatchReading)
-                or found.is_over
-                or found.position != start
-                or not self._is_current()
-            ):
-                cursor = self._cursor(session, start, by_columns=True)
-                found = self._begin(BatchReading(cursor, self._rejects, start, session.catalog.data_path))
             try:
-                batch = found.batch(session, declared, end, least)
+                found = self._by_columns(session, start)
+                try:
+                    batch = found.batch(session, declared, end, least)
+                except NotByTasks as reason:
+                    declined(session, _TASKS, reason, "files of changes are not read by tasks of Spark")
+                    self._is_read_here = True
+                    found = self._by_columns(session, start)
+                    batch = found.batch(session, declared, end, least)
             except (Declined, NotSendable, PgError) as reason:
                 told = reason if isinstance(reason, Declined) else "an error in some record"
                 declined(session, _WORK, told, "changes of files are not read by columns")
@@ -302,8 +304,45 @@ class FilesPublisher(Publisher):
                 self._stop_reading()
                 self._decline()
                 return None
+            if isinstance(found, SparkReading):
+                done(session, _TASKS, Engine.SPARK)
             self._offered = start
             return batch, found.position
+
+    def _by_columns(self, session: Session, start: int) -> BatchReading | SparkReading:
+        """The reading that goes on at an LSN, or a new one."""
+        from pgrepl.replication.publisher.files.batch import BatchReading
+        from pgrepl.replication.publisher.files.batch_spark import SparkReading
+
+        found = self._reading
+        if isinstance(found, BatchReading) or (isinstance(found, SparkReading) and not self._is_read_here):
+            if not found.is_over and found.position == start and self._is_current():
+                return found
+        if not self._is_read_here and self._choose(session, start).on_spark:
+            return self._begin(self._spark_reading(session, start))
+        cursor = self._cursor(session, start, by_columns=True)
+        return self._begin(BatchReading(cursor, self._rejects, start, session.catalog.data_path))
+
+    def _choose(self, session: Session, start: int) -> Choice:
+        """The engine that reads the files from an LSN on by columns."""
+        size = self._bytes(start)
+        return choose_files(session, size, size // _BYTES_OF_RECORD)
+
+    def reader_of_sources(self, start: int) -> Choice | None:
+        with self._asked() as session:
+            return self._choose(session, start)
+
+    def _spark_reading(self, session: Session, start: int) -> SparkReading:
+        from pgrepl.replication.publisher.files.batch_spark import SparkReading
+        from pgrepl.replication.publisher.files.divided import DividedFiles
+        from pgrepl.replication.publisher.files.file_part import HowToRead
+
+        self._stop_reading()
+        options, is_closed = self._options, self._is_closed
+        divided = DividedFiles(self._files, self._reader(session), is_closed=is_closed, is_sorted=options.is_sorted)
+        how = HowToRead(options.format, options.reader, options.is_sorted, self._may_skip, self._rejects.are_written)
+        types = self._read_as(session).types
+        return SparkReading(divided, how, types, self._rejects, start, self._check_interrupted, is_closed=is_closed)
 
     def _decline(self) -> None:
         self._offered = None
@@ -354,15 +393,28 @@ class FilesPublisher(Publisher):
             self._rejects,
             start,
             self._check_interrupted,
-            is_closed=options.files == STANDARD_INPUT,
+            is_closed=self._is_closed,
             by_columns=by_columns,
             is_sorted=options.is_sorted,
-            may_skip=options.has_lines and options.format not in _HEADED,
+            may_skip=self._may_skip,
         )
 
+    @property
+    def _is_closed(self) -> bool:
+        """Whether nothing is written behind what is there."""
+        return self._options.files == STANDARD_INPUT
+
+    @property
+    def _may_skip(self) -> bool:
+        """Whether lines may be left out without looking into them."""
+        return self._options.has_lines and self._options.format not in _HEADED
+
     def _reader(self, session: Session) -> Reader:
-        declared = Declarations(session, (), ignores_undeclared=True, usual=self._options.table)
-        return registry.reader(self._options.format, self._options.reader, declared.types)
+        return registry.reader(self._options.format, self._options.reader, self._read_as(session).types)
+
+    def _read_as(self, session: Session) -> Declarations:
+        """The tables by whose types the format's reader reads values."""
+        return Declarations(session, (), ignores_undeclared=True, usual=self._options.table)
 
     def _begin(self, reading: _Reading) -> _Reading:
         self._reading, self._read = reading, self._files

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.disk import sync
 from pgrepl.errors import PgError
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _IN_MEMORY = 1 << 20  # bytes
+
+
+class TakesRejects(Protocol):
+    """Takes records that could not be read: an error, unless they `are_written`."""
+
+    @property
+    def are_written(self) -> bool: ...
+
+    def take(self, error: BadRecord, lsn: int, event: ChangeEvent | None = None) -> None: ...
 
 
 class Rejects:

@@ -5,18 +5,35 @@ from __future__ import annotations
 import io
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
-from pgrepl.replication.formats.opening import decompressed
+from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
+from pgrepl.replication.publisher.files.listing import ListedFile
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, changed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _PIECE = 1 << 20
+_AHEAD = 1 << 16
 _PARQUET = b"PAR1"
+
+
+class Source(Protocol):
+    """A file, or some of its lines, opened."""
+
+    content: BinaryIO
+
+    @property
+    def ends_within_line(self) -> bool: ...
+
+    def skip_lines(self, count: int) -> int: ...
+
+    def what_was_read(self) -> ReadFile: ...
+
+    def close(self) -> None: ...
 
 
 class OpenSource:
@@ -48,25 +65,7 @@ class OpenSource:
         """Skip lines from the beginning, without looking into them; returns how many."""
         if self.is_random or count <= 0:
             return 0
-        content = cast(io.BufferedReader, self.content)
-        if content.peek(1)[:1] == b"[":  # a document that goes over lines
-            return 0
-        left = count
-        while left:
-            seen = content.peek(1)
-            if not seen:
-                break
-            ends = seen.count(b"\n")
-            if ends < left:
-                content.read(len(seen))
-                left -= ends
-            else:
-                at = -1
-                for _ in range(left):
-                    at = seen.index(b"\n", at + 1)
-                content.read(at + 1)
-                left = 0
-        return count - left
+        return _skip_lines(cast(io.BufferedReader, self.content), count)
 
     def what_was_read(self) -> ReadFile:
         part, file = self._part, self._numbered.file
@@ -81,6 +80,80 @@ class OpenSource:
         with suppress(OSError):
             self.content.close()
             self._raw.close()
+
+
+class LineRange:
+    """The lines of a file that begin from byte `start` on and before byte `end`."""
+
+    def __init__(self, file: ListedFile, start: int, end: int) -> None:
+        self._file = file
+        ahead = 1 if start else 0  # the byte in front of them says whether a line begins with them
+        with storage.reading(file.path), storage.open_input(file.path) as raw:
+            raw.seek(start - ahead)
+            data = bytes(raw.read(end - start + ahead))
+            if len(data) < end - start + ahead:
+                raise PgError("58030", f'could not read file "{file.shown}": it has become shorter')
+            self.checksum = zlib.crc32(memoryview(data)[ahead:])
+            first = data.find(b"\n") + 1 if start else 0
+            has_lines = first > 0 or not start
+            if has_lines and first < len(data):
+                found = data[first:] + _rest_of_line(raw, data, file.size - end)
+            else:
+                found = b""
+        self._size = end - start
+        self.count = found.count(b"\n") + (found[-1:] not in (b"", b"\n"))
+        self._is_cut = found[-1:] not in (b"", b"\n")
+        self.content = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, io.BytesIO(found)), _PIECE))
+
+    @property
+    def ends_within_line(self) -> bool:
+        return self._is_cut
+
+    def skip_lines(self, count: int) -> int:
+        return _skip_lines(cast(io.BufferedReader, self.content), count)
+
+    def what_was_read(self) -> ReadFile:
+        """The bytes of the range, not those of its last line behind it."""
+        file = self._file
+        return ReadFile(0, file.name, file.size, file.modified, self._size, self.checksum)
+
+    def close(self) -> None:
+        self.content.close()
+
+
+def _rest_of_line(raw: Any, data: bytes, size: int) -> bytes:
+    """What is left of the last line, of at most `size` bytes; not more than what is no line any more."""
+    found = [b""]
+    left = min(size, MAX_RECORD + 1)
+    while left and not data.endswith(b"\n"):
+        more = bytes(raw.read(min(_AHEAD, left)))
+        end = more.find(b"\n") + 1
+        found.append(more[:end] if end else more)
+        if end or not more:
+            break
+        left -= len(more)
+    return b"".join(found)
+
+
+def _skip_lines(content: io.BufferedReader, count: int) -> int:
+    if content.peek(1)[:1] == b"[":  # a document that goes over lines
+        return 0
+    left = count
+    while left:
+        seen = content.peek(1)
+        if not seen:
+            break
+        ends = seen.count(b"\n")
+        if ends < left:
+            content.read(len(seen))
+            left -= ends
+        else:
+            at = -1
+            for _ in range(left):
+                at = seen.index(b"\n", at + 1)
+            content.read(at + 1)
+            left = 0
+    return count - left
 
 
 def check(numbered: NumberedFile) -> None:

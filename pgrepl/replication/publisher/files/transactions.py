@@ -13,9 +13,28 @@ import zlib
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.replication.formats.event import BEGIN, COMMIT
 from pgrepl.replication.wire.batch import BatchTransaction
 
 EPOCH = 946_684_800_000_000  # 2000-01-01 in microseconds since 1970
+
+
+@frozen
+class Step:
+    """A mark, or records with the same transaction id that follow one another. `kind`: BEGIN, COMMIT, or what the first
+    of the records does."""
+
+    kind: str
+    xid: str | None
+    lsn: int
+    seq: int
+    last_lsn: int
+    last_seq: int
+    at: int | None
+
+    def moved(self, lsn: int) -> Step:
+        """The step with the positions that it has where `lsn` is 0 to it."""
+        return Step(self.kind, self.xid, self.lsn + lsn, self.seq, self.last_lsn + lsn, self.last_seq, self.at)
 
 
 @frozen
@@ -38,6 +57,27 @@ class Boundaries:
     def begun(self) -> tuple[int, int] | None:
         """The LSN and the sequence number at which the open transaction begins; None: there is none."""
         return None if self._open is None else (self._open.first, self._open.first_seq)
+
+    @property
+    def xid(self) -> str | None:
+        """Of the open transaction."""
+        return None if self._open is None else self._open.xid
+
+    @property
+    def is_within_marks(self) -> bool:
+        """Whether the open transaction has begun with a mark, so that only a mark ends it."""
+        return self._open is not None and self._open.is_marked and not self._open.has_ended
+
+    def follow(self, step: Step) -> Ended | None:
+        if step.kind == BEGIN:
+            return self.begin(step.xid, step.lsn, step.seq)
+        if step.kind == COMMIT:
+            return self.commit(step.xid, step.lsn, step.seq, step.at)
+        return self.change(step.xid, step.lsn, step.seq, step.at, step.last_lsn, step.last_seq)
+
+    def end(self) -> Ended | None:
+        """The open transaction, which ends because the next record is of another one."""
+        return self._take()
 
     def begin(self, xid: str | None, lsn: int, seq: int) -> Ended | None:
         before = self._open
@@ -81,11 +121,6 @@ class Boundaries:
         if current is None or is_cut or (current.is_marked and not current.has_ended):
             return None
         return self._take()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the last transaction was ended by a mark, so that a file may grow behind it."""
-        return self._open is None or self._open.has_ended
 
     def _take(self) -> Ended | None:
         taken, self._open = self._open, None
