@@ -15,8 +15,8 @@ columns.py            the same rules for whole blocks of records
 numbered_block.py     blocks of records with sequence numbers
 decided.py            their messages, decided by columns and kept in files
 batch.py              the transactions as columns, read by this process
-batch_spark.py        the same, read by tasks of Spark: divided.py into parts, file_part.py the kernel, described.py what
-                      tables mean to it, checksums.py of parts put together
+batch_spark.py        the same, read by tasks of Spark: divided.py into parts, file_part.py the kernel, described.py
+                      what tables mean to it, checksums.py of parts put together
 rejects.py            records that could not be read
 publisher.py          the operations of a publisher
 
