@@ -97,6 +97,18 @@ def _define(session: Session, statements: Sequence[str]) -> None:
             session.transaction.numbering.store_snapshot()
 
 
+def _routine(session: Session, proc: Any, call: Any) -> Callable[..., Any]:
+    from pgrepl.statements.routine.call import routine_function
+
+    return routine_function(session, proc, call)
+
+
+def _execute(session: Session, stmt: Any) -> Any:
+    from pgrepl.statements.nested import execute_nested
+
+    return execute_nested(session, stmt)
+
+
 def _object_oid(session: Session, typoid: int, text: str) -> int:
     from pgrepl.expr.catalog_names import oid_of
 
@@ -115,6 +127,8 @@ HOOKS = Hooks(
     system_relations=_system_relations,
     system_rows=_system_rows,
     catalog_function=_catalog_function,
+    routine=_routine,
+    execute=_execute,
     define=_define,
     object_oid=_object_oid,
     object_name=_object_name,

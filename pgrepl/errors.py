@@ -28,6 +28,8 @@ class Report:
     column: str | None = None
     datatype: str | None = None
     constraint: str | None = None
+    internal_query: str | None = None  # a statement that a routine runs
+    internal_position: int | None = None  # 1-based character offset into it
 
 
 class PgError(Exception):

@@ -16,13 +16,13 @@ from pgrepl.catalog.classes import (
     ROLE_WRITE_ALL_DATA,
 )
 from pgrepl.catalog.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
-from pgrepl.catalog.tables import pg_database, pg_namespace
+from pgrepl.catalog.tables import pg_database, pg_namespace, pg_proc
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
-Owned: TypeAlias = "pg_namespace | pg_database"  # objects with an owner and a list, beside relations
+Owned: TypeAlias = "pg_namespace | pg_database | pg_proc"  # objects with an owner and a list, beside relations
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -188,9 +188,18 @@ def object_mask(session: CatalogSession, kind: ObjectKind, row: Owned, role: int
     return found
 
 
+def check_execute(session: CatalogSession, routine: pg_proc) -> None:
+    """Raise unless the current role has EXECUTE on a user's routine."""
+    if not has_privilege(session, ObjectKind.FUNCTION, routine, "EXECUTE"):
+        what = "procedure" if routine.prokind == "p" else "function"
+        raise PgError("42501", f"permission denied for {what} {routine.proname}")
+
+
 def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
     if isinstance(row, pg_namespace):
         return row.nspowner, row.nspacl
+    if isinstance(row, pg_proc):
+        return row.proowner, row.proacl
     return row.datdba, row.datacl
 
 

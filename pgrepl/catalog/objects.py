@@ -9,6 +9,7 @@ from pgrepl.catalog.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
+from pgrepl.types.oids import REGPROCEDURE
 
 if TYPE_CHECKING:
     from pgrepl.catalog.classes import ObjectAddress
@@ -63,6 +64,9 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_DATABASE:
         database = one(session, tables.pg_database, oid=objid)
         return None if database is None else f"database {database.datname}"
+    if classid == classes.PG_PROC:
+        routine = one(session, tables.pg_proc, oid=objid)
+        return None if routine is None else f"function {session.object_name(REGPROCEDURE, objid)}"
     if classid == classes.PG_TYPE:
         return _type(session, objid)
     return _of_replication(session, address)

@@ -48,8 +48,8 @@ _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 # the tables from which relations, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "ducklake_column",
-        "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
+        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "pg_proc",
+        "ducklake_column", "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 
@@ -71,6 +71,8 @@ class Hooks:
     system_relations: Callable[[], SystemRelations]
     system_rows: Callable[[Session, SystemRelation], Iterable[tuple[Any, ...]]]
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
+    routine: Callable[[Session, Any, Any], Callable[..., Any]]  # a user's routine for a call: (Proc, expr.context.Call)
+    execute: Callable[[Session, Any], Any]  # carries out a statement of a routine's body: a raw tree to a Result
     define: Callable[[Session, Sequence[str]], None]  # carries out statements that define, as one step of a statement
     object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]
@@ -124,6 +126,8 @@ class Session:
     temporary_name = ""
     query = ""  # the text that is running
     parameters: Sequence[Parameter] | None = None  # the values of $1, $2, … of the running statement, if it has any
+    variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
+    routine_depth = 0  # routines that run, one in another
     keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE
 

@@ -6,7 +6,8 @@ LOCAL). SET replaces both maps and changes neither, so that a transaction or a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -319,6 +320,24 @@ class Settings:
             self.get("escape_string_warning") == "on",
             self.get("backslash_quote") != "off",  # UTF-8 is safe
         )
+
+    @contextmanager
+    def during(self, items: Sequence[tuple[str, str]]) -> Iterator[None]:
+        """Settings while a routine runs (GUC_ACTION_SAVE). Afterwards they are as before, unless SET has changed
+        them."""
+        keys = [name.lower() for name, _ in items]
+        before, later = self._now, self._later
+        for name, text in items:
+            self.set(name, text, local=True)
+        try:
+            yield
+        finally:
+            for key in keys:
+                was_set = self._later.get(key) is not later.get(key)
+                setting = self._later.get(key) if was_set else before.get(key)
+                self._now = {k: v for k, v in self._now.items() if k != key}
+                if setting is not None:
+                    self._now = {**self._now, key: setting}
 
     # --- transactions ---------------------------------------------------------------------------------------------
 

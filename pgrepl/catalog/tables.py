@@ -271,6 +271,39 @@ class pg_rewrite(SystemRow, key=("oid",), indexes=(("ev_class",),)):
     ev_action: Json[Any]
 
 
+class pg_proc(SystemRow, key=("oid",), indexes=(("datid", "proname"), ("pronamespace",), ("proowner",))):
+    """A function or procedure of a user. Trees: the defaults of the last input parameters, and a body that is no
+    string."""
+
+    datid: Oid
+    oid: Oid
+    proname: Varchar
+    pronamespace: Oid
+    proowner: Oid
+    prolang: Oid
+    procost: Float8
+    prorows: Float8
+    provariadic: Oid
+    prokind: Char
+    prosecdef: Bool
+    proleakproof: Bool
+    proisstrict: Bool
+    proretset: Bool
+    provolatile: Char
+    proparallel: Char
+    pronargs: Int2
+    prorettype: Oid
+    proargtypes: Json[list[int]]
+    proallargtypes: Json[list[int]] | None
+    proargmodes: Json[list[str]] | None
+    proargnames: Json[list[str]] | None
+    proargdefaults: Json[Any]
+    prosrc: Text
+    prosqlbody: Json[Any]
+    proconfig: Json[list[str]] | None
+    proacl: Json[list[str]] | None
+
+
 class pg_sequence(SystemRow, key=("seqrelid",)):
     seqrelid: Oid
     seqtypid: Oid

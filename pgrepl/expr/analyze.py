@@ -36,6 +36,7 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.expr.typenames import collation_of_name, type_of_name
+from pgrepl.expr.variables import resolved
 from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm, SelectStmt
@@ -61,7 +62,13 @@ def analyze_query(session: Session, stmt: SelectStmt) -> Query:
     """The typed tree of a top-level query."""
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
-    return analyze_select(stmt, Scope(session, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying))
+    scope = Scope(
+        session,
+        analyze_subquery=analyze_subquery,
+        analyze_modifying=analyze_modifying,
+        variables=session.variables,
+    )
+    return analyze_select(stmt, scope)
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
@@ -69,7 +76,13 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
     the statement."""
     from pgrepl.expr.query import analyze_subquery
 
-    scope = Scope(session, parent, analyze_subquery=analyze_subquery, analyze_modifying=analyze_modifying)
+    scope = Scope(
+        session,
+        parent,
+        analyze_subquery=analyze_subquery,
+        analyze_modifying=analyze_modifying,
+        variables=session.variables,
+    )
     if isinstance(stmt, nodes.InsertStmt):
         from pgrepl.expr.dml.insert import analyze_insert
 
@@ -94,6 +107,10 @@ def _(node: nodes.UnsupportedExpr, scope: Scope) -> Expr:
 @transform_expr.register
 def _(node: nodes.ParamRef, scope: Scope) -> Expr:
     """The value that is bound to the parameter, as a constant; one without a type is as a string literal."""
+    if scope.variables is not None:
+        found = scope.variables.numbered(node.number, node.location)
+        if found is not None:
+            return found
     given = scope.session.parameters
     if given is None or not 0 < node.number <= len(given):
         raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
@@ -183,6 +200,19 @@ def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
         raise PgError("0A000", "cannot use column reference in DEFAULT expression", location=location)
     if scope.kind is ExprKind.PARTITION_BOUND:
         raise PgError("0A000", "cannot use column reference in partition bound expression", location=location)
+    if scope.variables is None:
+        return _column(node, scope)
+    *qualifiers, last = node.fields
+    if isinstance(last, AStar):
+        found = scope.variables.starred(tuple(map(str, qualifiers)), location)
+        return _column(node, scope) if found is None else found
+    meant = resolved(scope.variables, tuple(map(str, node.fields)), location, lambda: _column(node, scope))
+    assert meant is not None
+    return meant
+
+
+def _column(node: nodes.ColumnRef, scope: Scope) -> Expr:
+    location = node.location
     dotted = ".".join("*" if isinstance(f, AStar) else f for f in node.fields)
     if len(node.fields) > 4:
         message = f"improper qualified name (too many dotted names): {dotted}"

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.namespace import explicit_schema
+from pgrepl.catalog.namespace import explicit_schema, is_temporary, schema_name
+from pgrepl.catalog.routines import is_user_routine, routine, routines_named
 from pgrepl.errors import PgError
 from pgrepl.expr import aggregates, lookup, typefacts
 from pgrepl.expr.candidates import MAX_ARGUMENTS, Candidate, coercible, function_candidates, select, too_many_arguments
@@ -16,6 +17,7 @@ from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_type
 from pgrepl.expr.common import common_type, common_typmod
 from pgrepl.expr.operators import check_no_internal, check_set_call, coerce_arguments
 from pgrepl.expr.polymorphic import resolve
+from pgrepl.expr.routines import default_arguments
 from pgrepl.expr.rows import row_columns
 from pgrepl.expr.scope import Scope, column_of_item
 from pgrepl.expr.tree import ArrayExpr, Const, Expr, FieldSelect, FuncExpr, NamedArg, Var, WindowFunc
@@ -55,16 +57,25 @@ class _Ambiguous(Exception):
 
 
 def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
-    """The functions a name can mean, of its schema or of those in the search path."""
+    """The functions a name can mean, of its schema or of those in the search path, in the path's order."""
     schema, bare = lookup.split_name(scope.session, name)
-    found = builtin.procs.named(bare)
     if schema is not None:
-        explicit_schema(scope.session, schema)
-        return [p for p in found if p.schema == schema]
+        namespace = explicit_schema(scope.session, schema)
+        schema = schema_name(scope.session, namespace)
+        return [p for p in routines_named(scope.session, bare) if p.schema == schema]
+    found = routines_named(scope.session, bare)
     if all(p.schema == "pg_catalog" for p in found):
-        return list(found)
-    schemas = lookup.search_schemas(scope.session)
-    return [p for p in found if p.schema in schemas]
+        return found
+    place = {listed: number for number, listed in enumerate(lookup.search_schemas(scope.session))}
+    return sorted((p for p in found if p.schema in place and not is_temporary(p.schema)), key=lambda p: place[p.schema])
+
+
+def is_visible(session: Session, proc: Proc) -> bool:
+    """Whether the bare name finds the function: another of the same name and argument types may come earlier in
+    search_path (FunctionIsVisible)."""
+    same = (found for found in procs_named(Scope(session), (proc.name,)) if found.argtypes == proc.argtypes)
+    first = next(same, None)
+    return first is not None and first.oid == proc.oid
 
 
 def find_function(
@@ -86,7 +97,7 @@ def find_function(
             best = fitting[0] if len(fitting) == 1 else select(types, fitting)
             if best is None:
                 raise _Ambiguous
-    return _meaning(best, names, expand_variadic, nargs) if best is not None else None
+    return _meaning(scope, best, names, expand_variadic, nargs) if best is not None else None
 
 
 def name_finds(
@@ -102,12 +113,14 @@ def name_finds(
     return best is not None and best.oid == proc.oid
 
 
-def _meaning(best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int) -> Meaning | None:
+def _meaning(
+    scope: Scope, best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int
+) -> Meaning | None:
     if not best.oid:
         raise _Ambiguous
     if names and not expand_variadic and nargs and best.numbers is not None and best.numbers[nargs - 1] != nargs - 1:
         return None
-    proc = builtin.proc_by_oid(best.oid)
+    proc = routine(scope.session, best.oid)
     assert proc is not None
     return Meaning(proc, proc.rettype, best.args, best.variadic, best.numbers)
 
@@ -255,7 +268,7 @@ def _apply(
     elif proc.kind == "w":
         _check_window(call)
 
-    default_types = _default_types(proc, meaning, len(args))
+    default_types = _default_types(scope, proc, meaning, len(args))
     declared, result = resolve(scope.session, [*types, *default_types], declared, proc.rettype)
     check_no_internal(declared, result, location)
     if meaning.numbers is not None:
@@ -282,6 +295,7 @@ def _apply(
             retset=proc.retset,
             variadic=variadic,
             form=call.form,
+            volatile=proc.volatile if is_user_routine(proc.oid) else "",
         )
     elif proc.kind == "a" and call.over is None:
         node = aggregates.make_aggregate(scope, call, proc, result, args, agg_filter, variadic, bool(names))
@@ -395,10 +409,16 @@ def _unified(
     return args, types
 
 
-def _default_types(proc: Proc, meaning: Meaning, nargs: int) -> list[int]:
+def _default_types(scope: Scope, proc: Proc, meaning: Meaning, nargs: int) -> list[int]:
     """The types of the parameters that are filled by defaults. In built-in functions a default always has its
     parameter's type."""
-    return list(meaning.args[nargs:])
+    declared = meaning.args[nargs:]
+    if not is_user_routine(proc.oid) or not declared:
+        return list(declared)
+    defaults = default_arguments(scope.session, proc.oid)
+    first = proc.nargs - len(defaults)
+    numbers = range(nargs, proc.nargs) if meaning.numbers is None else meaning.numbers[nargs:]
+    return [defaults[number - first].type for number in numbers]
 
 
 def _gathered(scope: Scope, args: list[Expr], count: int) -> list[Expr]:

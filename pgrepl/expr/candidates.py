@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
@@ -26,6 +27,7 @@ class Candidate:
     nominal: int = 0  # declared parameters
     variadic: int = 0  # arguments that the VARIADIC parameter takes
     defaults: int = 0
+    schema: str = ""
     numbers: tuple[int, ...] | None = None  # the parameter each argument goes to, in a call with named arguments
 
 
@@ -37,8 +39,8 @@ def too_many_arguments(location: int) -> PgError:
 def function_candidates(
     procs: Sequence[Proc], nargs: int, names: Sequence[str], *, expand_variadic: bool
 ) -> list[Candidate]:
-    """The functions that a call with this number of arguments and these argument names can mean
-    (FuncnameGetCandidates)."""
+    """The functions that a call with this number of arguments and these argument names can mean; `procs` in the order
+    of the search path (FuncnameGetCandidates)."""
     found: list[Candidate] = []
     for proc in procs:
         candidate = _candidate(proc, nargs, names, expand_variadic)
@@ -47,11 +49,11 @@ def function_candidates(
         own = candidate.args[: len(candidate.args) - candidate.defaults]
         same = next((c for c in found if c.args[: len(c.args) - c.defaults] == own), None)
         if same is not None:
-            if candidate.variadic and not same.variadic:
+            if candidate.schema != same.schema or (candidate.variadic and not same.variadic):
                 continue
             found.remove(same)
             if bool(candidate.variadic) == bool(same.variadic):
-                candidate = Candidate(0, same.args, same.nominal, same.variadic, same.defaults, same.numbers)
+                candidate = replace(same, oid=0)
         found.append(candidate)
     return found
 
@@ -75,7 +77,7 @@ def _candidate(proc: Proc, nargs: int, names: Sequence[str], expand_variadic: bo
     if variadic:
         taken = nargs - declared + 1
         args[declared - 1 :] = [proc.variadic] * taken
-    return Candidate(proc.oid, tuple(args), declared, taken, defaults, numbers)
+    return Candidate(proc.oid, tuple(args), declared, taken, defaults, proc.schema, numbers)
 
 
 def _numbers(proc: Proc, nargs: int, names: Sequence[str]) -> tuple[int, ...] | None:

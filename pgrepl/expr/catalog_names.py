@@ -10,9 +10,10 @@ from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.namespace import schema_or_none, schema_row
 from pgrepl.catalog.relation import display_name, find_relation_oid, range_var, relation_or_none
 from pgrepl.catalog.roles import role_or_none, role_row
+from pgrepl.catalog.routines import routine
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
-from pgrepl.expr.calls import procs_named
+from pgrepl.expr.calls import is_visible, procs_named
 from pgrepl.expr.candidates import MAX_ARGUMENTS
 from pgrepl.expr.operators import operators_named
 from pgrepl.expr.scope import Scope
@@ -146,7 +147,10 @@ def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
     schema, _ = lookup.split_name(session, names)
     if schema is not None and schema_or_none(session, schema) is None:
         return []
-    return procs_named(Scope(session), names)
+    found: dict[tuple[int, ...], Proc] = {}
+    for proc in procs_named(Scope(session), names):
+        found.setdefault(proc.argtypes, proc)
+    return list(found.values())
 
 
 def _proc(session: Session, text: str) -> int:
@@ -159,12 +163,12 @@ def _proc(session: Session, text: str) -> int:
 
 
 def _proc_text(session: Session, oid: int) -> str | None:
-    proc = builtin.proc_by_oid(oid)
+    proc = routine(session, oid)
     if proc is None:
         return None
-    alone = len(_candidates(session, (proc.name,))) == 1
+    found = _candidates(session, (proc.name,))
     name = quote_identifier(proc.name)
-    return name if alone else f"{quote_identifier(proc.schema)}.{name}"
+    return name if [each.oid for each in found] == [oid] else f"{quote_identifier(proc.schema)}.{name}"
 
 
 def _procedure(session: Session, text: str) -> int:
@@ -176,11 +180,11 @@ def _procedure(session: Session, text: str) -> int:
 
 
 def _procedure_text(session: Session, oid: int) -> str | None:
-    proc = builtin.proc_by_oid(oid)
+    proc = routine(session, oid)
     if proc is None:
         return None
     name = quote_identifier(proc.name)
-    if proc.schema not in lookup.search_schemas(session):
+    if not is_visible(session, proc):
         name = f"{quote_identifier(proc.schema)}.{name}"
     return f"{name}({','.join(typefacts.type_text(session, t) for t in proc.argtypes)})"
 

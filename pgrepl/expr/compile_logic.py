@@ -40,7 +40,7 @@ def _(node: tree.Var, compiler: Compiler) -> Compiled:
 def _(node: tree.FuncExpr, compiler: Compiler) -> Compiled:
     if node.retset:
         raise PgError("0A000", "set-valued function called in context that cannot accept a set", location=node.location)
-    args = arguments(node)
+    args = arguments(node, compiler.context)
     return compiler.call(node.func, args, node, node.input_collation, node.variadic)
 
 
@@ -92,7 +92,7 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
     operator = operator_by_oid(node.op)
     if operator is None:
         raise unsupported(f"operator {node.op}")
-    proc = proc_of(operator.code)
+    proc = proc_of(operator.code, compiler.context)
     call = Call(compiler.context, (node.args[0].type, operator.right), node.type, node.input_collation)
     test = function_of(proc, call)
     scalar, array = compiler.all(node.args)

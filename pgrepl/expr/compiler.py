@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import partial, singledispatch
 from typing import Any
 
+from pgrepl.catalog.routines import is_user_routine
 from pgrepl.errors import unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions import implementation
+from pgrepl.expr.routines import default_arguments
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
 from pgrepl.types.record import Record, RowType
 from pgrepl.types.text import read_text
 
@@ -43,7 +45,7 @@ class Compiler:
 
     def call(self, oid: int, args: Sequence[tree.Expr], expr: tree.Typed, collation: int, variadic: bool) -> Compiled:
         """The closure of a function call over argument expressions."""
-        proc = proc_of(oid)
+        proc = proc_of(oid, self.context)
         call = Call(self.context, tuple(arg.type for arg in args), expr.type, collation, variadic)
         return apply(function_of(proc, call), self.all(args), proc.strict)
 
@@ -86,20 +88,28 @@ def _strict(function: Callable[..., Any], strict: bool) -> Callable[..., Any]:
     return lambda *values: None if None in values else function(*values)
 
 
-def proc_of(oid: int) -> Proc:
-    proc = proc_by_oid(oid)
+def proc_of(oid: int, context: Context) -> Proc:
+    proc = context.proc(oid)
     if proc is None:
         raise unsupported(f"function {oid}")
     return proc
 
 
 def function_of(proc: Proc, call: Call) -> Callable[..., Any]:
-    found = implementation(proc, call.context)
-    function = partial(found.function, call) if found.wants_call else found.function
+    function = plain_function(proc, call)
     columns = out_columns(proc)
     if columns is None or proc.retset:
         return function
     return lambda *values: as_record(function(*values), columns)
+
+
+def plain_function(proc: Proc, call: Call) -> Callable[..., Any]:
+    """A routine as a function of its arguments."""
+    if is_user_routine(proc.oid):
+        routine: Callable[..., Any] = call.session.hooks.routine(call.session, proc, call)
+        return routine
+    found = implementation(proc, call.context)
+    return partial(found.function, call) if found.wants_call else found.function
 
 
 def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
@@ -135,14 +145,15 @@ def operator_function(oid: int, context: Context | None = None) -> Callable[...,
     if operator is None:
         raise unsupported(f"operator {oid}")
     operands = (operator.left, operator.right) if operator.left else (operator.right,)
-    proc = proc_of(operator.code)
-    call = Call(context or Context(), operands, operator.result)
+    context = context or Context()
+    proc = proc_of(operator.code, context)
+    call = Call(context, operands, operator.result)
     return _strict(function_of(proc, call), proc.strict)
 
 
-def arguments(node: tree.FuncExpr) -> list[tree.Expr]:
+def arguments(node: tree.FuncExpr, context: Context) -> list[tree.Expr]:
     """The arguments in parameter order, with defaults filled in (as expand_function_arguments does)."""
-    proc = proc_of(node.func)
+    proc = proc_of(node.func, context)
     given: dict[int, tree.Expr] = {}
     for position, arg in enumerate(node.args):
         if isinstance(arg, tree.NamedArg):
@@ -152,8 +163,13 @@ def arguments(node: tree.FuncExpr) -> list[tree.Expr]:
             given[position] = arg
     if len(given) < proc.nargs:
         first = proc.nargs - proc.ndefaults
+        own = default_arguments(context.session, proc.oid) if is_user_routine(proc.oid) else None
         for number in range(first, proc.nargs):
-            if number not in given:
+            if number in given:
+                continue
+            if own is not None:
+                given[number] = own[number - first]
+            else:
                 typoid = proc.argtypes[number]
                 given[number] = tree.Const(typoid, value=_default(proc.defaults[number - first], typoid))
     return [given[number] for number in sorted(given)]

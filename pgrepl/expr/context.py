@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.routines import routine
 from pgrepl.frozen import frozen
 from pgrepl.memory import Meter
+from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
 if TYPE_CHECKING:
@@ -41,6 +43,10 @@ class Context:
     def catalog_function(self, source: str) -> tuple[Callable[..., Any], bool] | None:
         """The implementation of a function that only the catalog can answer, and whether it takes the `Call`."""
         return None if self._session is None else self._session.hooks.catalog_function(source)
+
+    def proc(self, oid: int) -> Proc | None:
+        """A function by its OID; without a session only built-in ones are known."""
+        return proc_by_oid(oid) if self._session is None else routine(self._session, oid)
 
     def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
         """Operator classes and types of a hash-partitioned table's key; None: the table is not hash-partitioned."""

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns
+from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns, plain_function, proc_of
 from pgrepl.expr.context import Call, Context
-from pgrepl.expr.functions import implementation
 from pgrepl.expr.walk import returns_set
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, operator_by_oid, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
 
 
 def compile_set(
@@ -20,10 +19,9 @@ def compile_set(
     """The values of one set-returning call. Its arguments contain no set-returning calls."""
     assert isinstance(expr, (tree.FuncExpr, tree.OpExpr))
     context = context or Context()
-    proc, args, variadic = _called(expr)
+    proc, args, variadic = _called(expr, context)
     call = Call(context, tuple(arg.type for arg in args), expr.type, expr.input_collation, variadic)
-    found = implementation(proc, context)
-    function = found.function
+    function = plain_function(proc, call)
     compiled = [Compiler(context, special).compile(arg) for arg in args]
     columns = out_columns(proc)
 
@@ -31,7 +29,7 @@ def compile_set(
         given = [arg(env) for arg in compiled]
         if proc.strict and None in given:
             return ()
-        result: Iterable[Any] = function(call, *given) if found.wants_call else function(*given)
+        result: Iterable[Any] = function(*given)
         return result if columns is None else (as_record(row, columns) for row in result)
 
     return values
@@ -41,16 +39,12 @@ def _single(value: Compiled) -> Callable[[Any], Iterable[Any]]:
     return lambda env: (value(env),)
 
 
-def _called(expr: tree.FuncExpr | tree.OpExpr) -> tuple[Proc, list[tree.Expr], bool]:
+def _called(expr: tree.FuncExpr | tree.OpExpr, context: Context) -> tuple[Proc, list[tree.Expr], bool]:
     if isinstance(expr, tree.FuncExpr):
-        proc = proc_by_oid(expr.func)
-        assert proc is not None
-        return proc, arguments(expr), expr.variadic
+        return proc_of(expr.func, context), arguments(expr, context), expr.variadic
     operator = operator_by_oid(expr.op)
     assert operator is not None
-    proc = proc_by_oid(operator.code)
-    assert proc is not None
-    return proc, list(expr.args), False
+    return proc_of(operator.code, context), list(expr.args), False
 
 
 def compile_rows(

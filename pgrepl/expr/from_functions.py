@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pgrepl.catalog.routines import routine
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.collate import assign_collations
@@ -156,7 +157,7 @@ def _columns(
         text = typefacts.type_text(scope.session, call.type)
         message = f'function "{function}" in FROM has unsupported return type {text}'
         raise PgError("42804", message, location=location_of(call))
-    name = _result_name(call)
+    name = _result_name(scope, call)
     if name is None:
         name = alias.name if count == 1 and alias is not None else function
     return [Column(name, call.type, call.typmod, call.collation)]
@@ -191,11 +192,11 @@ def _defined(scope: Scope, coldefs: Sequence[ColumnDefinition]) -> list[Column]:
     return columns
 
 
-def _result_name(call: Expr) -> str | None:
+def _result_name(scope: Scope, call: Expr) -> str | None:
     """The name of a function's only OUT parameter (get_func_result_name)."""
     if not isinstance(call, FuncExpr):
         return None
-    proc = builtin.proc_by_oid(call.func)
+    proc = routine(scope.session, call.func)
     if proc is None or proc.argmodes is None or proc.argnames is None:
         return None
     outs = [n for n, mode in enumerate(proc.argmodes) if mode in ("o", "b", "t")]

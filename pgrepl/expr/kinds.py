@@ -63,6 +63,8 @@ class ExprKind(Enum):
     COPY_WHERE = Place("WHERE", "COPY FROM WHERE conditions", "COPY FROM WHERE condition")
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
     CYCLE_MARK = Place("CYCLE")
+    FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression")
+    CALL_ARGUMENT = Place("CALL", "CALL arguments", "CALL argument")
 
     @property
     def place(self) -> Place:

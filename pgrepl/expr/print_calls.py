@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgrepl.catalog.routines import routine
 from pgrepl.expr import tree
 from pgrepl.expr.print_expr import IMPLICIT, print_cast, print_expr, print_list, print_part
 from pgrepl.expr.printer import Printer
@@ -28,8 +29,8 @@ def function_name(out: Printer, proc: Proc, args: Sequence[Expr], variadic: bool
     return quote_qualified(None if found else proc.schema, proc.name)
 
 
-def _proc(oid: int) -> Proc:
-    proc = builtin.proc_by_oid(oid)
+def _proc(oid: int, out: Printer) -> Proc:
+    proc = routine(out.session, oid)
     assert proc is not None
     return proc
 
@@ -42,7 +43,7 @@ def _(expr: FuncExpr, out: Printer, implicit: bool) -> None:
     if expr.form in (CoercionForm.EXPLICIT_CAST, IMPLICIT):
         print_cast(expr.args[0], out, expr.type, expr.typmod, expr)
         return
-    proc = _proc(expr.func)
+    proc = _proc(expr.func, out)
     if expr.form is CoercionForm.SQL_SYNTAX and _special_syntax(proc, expr, out):
         return
     out.put(f"{function_name(out, proc, expr.args, expr.variadic)}(")
@@ -57,7 +58,7 @@ def _(expr: FuncExpr, out: Printer, implicit: bool) -> None:
 
 @print_expr.register(Aggref)
 def _(expr: Aggref, out: Printer, implicit: bool) -> None:
-    proc = _proc(expr.func)
+    proc = _proc(expr.func, out)
     name = function_name(out, proc, (*expr.direct_args, *expr.args), expr.variadic)
     out.put(f"{name}({'DISTINCT ' if expr.distinct else ''}")
     if expr.kind != "n":
@@ -100,7 +101,7 @@ def _print_order(keys: Sequence[AggOrder], out: Printer) -> None:
 def _(expr: WindowFunc, out: Printer, implicit: bool) -> None:
     from pgrepl.expr.print_query import print_window
 
-    out.put(f"{function_name(out, _proc(expr.func), expr.args, False)}(")
+    out.put(f"{function_name(out, _proc(expr.func, out), expr.args, False)}(")
     if expr.star:
         out.put("*")
     else:

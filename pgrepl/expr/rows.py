@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.routines import routine
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.scope import Scope, WithItem
 from pgrepl.expr.tree import Column, Expr, FuncExpr, OpExpr, Query, RowExpr, Rte, RteKind, Var
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
     """The columns of a function's result, from OUT parameters or a named row type; None: it has neither."""
     if isinstance(call, FuncExpr):
-        proc = builtin.proc_by_oid(call.func)
+        proc = routine(scope.session, call.func)
         if proc is not None and proc.allargtypes is not None and proc.argmodes is not None:
             outs = [i for i, mode in enumerate(proc.argmodes) if mode in ("o", "b", "t")]
             if proc.rettype == oids.RECORD and outs:

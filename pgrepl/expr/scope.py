@@ -22,6 +22,7 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.variables import Variables
     from pgrepl.sql import nodes
 
 _WITHOUT_SYSTEM_COLUMNS = frozenset("vc")  # views, composite types
@@ -129,6 +130,11 @@ class Scope:
     subqueries: dict[int, Query] = field(
         default_factory=dict
     )  # by the id of the raw SubLink, to name an output column after the subquery's
+    variables: Variables | None = None  # of the routine whose statement this is
+
+    def __post_init__(self) -> None:
+        if self.variables is None and self.parent is not None:
+            self.variables = self.parent.variables
 
     def up(self, levels: int) -> Scope:
         scope = self

@@ -82,6 +82,10 @@ def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, Expr]]:
             raise PgError("42601", "SELECT * with no tables specified is not valid", location=location)
         return [pair for item in shown for pair in _item_columns(item, 0, location)]
     names = [str(f) for f in node.fields[:-1]]
+    if scope.variables is not None:
+        record = scope.variables.starred(tuple(names), location)
+        if record is not None:
+            return _expand_row(scope, record)
     dotted = ".".join([*names, "*"])
     if len(names) > 3:
         message = f"improper qualified name (too many dotted names): {dotted}"

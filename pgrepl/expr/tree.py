@@ -81,13 +81,24 @@ class Param(Typed):
 
 
 @frozen
+class Variable(Typed):
+    """A variable of a routine, by its number; a field of a record variable, by its name (`r.field`)."""
+
+    number: int = 0
+    field: str | None = None
+
+
+@frozen
 class FuncExpr(Typed):
+    """volatile: pg_proc.provolatile of a user's function when the call was analysed; empty for a built-in one."""
+
     func: int = 0
     args: tuple[Expr, ...] = ()
     retset: bool = False
     variadic: bool = False
     form: CoercionForm = field(default=CoercionForm.EXPLICIT_CALL, compare=False)
     input_collation: int = 0
+    volatile: str = field(default="", compare=False)
 
 
 @frozen

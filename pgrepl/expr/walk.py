@@ -355,9 +355,21 @@ def _io_functions(source: int, target: int) -> Iterator[int]:
             yield procs[0].oid
 
 
-def _volatility(oid: int) -> str:
+def _volatility(oid: int, expr: Expr) -> str:
     proc = builtin.proc_by_oid(oid)
-    return proc.volatile if proc is not None else "i"
+    if proc is not None:
+        return proc.volatile
+    return (expr.volatile or "i") if isinstance(expr, tree.FuncExpr) else "i"
+
+
+def volatilities(expr: Expr) -> Iterator[str]:
+    """The volatility of each function that a node itself calls."""
+    return (_volatility(oid, expr) for oid in functions_used(expr))
+
+
+def calls_routines(query: Query) -> bool:
+    """Whether the query, or one inside it, calls a user's function."""
+    return any(isinstance(node, tree.FuncExpr) and node.volatile for node, _ in walk_deep(query))
 
 
 # functions in SQL that turn their argument of any type into text: which one it is
@@ -370,7 +382,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
     for node, _ in walk_deep(expr):
         if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
             return True
-        if any(_volatility(oid) != "i" for oid in _inlined(node)):
+        if any(_volatility(oid, node) != "i" for oid in _inlined(node)):
             return True
     return False
 
@@ -378,7 +390,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
 def is_volatile(expr: Expr) -> bool:
     """As contain_volatile_functions does."""
     return any(
-        isinstance(node, tree.NextValueExpr) or any(_volatility(oid) == "v" for oid in functions_used(node))
+        isinstance(node, tree.NextValueExpr) or any(volatility == "v" for volatility in volatilities(node))
         for node, _ in walk_deep(expr)
     )
 

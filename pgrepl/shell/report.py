@@ -19,18 +19,23 @@ def message_text(report: Report, query: str | None, verbosity: str, show_context
     if verbosity == "verbose":
         out += (report.sqlstate, ": ")
     out.append(report.message)
-    at_line = report.position is not None and verbosity != "terse" and query is not None
-    if report.position is not None and not at_line:
-        out.append(f" at character {report.position}")
+    position = report.position
+    if position is None and report.internal_position is not None:
+        position, query = report.internal_position, report.internal_query
+    at_line = position is not None and verbosity != "terse" and query is not None
+    if position is not None and not at_line:
+        out.append(f" at character {position}")
     out.append("\n")
     if verbosity == "terse":
         return "".join(out)
-    if at_line and query is not None and report.position is not None:
-        out.append(error_position(query, report.position))
+    if at_line and query is not None and position is not None:
+        out.append(error_position(query, position))
     if report.detail is not None:
         out.append(f"DETAIL:  {report.detail}\n")
     if report.hint is not None:
         out.append(f"HINT:  {report.hint}\n")
+    if report.internal_query is not None:
+        out.append(f"QUERY:  {report.internal_query}\n")
     shown = show_context == "always" or (show_context == "errors" and report.severity in _ERRORS)
     if report.context is not None and shown:
         out.append(f"CONTEXT:  {report.context}\n")

@@ -120,6 +120,7 @@ _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
     classes.PG_CONSTRAINT: _remove_constraint,
     classes.PG_ATTRDEF: _remove_default,
     classes.PG_REWRITE: _remove_row(tables.pg_rewrite),
+    classes.PG_PROC: _remove_row(tables.pg_proc),
     classes.PG_TYPE: _remove_type,
     classes.PG_NAMESPACE: _remove_schema,
     classes.PG_PUBLICATION: _remove_row(tables.pg_publication),

@@ -1,7 +1,7 @@
 """Records in pg_depend the columns, relations and row types that an expression or a query uses.
 
-They are found as find_expr_references_walker does. Functions, operators, types and collations are PostgreSQL's own and
-need no record; neither do relations of pg_catalog.
+They are found as find_expr_references_walker does. Operators, collations and what else is PostgreSQL's own need no
+record.
 """
 
 from __future__ import annotations
@@ -9,17 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
+from pgrepl.catalog.routines import is_user_routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.session import Session
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
+from pgrepl.expr.typefacts import is_user_type
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 
-_CONSTANTS = {oids.REGCLASS: PG_CLASS, oids.REGNAMESPACE: PG_NAMESPACE}
+_CONSTANTS = {
+    oids.REGCLASS: PG_CLASS,
+    oids.REGNAMESPACE: PG_NAMESPACE,
+    oids.REGPROC: PG_PROC,
+    oids.REGPROCEDURE: PG_PROC,
+}
 
 
 def record_expression_dependencies(
@@ -52,6 +59,20 @@ def record_expression_dependencies(
 def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:
     """As recordDependencyOnExpr does for a view's query."""
     found = _distinct(_of_query(query, []))
+    _know_types(session, found)
+    record_dependencies(session, depender, found)
+
+
+def record_expressions(session: Session, depender: ObjectAddress, exprs: Iterable[Expr]) -> None:
+    """The same for expressions over no relation."""
+    found = _distinct(address for expr in exprs for address in _of_expr(expr, []))
+    _know_types(session, found)
+    record_dependencies(session, depender, found)
+
+
+def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]) -> None:
+    """Record that an object needs these types; only row types of users are noted."""
+    found = _distinct(ObjectAddress(PG_TYPE, typoid) for typoid in types if is_user_type(typoid))
     _know_types(session, found)
     record_dependencies(session, depender, found)
 
@@ -110,6 +131,8 @@ def _of_expr(expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
             yield ObjectAddress(PG_CLASS, node.sequence)
         elif isinstance(node, tree.SubLink) and node.query is not None:
             yield from _of_query(node.query, levels)
+        elif isinstance(node, tree.FuncExpr) and is_user_routine(node.func):
+            yield ObjectAddress(PG_PROC, node.func)
         if isinstance(node, tree.Typed) and type_by_oid(node.type) is None and node.type >= oids.FIRST_USER_OID:
             yield ObjectAddress(PG_TYPE, node.type)
 

@@ -71,13 +71,13 @@ def alter_setting(session: Session, database: int, role: int, stmt: VariableSetS
     row = one(session, tables.pg_db_role_setting, **where)
     before: list[str] = [] if row is None else list(row.setconfig)
     if stmt.kind is VariableSetKind.RESET_ALL:
-        after = [item for item in before if not _may_reset(session, item.partition("=")[0])]
+        after = [item for item in before if not may_reset(session, item.partition("=")[0])]
     elif row is None and text is None:
         return
     else:
         assert stmt.name is not None
-        name = _checked_name(session, stmt.name, text)
-        after = _with_item(before, name, text)
+        name = checked_name(session, stmt.name, text)
+        after = with_item(before, name, text)
     if row is None:
         if after:
             insert(session, tables.pg_db_role_setting, **where, setconfig=after)
@@ -87,7 +87,7 @@ def alter_setting(session: Session, database: int, role: int, stmt: VariableSetS
         delete(session, tables.pg_db_role_setting, **where)
 
 
-def _with_item(items: list[str], name: str, text: str | None) -> list[str]:
+def with_item(items: list[str], name: str, text: str | None) -> list[str]:
     """The list with the item in its old place, or at the end if it is new; without the item if `text` is None."""
     if text is None:
         return [item for item in items if not item.startswith(f"{name}=")]
@@ -97,7 +97,7 @@ def _with_item(items: list[str], name: str, text: str | None) -> list[str]:
     return [*items, fresh]
 
 
-def _checked_name(session: Session, name: str, text: str | None) -> str:
+def checked_name(session: Session, name: str, text: str | None) -> str:
     """The canonical name, if the current role may set it and the value is valid (validate_option_array_item)."""
     settings = session.settings
     parameter = parameters.find(name)
@@ -114,7 +114,7 @@ def _checked_name(session: Session, name: str, text: str | None) -> str:
     return parameter.name
 
 
-def _may_reset(session: Session, name: str) -> bool:
+def may_reset(session: Session, name: str) -> bool:
     """Whether RESET ALL by the current role removes this setting. A superuser's removes all."""
     if is_superuser(session):
         return True

@@ -37,7 +37,7 @@ Execute: TypeAlias = "Callable[[Statement, Session], Result]"
 # Statements are known here by the names of their classes, so that running one imports no other.
 
 # these need no lock on the catalog and may stand in a read-only transaction
-_READING = frozenset(
+READING = frozenset(
     (
         "SelectStmt",
         "VariableShowStmt",
@@ -54,7 +54,7 @@ _READING = frozenset(
 )
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
 # transaction
-_LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
+LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
 # in these PostgreSQL's grammar and analysis know parameters
@@ -207,11 +207,11 @@ def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: b
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
-    if name not in _READING:
-        if name not in _LOCK_LATER or transaction.in_recovery:
+    if name not in READING:
+        if name not in LOCK_LATER or transaction.in_recovery:
             require_writable(session, command_tag(stmt))
         pending = transaction.keeps_pending or is_read_only(session)
-        if name not in _LOCK_LATER or (session.in_block and not pending):
+        if name not in LOCK_LATER or (session.in_block and not pending):
             transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True

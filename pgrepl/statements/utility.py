@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # for each node the module and its function of (statement, session)
 STATEMENTS = {
+    "AlterFunctionStmt": ("pgrepl.statements.routine.alter", "alter_function"),
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
@@ -30,11 +31,13 @@ STATEMENTS = {
     "AlterSubscriptionStmt": ("pgrepl.statements.subscription.alter", "alter_subscription"),
     "AlterSystemStmt": ("pgrepl.statements.system_settings", "alter_system"),
     "AlterTableStmt": ("pgrepl.statements.table.alter.run", "alter_table"),
+    "CallStmt": ("pgrepl.statements.routine.procedure_call", "call"),
     "CheckPointStmt": ("pgrepl.statements.checkpoint", "checkpoint"),
     "CommentStmt": ("pgrepl.statements.comment", "comment_on"),
     "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),
     "CopyStmt": ("pgrepl.statements.rows", "copy"),
     "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
+    "CreateFunctionStmt": ("pgrepl.statements.routine.create", "create_function"),
     "CreatePublicationStmt": ("pgrepl.statements.publication.create", "create_publication"),
     "CreateRoleStmt": ("pgrepl.statements.role", "create_role"),
     "CreateSchemaStmt": ("pgrepl.statements.schema", "create_schema"),
@@ -45,6 +48,7 @@ STATEMENTS = {
     "DeleteStmt": ("pgrepl.writing.run", "modify_rows"),
     "DiscardStmt": ("pgrepl.statements.settings", "execute_discard"),
     "DropDatabaseStmt": ("pgrepl.statements.database", "drop_database"),
+    "DropFunctionStmt": ("pgrepl.statements.routine.drop", "drop_function"),
     "DropOwnedStmt": ("pgrepl.statements.owned", "drop_owned"),
     "DropRoleStmt": ("pgrepl.statements.role", "drop_role"),
     "DropStmt": ("pgrepl.statements.objects", "execute_about_object"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
+from pgrepl.catalog.routines import is_user_routine
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
@@ -20,7 +21,7 @@ from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text, refuse
 from pgrepl.expr.spark.statement import FallBack, Statement
 from pgrepl.expr.stored import to_json
-from pgrepl.expr.walk import functions_used, rewrite, walk
+from pgrepl.expr.walk import functions_used, rewrite, volatilities, walk
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.style import TextStyle
@@ -39,8 +40,7 @@ class Columns(Protocol):
 
 def is_volatile(expr: tree.Expr) -> bool:
     """Whether the node itself calls a volatile function."""
-    procs = (proc_by_oid(oid) for oid in functions_used(expr))
-    return any(proc is not None and proc.volatile == "v" for proc in procs)
+    return any(volatility == "v" for volatility in volatilities(expr))
 
 
 def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
@@ -139,6 +139,8 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
             proc = proc_by_oid(oid)
             if proc is not None:
                 _check_function(proc, context)
+            elif is_user_routine(oid):
+                raise refuse("a user-defined function that is not inlined")
 
 
 def _check_function(proc: Proc, context: Context) -> None:

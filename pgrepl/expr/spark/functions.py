@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pgrepl.catalog.routines import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.compiler import arguments
 from pgrepl.expr.functions.registry import source_of
@@ -84,9 +85,9 @@ def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Co
 
 @native_node.register
 def _(node: tree.FuncExpr, compiler: Compiler) -> Sql | None:
-    if node.retset or node.variadic:
+    if node.retset or node.variadic or is_user_routine(node.func):
         return None
-    return called(node.func, node, tuple(arguments(node)), compiler)
+    return called(node.func, node, tuple(arguments(node, compiler.statement.context)), compiler)
 
 
 @native_node.register

@@ -13,6 +13,7 @@ from typing import Any
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.catalog.declarative import SystemRow
+from pgrepl.catalog.routines import PLPGSQL_LANGUAGE, routine_rows
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.system import namespace_oid
 from pgrepl.query.system.forms import Provider, Values
@@ -199,6 +200,12 @@ def _procs(session: Session) -> Iterator[Values]:
             "proargmodes": None if p.argmodes is None else list(p.argmodes),
             "proargnames": None if p.argnames is None else list(p.argnames), "prosrc": p.src,
         }  # fmt: skip
+    yield from _user_procs(session)
+
+
+def _user_procs(session: Session) -> Iterator[Values]:
+    for row in routine_rows(session):
+        yield {**row._asdict(), "prosupport": 0, "pronargdefaults": len(row.proargdefaults or ())}
 
 
 def _rows_of(
@@ -245,10 +252,17 @@ def _tablespaces(session: Session) -> Iterator[Values]:
 
 
 def _languages(session: Session) -> Iterator[Values]:
-    for oid, name, validator in ((12, "internal", 2246), (13, "c", 2247), (14, "sql", 2248)):
+    for oid, name, functions in (
+        (12, "internal", (0, 0, 2246)),
+        (13, "c", (0, 0, 2247)),
+        (14, "sql", (0, 0, 2248)),
+        (PLPGSQL_LANGUAGE, "plpgsql", (13485, 13486, 13487)),
+    ):
+        call, inline, validator = functions
         yield {
-            "oid": oid, "lanname": name, "lanowner": BOOTSTRAP_SUPERUSER, "lanispl": False,
-            "lanpltrusted": name == "sql", "lanplcallfoid": 0, "laninline": 0, "lanvalidator": validator,
+            "oid": oid, "lanname": name, "lanowner": BOOTSTRAP_SUPERUSER, "lanispl": bool(call),
+            "lanpltrusted": name in ("sql", "plpgsql"), "lanplcallfoid": call, "laninline": inline,
+            "lanvalidator": validator,
         }  # fmt: skip
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Names
-from pgrepl.sql.nodes import AccessPriv, FloatText, GrantStmt, ObjectType, RangeVar, RoleSpec
+from pgrepl.sql.nodes import AccessPriv, FloatText, GrantStmt, ObjectType, RangeVar, RoleSpec, RoutineName
 
 Privilege = tuple[AccessPriv, int]
 """A privilege and where it stands: GRANT of a role needs the place, GRANT on an object does not."""
 
-Target = tuple[str, ObjectType, tuple[Names, ...]]
+Target = tuple[str, ObjectType, "tuple[Names, ...] | tuple[RoutineName, ...]"]
 """object or all_in_schema, kind, names"""
 
 
@@ -72,13 +72,20 @@ def _target(alias: str, kind: ObjectType, where: str = "object") -> None:
     build(alias)(on)
 
 
+def _routines(alias: str, kind: ObjectType) -> None:
+    def on(location: int, names: list[RoutineName]) -> Target:
+        return "object", kind, tuple(names)
+
+    build(alias)(on)
+
+
+_routines("on_functions", ObjectType.FUNCTION)
+_routines("on_procedures", ObjectType.PROCEDURE)
+_routines("on_routines", ObjectType.ROUTINE)
 _target("on_tables", ObjectType.TABLE)
 _target("on_sequences", ObjectType.SEQUENCE)
 _target("on_foreign_data_wrappers", ObjectType.FDW)
 _target("on_foreign_servers", ObjectType.FOREIGN_SERVER)
-_target("on_functions", ObjectType.FUNCTION)
-_target("on_procedures", ObjectType.PROCEDURE)
-_target("on_routines", ObjectType.ROUTINE)
 _target("on_databases", ObjectType.DATABASE)
 _target("on_domains", ObjectType.DOMAIN)
 _target("on_languages", ObjectType.LANGUAGE)
@@ -102,6 +109,32 @@ def dotted_parameter(location: int, name: str, part: str) -> str:
 # ------------------------------------------------------------------------------------------------ statements
 
 
+def _statement(
+    is_grant: bool,
+    privileges: list[Privilege],
+    target: Target,
+    grantees: list[RoleSpec],
+    grant_option: bool,
+    grantor: RoleSpec | None,
+    cascade: bool = False,
+) -> GrantStmt:
+    where, kind, objects = target
+    routines = tuple(found for found in objects if isinstance(found, RoutineName))
+    names = tuple(name for name in objects if not isinstance(name, RoutineName))
+    return GrantStmt(
+        is_grant,
+        where,
+        kind,
+        names,
+        tuple(privilege for privilege, _ in privileges),
+        tuple(grantees),
+        grant_option,
+        grantor,
+        cascade,
+        routines,
+    )
+
+
 @build
 def grant(
     location: int,
@@ -111,39 +144,7 @@ def grant(
     grant_option: bool,
     grantor: RoleSpec | None,
 ) -> GrantStmt:
-    where, kind, objects = target
-    return GrantStmt(
-        True,
-        where,
-        kind,
-        objects,
-        tuple(privilege for privilege, _ in privileges),
-        tuple(grantees),
-        grant_option,
-        grantor,
-    )
-
-
-def _revoke(
-    privileges: list[Privilege],
-    target: Target,
-    grantees: list[RoleSpec],
-    grant_option: bool,
-    grantor: RoleSpec | None,
-    cascade: bool,
-) -> GrantStmt:
-    where, kind, objects = target
-    return GrantStmt(
-        False,
-        where,
-        kind,
-        objects,
-        tuple(privilege for privilege, _ in privileges),
-        tuple(grantees),
-        grant_option,
-        grantor,
-        cascade,
-    )
+    return _statement(True, privileges, target, grantees, grant_option, grantor)
 
 
 @build
@@ -155,7 +156,7 @@ def revoke(
     grantor: RoleSpec | None,
     cascade: bool,
 ) -> GrantStmt:
-    return _revoke(privileges, target, grantees, False, grantor, cascade)
+    return _statement(False, privileges, target, grantees, False, grantor, cascade)
 
 
 @build
@@ -167,4 +168,4 @@ def revoke_grant_option(
     grantor: RoleSpec | None,
     cascade: bool,
 ) -> GrantStmt:
-    return _revoke(privileges, target, grantees, True, grantor, cascade)
+    return _statement(False, privileges, target, grantees, True, grantor, cascade)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.kinds import *  # noqa: F403
     from pgrepl.sql.nodes.publication import *  # noqa: F403
     from pgrepl.sql.nodes.role import *  # noqa: F403
+    from pgrepl.sql.nodes.routine import *  # noqa: F403
     from pgrepl.sql.nodes.select import *  # noqa: F403
     from pgrepl.sql.nodes.subscription import *  # noqa: F403
     from pgrepl.sql.nodes.table import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table")
+_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table", "routine")
 
 
 def __getattr__(name: str) -> Any:

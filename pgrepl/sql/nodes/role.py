@@ -66,6 +66,7 @@ class GrantStmt(Statement):
     grant_option: bool = False
     grantor: RoleSpec | None = None
     cascade: bool = False
+    routines: tuple[Node, ...] = ()  # of FUNCTION, PROCEDURE, ROUTINE: RoutineNames
 
 
 @frozen

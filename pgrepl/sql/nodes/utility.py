@@ -123,6 +123,7 @@ class CommentStmt(Statement):
     ]  # for COLUMN the relation's parts, then the column; for TABCONSTRAINT the relation's parts, then it
     comment: str | None
     location: int = -1
+    routine: Node | None = None  # of FUNCTION, PROCEDURE, ROUTINE: a RoutineName
 
 
 @frozen

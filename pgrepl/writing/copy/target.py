@@ -20,9 +20,8 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.walk import functions_used, var_attnums, walk
+from pgrepl.expr.walk import functions_used, var_attnums, volatilities, walk
 from pgrepl.frozen import frozen
-from pgrepl.types.builtin import proc_by_oid
 from pgrepl.writing.copy.columns import copied_columns, forced
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.reader import CopyColumn
@@ -134,10 +133,10 @@ def one_by_one(target: CopyTarget, options: CopyOptions) -> bool:
 
 def _is_volatile(expr: Expr, *, nextval_too: bool) -> bool:
     for node in walk(expr):
-        for function in functions_used(node):
-            proc = proc_by_oid(function)
-            if proc is not None and proc.volatile == "v" and (nextval_too or function != _NEXTVAL):
-                return True
+        if not nextval_too and _NEXTVAL in functions_used(node):
+            continue
+        if "v" in volatilities(node):
+            return True
     return False
 
 

@@ -15,8 +15,8 @@ from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile, evaluate
-from pgrepl.expr.tree import Expr, FuncExpr, NextValueExpr, RelabelType, Var
-from pgrepl.expr.walk import functions_used, walk_deep
+from pgrepl.expr.tree import Expr, FuncExpr, RelabelType, Var
+from pgrepl.expr.walk import is_volatile
 from pgrepl.lake.definition_columns import replace_column
 from pgrepl.lake.definition_types import default_text, keeps_files
 from pgrepl.lake.files import estimate, extent
@@ -25,7 +25,6 @@ from pgrepl.lake.write import Write
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
-from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import DEFAULT_STYLE
 from pgrepl.types.text import write_text
 from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
@@ -156,18 +155,6 @@ def _forget_missing_value(session: Session, rel: Relation, attnum: int) -> None:
     """Every row gets a value of its own (RelationClearMissing)."""
     where = {"attrelid": rel.oid, "attnum": attnum}
     store.update(session, pg_attribute, where, atthasmissing=False, attmissingval=None)
-
-
-def is_volatile(expr: Expr) -> bool:
-    """As contain_volatile_functions does."""
-    for node, _ in walk_deep(expr):
-        if isinstance(node, NextValueExpr):
-            return True
-        for oid in functions_used(node):
-            proc = proc_by_oid(oid)
-            if proc is not None and proc.volatile == "v":
-                return True
-    return False
 
 
 def _is_column_itself(expr: Expr, attnum: int) -> bool:

@@ -7,16 +7,18 @@ from typing import Any
 from pgrepl.catalog.namespace import current_schemas, is_temporary, schema_row, temporary_schema
 from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
+from pgrepl.catalog.routines import routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
+from pgrepl.expr.calls import is_visible
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
-from pgrepl.expr.lookup import read_value, search_schemas
+from pgrepl.expr.lookup import read_value
 from pgrepl.expr.typefacts import is_user_type, type_text
 from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.builtin import BuiltinCatalog, collations, opclasses, operators, opfamilies, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import BuiltinCatalog, collations, opclasses, operators, opfamilies, type_by_oid
 from pgrepl.types.names import format_type as type_name
 
 implements = Family()
@@ -75,9 +77,8 @@ def pg_type_is_visible(call: Call, oid: int) -> bool | None:
 
 @implements("pg_function_is_visible", context=True)
 def pg_function_is_visible(call: Call, oid: int) -> bool | None:
-    """Functions are PostgreSQL's own, and none hides another."""
-    found = proc_by_oid(oid)
-    return None if found is None else found.schema in search_schemas(call.session)
+    found = routine(call.session, oid)
+    return None if found is None else is_visible(call.session, found)
 
 
 @implements("PG_encoding_to_char")

@@ -1,0 +1,51 @@
+"""How a user's routine is called, whatever its language: as the evaluator's function (session.Hooks.routine)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.acl import check_execute
+from pgrepl.catalog.routines import routine_row
+from pgrepl.errors import PgError, unsupported
+from pgrepl.statements.routine.languages import language_name, language_of
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.expr.context import Call
+    from pgrepl.types.builtin import Proc
+
+
+def routine_function(session: Session, proc: Proc, call: Call) -> Callable[..., Any]:
+    """The routine as a function of its arguments, for one call in a statement. The role needs EXECUTE."""
+    routine = routine_row(session, proc.oid)
+    if routine is None:
+        raise PgError("XX000", f"cache lookup failed for function {proc.oid}")
+    check_execute(session, routine)
+    return lambda *args: run_routine(session, routine, args, call)
+
+
+def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
+    """Run the routine once, with its owner's privileges and settings of its own if it was made so."""
+    language = language_of(routine)
+    if language is None:
+        raise unsupported(f"LANGUAGE {language_name(routine.prolang)}")
+    if not routine.prosecdef and routine.proconfig is None:
+        return language.call(session, routine, args, call)
+    with _surroundings(session, routine):
+        found = language.call(session, routine, args, call)
+        return list(found) if routine.proretset else found
+
+
+@contextmanager
+def _surroundings(session: Session, routine: pg_proc) -> Iterator[None]:
+    """SECURITY DEFINER and SET clauses (fmgr_security_definer)."""
+    with ExitStack() as undo:
+        if routine.prosecdef:
+            undo.callback(session.act_as, session.act_as(routine.proowner))
+        if routine.proconfig is not None:
+            items = [item.partition("=") for item in routine.proconfig]
+            undo.enter_context(session.settings.during([(name, text) for name, _, text in items]))
+        yield

@@ -1,0 +1,60 @@
+"""The languages of routines (pg_language). A language is one object, imported with its first routine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pgrepl.catalog.routines import C_LANGUAGE, INTERNAL_LANGUAGE, PLPGSQL_LANGUAGE, SQL_LANGUAGE
+from pgrepl.errors import PgError, unsupported
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.expr.context import Call
+
+
+class Language(Protocol):
+    """How routines in a language are checked and called. `routine` is a row of pg_proc."""
+
+    def validate(self, session: Session, routine: pg_proc) -> None:
+        """Check a routine that has just been stored. Its body is checked only if check_function_bodies is on."""
+
+    def call(self, session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
+        """Run the routine. `args` are the values of its input parameters; `call` has their actual types, where the
+        declared ones are polymorphic, and that of the result. Returns a value (a Record for a row), or, if it returns
+        a set, an iterable of values. A procedure returns the Record of its output parameters, or None."""
+
+
+# language: its OID, and the module and name of its Language
+LANGUAGES: dict[str, tuple[int, tuple[str, str] | None]] = {
+    "internal": (INTERNAL_LANGUAGE, None),
+    "c": (C_LANGUAGE, None),
+    "sql": (SQL_LANGUAGE, ("pgrepl.statements.routine.sql_language", "SQL")),
+    "plpgsql": (PLPGSQL_LANGUAGE, None),
+}
+
+
+def language_oid(name: str) -> int:
+    """The OID of a language that routines can be written in (get_language_oid)."""
+    known = LANGUAGES.get(name)
+    if known is None:
+        raise PgError("42704", f'language "{name}" does not exist')
+    if name in ("internal", "c"):
+        raise unsupported(f"LANGUAGE {name}")
+    return known[0]
+
+
+def language_name(oid: int) -> str:
+    return next(name for name, (known, _) in LANGUAGES.items() if known == oid)
+
+
+def language_of(routine: pg_proc) -> Language | None:
+    """The language of a routine; None: routines in it can be created, but not called."""
+    place = LANGUAGES[language_name(routine.prolang)][1]
+    if place is None:
+        return None
+    module, name = place
+    language: Language = getattr(import_module(module), name)
+    return language

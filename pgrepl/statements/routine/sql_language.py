@@ -1,0 +1,209 @@
+"""Functions in SQL: their statements are analysed when the function starts, and run one by one (functions.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.substitute import with_values
+from pgrepl.expr.tree import Column, Query
+from pgrepl.interrupts import check_for_interrupts
+from pgrepl.query import permissions
+from pgrepl.query.rowset import passing_rows
+from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, SelectStmt, Statement, TransactionStmt, UpdateStmt
+from pgrepl.sql.parser import parse
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.routine.errors import transposed
+from pgrepl.statements.routine.sql_result import Shape, shape_of
+from pgrepl.statements.routine.sql_variables import SqlVariables
+from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.expr.context import Call
+
+_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement of the body; `query`: its analysed tree, if it only reads."""
+
+    stmt: Statement
+    query: Query | None
+    columns: tuple[Column, ...] | None  # of its rows; None: it returns none
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    steps: tuple[_Step, ...]
+    variables: SqlVariables
+    shape: Shape
+
+
+class SqlLanguage:
+    def validate(self, session: Session, routine: pg_proc) -> None:
+        """As fmgr_sql_validator does."""
+        _check_types(session, routine)
+        if not session.settings.value("check_function_bodies") or routine.prosqlbody is not None:
+            return
+        with transposed(session, routine.prosrc, f'SQL function "{routine.proname}"'):
+            statements = _parsed(session, routine)
+            if not any(typoid in typefacts.POLYMORPHIC for typoid in routine.proargtypes):
+                _planned(session, routine, statements, routine.proargtypes, routine.prorettype)
+
+    def call(self, session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
+        plan = _plan(session, routine, call)
+        rows = self._rows(session, routine, plan, args)
+        if routine.proretset:
+            return rows
+        found = None
+        for value in rows:
+            found = value
+            break
+        return found
+
+    def _rows(self, session: Session, routine: pg_proc, plan: _Plan, args: Sequence[Any]) -> Iterator[Any]:
+        variables = plan.variables.of(args)
+        last = len(plan.steps)
+        for number, step in enumerate(plan.steps, 1):
+            with _context(routine, f"statement {number}"):
+                check_for_interrupts()
+                found = _run(session, routine, step, variables)
+                if number < last or step.columns is None:
+                    for _ in found:
+                        pass
+                    continue
+                if not routine.proretset:
+                    first = next(iter(found), None)
+                    found = [] if first is None else [first]
+                for row in found:
+                    yield plan.shape(row)
+
+
+SQL = SqlLanguage()
+
+
+def _check_types(session: Session, routine: pg_proc) -> None:
+    result = type_by_oid(routine.prorettype)
+    allowed = (oids.RECORD, oids.VOID, *typefacts.POLYMORPHIC)
+    if result is not None and result.typtype == "p" and routine.prorettype not in allowed:
+        text = typefacts.type_text(session, routine.prorettype)
+        raise PgError("42P13", f"SQL functions cannot return type {text}")
+    for typoid in routine.proargtypes:
+        kind = type_by_oid(typoid)
+        if kind is not None and kind.typtype == "p" and typoid not in typefacts.POLYMORPHIC:
+            text = typefacts.type_text(session, typoid)
+            raise PgError("42P13", f"SQL functions cannot have arguments of type {text}")
+
+
+@contextmanager
+def _context(routine: pg_proc, where: str) -> Iterator[None]:
+    try:
+        yield
+    except PgError as error:
+        raise error.with_context(f'SQL function "{routine.proname}" {where}') from None
+
+
+# --- the plan -------------------------------------------------------------------------------------------------------
+
+
+def _plan(session: Session, routine: pg_proc, call: Call) -> _Plan:
+    """The analysed statements, kept as long as no definition changes."""
+    key = ("sql_function", routine.oid, call.argtypes, call.type, session.settings.get("search_path"), session.role)
+    known: _Plan | None = session.derived.get(key)
+    if known is None:
+        with _context(routine, "during startup"):
+            known = _planned(session, routine, _parsed(session, routine), call.argtypes, call.type)
+        session.derived[key] = known
+    return known
+
+
+def _parsed(session: Session, routine: pg_proc) -> list[Statement]:
+    if routine.prosqlbody is not None:
+        from pgrepl.statements.routine.standard_body import statements_of
+
+        return statements_of(session, routine)
+    return [raw.stmt for raw in parse(routine.prosrc, session.report, session.settings.string_rules)]
+
+
+def _planned(
+    session: Session,
+    routine: pg_proc,
+    statements: Sequence[Statement],
+    argtypes: Sequence[int],
+    result: int,
+) -> _Plan:
+    names = input_names(routine)
+    variables = SqlVariables(session, routine.proname, names, argtypes)
+    with analysing(session, variables):
+        steps = tuple([_step(session, routine, stmt) for stmt in statements])
+    columns = steps[-1].columns if steps else None
+    return _Plan(steps, variables, shape_of(session, routine, result, argtypes, columns))
+
+
+def input_names(routine: pg_proc) -> list[str]:
+    """The names of the input parameters; empty ones have none."""
+    names = routine.proargnames
+    if names is None:
+        return [""] * int(routine.pronargs)
+    modes = routine.proargmodes or ["i"] * len(names)
+    return [name for name, mode in zip(names, modes, strict=True) if mode in ("i", "b", "v")]
+
+
+@contextmanager
+def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None]:
+    """Statements see the variables, and no parameters of the client's statement."""
+    before, parameters = session.variables, session.parameters
+    session.variables, session.parameters = variables, None
+    try:
+        yield
+    finally:
+        session.variables, session.parameters = before, parameters
+
+
+def _step(session: Session, routine: pg_proc, stmt: Statement) -> _Step:
+    if isinstance(stmt, TransactionStmt):
+        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in an SQL function")
+    if isinstance(stmt, _MODIFYING):
+        _check_may_write(routine, stmt)
+        modify = analyze_modifying(session, stmt)
+        columns = tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in modify.returning)
+        return _Step(stmt, None, columns or None)
+    if isinstance(stmt, SelectStmt) and stmt.into is None:
+        query = analyze_query(session, stmt)
+        if any(cte.modify is not None for cte in query.ctes):
+            _check_may_write(routine, stmt)
+            return _Step(stmt, None, query.columns)
+        return _Step(stmt, None if query.row_marks else query, query.columns)
+    _check_may_write(routine, stmt)
+    return _Step(stmt, None, None)
+
+
+def _check_may_write(routine: pg_proc, stmt: Statement) -> None:
+    if routine.provolatile != "v":
+        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def _run(session: Session, routine: pg_proc, step: _Step, variables: SqlVariables) -> Iterator[tuple[Any, ...]]:
+    """The rows of a statement."""
+    if step.query is None:
+        with analysing(session, variables):
+            result = session.hooks.execute(session, step.stmt)
+        return iter(result.values or ())
+    query = with_values(step.query, variables.value)
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    return iter(passing_rows(session, query))
+
+

@@ -1,0 +1,23 @@
+"""What a routine depends on: its schema, the types of its parameters, what its defaults and its standard body use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.classes import PG_NAMESPACE, PG_PROC, ObjectAddress
+from pgrepl.catalog.depend import forget_dependencies, record_dependency
+from pgrepl.expr import stored
+from pgrepl.statements.dependencies import record_expressions, record_types
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+
+
+def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
+    self = ObjectAddress(PG_PROC, routine.oid)
+    if replaced:
+        forget_dependencies(session, self)
+    record_dependency(session, self, ObjectAddress(PG_NAMESPACE, routine.pronamespace))
+    record_types(session, self, [routine.prorettype, *(routine.proallargtypes or routine.proargtypes)])
+    record_expressions(session, self, [stored.from_json(data) for data in routine.proargdefaults or ()])
