@@ -127,7 +127,6 @@ class Session:
     query = ""  # the text that is running
     parameters: Sequence[Parameter] | None = None  # the values of $1, $2, … of the running statement, if it has any
     variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
-    routine_depth = 0  # routines that run, one in another
     keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE
 

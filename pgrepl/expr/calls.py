@@ -113,9 +113,7 @@ def name_finds(
     return best is not None and best.oid == proc.oid
 
 
-def _meaning(
-    scope: Scope, best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int
-) -> Meaning | None:
+def _meaning(scope: Scope, best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int) -> Meaning | None:
     if not best.oid:
         raise _Ambiguous
     if names and not expand_variadic and nargs and best.numbers is not None and best.numbers[nargs - 1] != nargs - 1:

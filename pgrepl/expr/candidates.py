@@ -24,7 +24,6 @@ class Candidate:
 
     oid: int
     args: tuple[int, ...]  # as many as the call has arguments, or more: then defaults fill them
-    nominal: int = 0  # declared parameters
     variadic: int = 0  # arguments that the VARIADIC parameter takes
     defaults: int = 0
     schema: str = ""
@@ -77,7 +76,7 @@ def _candidate(proc: Proc, nargs: int, names: Sequence[str], expand_variadic: bo
     if variadic:
         taken = nargs - declared + 1
         args[declared - 1 :] = [proc.variadic] * taken
-    return Candidate(proc.oid, tuple(args), declared, taken, defaults, proc.schema, numbers)
+    return Candidate(proc.oid, tuple(args), taken, defaults, proc.schema, numbers)
 
 
 def _numbers(proc: Proc, nargs: int, names: Sequence[str]) -> tuple[int, ...] | None:

@@ -122,7 +122,7 @@ def out_columns(proc: Proc) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
 
 
 def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any:
-    return None if row is None or isinstance(row, Record) else Record(row, *columns)
+    return row if row is None or isinstance(row, Record) else Record(row, *columns)
 
 
 def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:

@@ -64,7 +64,6 @@ class ExprKind(Enum):
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
     CYCLE_MARK = Place("CYCLE")
     FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression")
-    CALL_ARGUMENT = Place("CALL", "CALL arguments", "CALL argument")
 
     @property
     def place(self) -> Place:

@@ -11,7 +11,7 @@ from pgrepl.expr.printer import Printer
 from pgrepl.expr.tree import AggOrder, Aggref, Const, Expr, FuncExpr, NamedArg, WindowFunc
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_identifier, quote_qualified
-from pgrepl.types import builtin, oids
+from pgrepl.types import oids
 from pgrepl.types.builtin import Proc
 
 

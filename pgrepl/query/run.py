@@ -10,8 +10,10 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.walk import calls_routines
 from pgrepl.query import permissions
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
@@ -30,6 +32,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     if any(relid and relation(session, relid).persistence != "t" for relid in marked):
         require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")
     locking = locks_rows(query)
+    waits = not locking
     if locking:
         query = _with_table_locks(session, stmt, query)
     if any(cte.modify is not None for cte in query.ctes):
@@ -38,7 +41,10 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     else:
         permissions.check(session, query)
         permissions.check_functions(session, query)
-        rows = passing_rows(session, query)
+        expanded = expand_views(session, query)
+        rows = passing_rows(session, expanded, expanded=True)
+        # functions of users run within the statement, as they may write: the rows cannot wait for the client
+        waits = waits and not calls_routines(expanded)
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
     if session.keeps_values:
         if isinstance(rows, SparkRows):
@@ -48,7 +54,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     types = [c.type for c in query.columns]
     style = session.text_style
     texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))
-    if session.streams and not locking:
+    if session.streams and waits:
         from pgrepl.query.streamed import StreamedRows
 
         return Result("SELECT", columns, StreamedRows(session, texts))

@@ -253,7 +253,10 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
         privileges = ALL_RIGHTS[kind]
     owner, stored = owner_and_acl(row)
     acl = effective_acl(kind, owner, stored)
-    name = row.nspname if isinstance(row, tables.pg_namespace) else row.datname
+    if isinstance(row, tables.pg_namespace):
+        name = row.nspname
+    else:
+        name = row.proname if isinstance(row, tables.pg_proc) else row.datname
     grantor, options = best_grantor(session, session.role, privileges, acl, owner)
     if not options and not object_mask(session, kind, row, grantor, _any_right(kind)):
         raise _denied(kind, name)
@@ -261,6 +264,8 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
     new = store_acl(_changed(session, acl, owner, grantor, allowed, change))
     if isinstance(row, tables.pg_namespace):
         update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
+    elif isinstance(row, tables.pg_proc):
+        update(session, tables.pg_proc, {"oid": row.oid}, proacl=new)
     else:
         update(session, tables.pg_database, {"oid": row.oid}, datacl=new)
 

@@ -38,5 +38,5 @@ def _take_locks(session: Session, stmt: Statement) -> None:
     if name not in LOCK_LATER or transaction.in_recovery:
         require_writable(session, command_tag(stmt))
     pending = transaction.keeps_pending or is_read_only(session)
-    if name not in LOCK_LATER or session.in_block and not pending or transaction.block is Block.NONE:
+    if name not in LOCK_LATER or (session.in_block and not pending) or transaction.block is Block.NONE:
         transaction.require_write()

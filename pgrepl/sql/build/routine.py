@@ -209,9 +209,7 @@ def atomic_body(location: int, statements: list[Statement]) -> tuple[Statement, 
 
 
 @build
-def more_routine_statements(
-    location: int, statements: list[Statement], statement: Statement | None
-) -> list[Statement]:
+def more_routine_statements(location: int, statements: list[Statement], statement: Statement | None) -> list[Statement]:
     return [*statements, statement] if statement is not None else statements
 
 

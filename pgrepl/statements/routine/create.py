@@ -8,7 +8,7 @@ from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.routines import SQL_LANGUAGE, as_proc
+from pgrepl.catalog.routines import SQL_LANGUAGE
 from pgrepl.catalog.tables import pg_proc
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, stored
@@ -77,9 +77,7 @@ def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
         "proconfig": with_settings(session, None, options.settings),
     }
     if stmt.body is not None:
-        from pgrepl.statements.routine.standard_body import analyzed_body
-
-        values["prosqlbody"] = analyzed_body(session, name, parameters, values, stmt.body)
+        raise unsupported("a function body that is no string")
     _store(session, stmt, values)
     return Result("CREATE PROCEDURE" if stmt.is_procedure else "CREATE FUNCTION")
 
@@ -153,8 +151,6 @@ def _store(session: Session, stmt: CreateFunctionStmt, values: dict[str, Any]) -
         store.insert(session, pg_proc, **values, oid=oid, proowner=session.role, proacl=None)
     (row,) = [row for row in store.rows(session, pg_proc, **where) if row.proargtypes == values["proargtypes"]]
     record_uses(session, row, replaced=bool(same))
-    if row.provariadic and row.prokind not in "fp":
-        raise unsupported(as_proc(session, row).name)
     language = language_of(row)
     if language is not None:
         language.validate(session, row)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
+from pgrepl.expr.analyze import transform
 from pgrepl.expr.coerce import coerce_to_specific
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.analyze import transform
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.typenames import type_name_text, type_of_name_or_none
 from pgrepl.expr.walk import has_vars

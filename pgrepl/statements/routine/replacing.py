@@ -43,9 +43,7 @@ def outputs_of(routine: pg_proc) -> list[tuple[str, int]]:
     """Names and types of the output parameters."""
     modes, types = routine.proargmodes or (), routine.proallargtypes or ()
     names = routine.proargnames or [""] * len(types)
-    return [
-        (name, typoid) for mode, typoid, name in zip(modes, types, names, strict=True) if mode in ("o", "b", "t")
-    ]
+    return [(name, typoid) for mode, typoid, name in zip(modes, types, names, strict=True) if mode in ("o", "b", "t")]
 
 
 def _outputs(routine: pg_proc) -> list[tuple[str, int]]:

@@ -83,7 +83,7 @@ class SqlLanguage:
                     continue
                 if not routine.proretset:
                     first = next(iter(found), None)
-                    found = [] if first is None else [first]
+                    found = iter(()) if first is None else iter((first,))
                 for row in found:
                     yield plan.shape(row)
 
@@ -127,10 +127,6 @@ def _plan(session: Session, routine: pg_proc, call: Call) -> _Plan:
 
 
 def _parsed(session: Session, routine: pg_proc) -> list[Statement]:
-    if routine.prosqlbody is not None:
-        from pgrepl.statements.routine.standard_body import statements_of
-
-        return statements_of(session, routine)
     return [raw.stmt for raw in parse(routine.prosrc, session.report, session.settings.string_rules)]
 
 
@@ -205,5 +201,3 @@ def _run(session: Session, routine: pg_proc, step: _Step, variables: SqlVariable
     permissions.check(session, query)
     permissions.check_functions(session, query)
     return iter(passing_rows(session, query))
-
-

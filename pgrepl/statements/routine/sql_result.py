@@ -63,9 +63,7 @@ def shape_of(
         return lambda row: None
     declared = typefacts.type_text(session, routine.prorettype)
     if columns is None:
-        raise _mismatch(
-            declared, "Function's final statement must be SELECT or INSERT/UPDATE/DELETE/MERGE RETURNING."
-        )
+        raise _mismatch(declared, "Function's final statement must be SELECT or INSERT/UPDATE/DELETE/MERGE RETURNING.")
     kind = type_by_oid(result)
     if not typefacts.is_row(result) and kind is not None and kind.typtype in _SCALARS:
         return _scalar(session, result, columns, declared)
