@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.sql.nodes import CommentStmt, DropStmt, ObjectType, UnsupportedStmt
+from pgrepl.sql.nodes import CommentStmt, DropStmt, ObjectType, RoutineName, UnsupportedStmt
 from tests.sql.one import node, plain
 
 
@@ -52,7 +52,7 @@ def test_drop(text: str, expected: DropStmt | UnsupportedStmt) -> None:
         ("PUBLICATION p IS 'x'", CommentStmt(ObjectType.PUBLICATION, ("p",), "x", 0)),
         ("SUBSCRIPTION s IS 'x'", CommentStmt(ObjectType.SUBSCRIPTION, ("s",), "x", 0)),
         ("TYPE s.t IS 'x'", UnsupportedStmt("COMMENT ON TYPE", 0)),
-        ("FUNCTION f(int) IS 'x'", UnsupportedStmt("COMMENT ON FUNCTION", 0)),
+        ("FUNCTION f IS 'x'", CommentStmt(ObjectType.FUNCTION, ("f",), "x", 0, RoutineName(("f",), None, 20))),
         ("TRIGGER x ON t IS 'x'", UnsupportedStmt("COMMENT ON TRIGGER", 0)),
         ("EXTENSION e IS 'x'", UnsupportedStmt("COMMENT ON EXTENSION", 0)),
     ],

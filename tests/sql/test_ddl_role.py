@@ -18,6 +18,7 @@ from pgrepl.sql.nodes import (
     ReassignOwnedStmt,
     RenameStmt,
     RoleSpec,
+    RoutineName,
     Statement,
     VariableSetKind,
     VariableSetStmt,
@@ -129,9 +130,6 @@ def test_membership(text: str, expected: GrantRoleStmt) -> None:
         ("SEQUENCE s.q", ObjectType.SEQUENCE, (("s", "q"),)),
         ("SCHEMA s, r", ObjectType.SCHEMA, (("s",), ("r",))),
         ("DATABASE d", ObjectType.DATABASE, (("d",),)),
-        ("FUNCTION s.f(int), g", ObjectType.FUNCTION, (("s", "f"), ("g",))),
-        ("PROCEDURE p()", ObjectType.PROCEDURE, (("p",),)),
-        ("ROUTINE r", ObjectType.ROUTINE, (("r",),)),
         ("FOREIGN DATA WRAPPER w", ObjectType.FDW, (("w",),)),
         ("FOREIGN SERVER w", ObjectType.FOREIGN_SERVER, (("w",),)),
         ("LANGUAGE l", ObjectType.LANGUAGE, (("l",),)),
@@ -145,6 +143,14 @@ def test_membership(text: str, expected: GrantRoleStmt) -> None:
 def test_targets_of_privileges(target: str, kind: ObjectType, objects: tuple[tuple[str, ...], ...]) -> None:
     expected = GrantStmt(True, "object", kind, objects, (SELECT,), (JOE,))
     assert plain(f"GRANT SELECT ON {target} TO joe") == expected
+
+
+@pytest.mark.parametrize("kind", [ObjectType.FUNCTION, ObjectType.PROCEDURE, ObjectType.ROUTINE])
+def test_privileges_on_routines(kind: ObjectType) -> None:
+    expected = GrantStmt(
+        True, "object", kind, (), (SELECT,), (JOE,), routines=(RoutineName(("s", "f"), ()), RoutineName(("g",)))
+    )
+    assert plain(f"GRANT SELECT ON {kind.value} s.f(), g TO joe") == expected
 
 
 @pytest.mark.parametrize(

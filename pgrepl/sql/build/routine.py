@@ -120,7 +120,7 @@ def ordered_set_args(location: int, direct: list[FunctionParameter], ordered: li
             "0A000",
             "an ordered-set aggregate with a VARIADIC direct argument must have one VARIADIC aggregated argument of the"
             " same data type",
-            location=ordered[0].location,
+            location=ordered[0].type_name.location,
         )
 
 
