@@ -93,6 +93,7 @@ class TransactionState(Protocol):
     in_statement: bool
     snapshot_taken: bool
     uses_temporary: bool
+    uncommitted_labels: set[int]
     undo: list[Callable[[], None]]
     block: Block
     pending: PendingChanges | None
@@ -174,6 +175,8 @@ class CatalogSession(Protocol):
     def snapshot(self) -> int: ...
 
     def forget(self, table: type[SystemRow]) -> None: ...
+
+    def type_of(self, oid: int) -> int: ...
 
     def system_relations(self) -> SystemRelations: ...
 

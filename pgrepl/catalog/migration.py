@@ -20,13 +20,14 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # formats 3 to 9: workers, copies, checksums, prepared transactions, files of changes, schemas
+        ddl.create(link)  # formats 3 to 9: workers, copies, checksums, prepared transactions, files of changes, types
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
         if version < 8:
             _follow_no_schemas(link)
         _populate(link)
+        _have_user_types(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -60,6 +61,14 @@ def _populate(link: CatalogConnection) -> None:
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_class'")
         sums.sum_up(link, [tables.pg_class.__table__])
+
+
+def _have_user_types(link: CatalogConnection) -> None:
+    """Format 9 has the user's types; a constraint may be one of a domain."""
+    link.execute("ALTER TABLE pg_constraint ADD COLUMN contypid BIGINT")
+    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
+        sums.sum_up(link, [tables.pg_constraint.__table__])
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:

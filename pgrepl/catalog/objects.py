@@ -8,6 +8,7 @@ from pgrepl.catalog import classes, tables
 from pgrepl.catalog.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.store import one
+from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
 from pgrepl.types.oids import REGPROCEDURE
 
@@ -42,6 +43,8 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         constraint = one(session, tables.pg_constraint, oid=objid)
         if constraint is None:
             return None
+        if constraint.contypid:
+            return f"constraint {constraint.conname} on {_type(session, constraint.contypid)}"
         return f"constraint {constraint.conname} on {_relation(session, constraint.conrelid, 0)}"
     if classid == classes.PG_ATTRDEF:
         default = one(session, tables.pg_attrdef, oid=objid)
@@ -73,9 +76,15 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
 
 
 def _type(session: Session, oid: int) -> str:
-    """The description of a table's row type, or of one of PostgreSQL's types."""
+    """The description of a user's type, of a table's row type, or of one of PostgreSQL's types."""
     from pgrepl.types.names import format_type
 
+    user_type = type_row(session, oid)
+    if user_type is not None:
+        if user_type.typelem:
+            element = _type(session, user_type.typelem)
+            return f"{element}[]"
+        return f"type {type_display_name(session, user_type)}"
     row = one(session, tables.pg_class, datid=session.database.oid, reltype=oid)
     found = None if row is None else relation_or_none(session, row.oid)
     return f"type {format_type(oid) if found is None else display_name(session, found)}"

@@ -164,19 +164,19 @@ def _made(session: CatalogSession, row: tables.pg_class) -> Relation:
         checks=row.relchecks or 0,
         row_security=bool(row.relrowsecurity),
         force_row_security=bool(row.relforcerowsecurity),
-        type=row.reltype or 0,
+        type=session.type_of(row.reltype or 0),
         access_method=row.relam or 0,
         acl=None if row.relacl is None else tuple(row.relacl),
         options=row.reloptions,
-        attributes=tuple([_attribute(a) for a in columns if a.attnum > 0]),
+        attributes=tuple([_attribute(session, a) for a in columns if a.attnum > 0]),
     )
 
 
-def _attribute(row: tables.pg_attribute) -> Attribute:
+def _attribute(session: CatalogSession, row: tables.pg_attribute) -> Attribute:
     return Attribute(
         num=row.attnum,
         name=row.attname,
-        type=row.atttypid,
+        type=session.type_of(row.atttypid),
         typmod=-1 if row.atttypmod is None else row.atttypmod,
         notnull=bool(row.attnotnull),
         collation=row.attcollation or 0,

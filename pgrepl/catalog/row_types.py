@@ -8,6 +8,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.types import builtin
+from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.record import RowField, RowType
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
     """The relation that has this row type."""
     found = builtin.type_by_oid(typoid)
+    if found is None and typoid >= FIRST_USER_OID:
+        found = builtin.type_by_oid(session.type_of(typoid))
     if found is not None:
         return relation(session, found.relid) if found.relid else None
     if not typoid:

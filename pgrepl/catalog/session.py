@@ -22,6 +22,7 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.transaction import Transaction
 from pgrepl.errors import PgError, Report
 from pgrepl.frozen import frozen
+from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from pgrepl.catalog.client import CopyClient
@@ -48,8 +49,9 @@ _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 # the tables from which relations, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_database", "pg_namespace", "pg_proc",
-        "ducklake_column", "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
+        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database", "pg_enum",
+        "pg_namespace", "pg_proc", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
+        "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 
@@ -228,6 +230,14 @@ class Session:
         if self.transaction.in_statement:
             self.transaction.require_read()
         return self._view.derived
+
+    def type_of(self, oid: int) -> int:
+        """The OID of a type, with its description if it is a user's type."""
+        if oid < FIRST_USER_OID:
+            return oid
+        from pgrepl.catalog.user_types import described
+
+        return described(self, oid)
 
     # --- who and where --------------------------------------------------------------------------------------------
 

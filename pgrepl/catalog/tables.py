@@ -197,7 +197,7 @@ class pg_attrdef(VersionedRow, key=("oid",), indexes=(("adrelid", "adnum"),)):
 class pg_constraint(
     VersionedRow,
     key=("oid",),
-    indexes=(("conrelid",), ("confrelid",), ("conindid",), ("conparentid",), ("connamespace", "conname")),
+    indexes=(("conrelid",), ("contypid",), ("confrelid",), ("conindid",), ("conparentid",), ("connamespace", "conname")),
 ):
     datid: Oid
     oid: Oid
@@ -208,6 +208,7 @@ class pg_constraint(
     condeferred: Bool
     convalidated: Bool
     conrelid: Oid
+    contypid: Oid | None
     conindid: Oid
     conparentid: Oid
     confrelid: Oid
@@ -221,6 +222,39 @@ class pg_constraint(
     confkey: Json[list[int]] | None
     confdelsetcols: Json[list[int]] | None
     conbin: Json[Any]
+
+
+class pg_type(
+    VersionedRow,
+    key=("oid",),
+    indexes=(("datid", "typnamespace", "typname"), ("datid", "typname"), ("typowner",)),
+    acl="typacl",
+):
+    """A type that a user has created, or the array over one. Row types of tables and views have none."""
+
+    datid: Oid
+    oid: Oid
+    typname: Varchar
+    typnamespace: Oid
+    typowner: Oid
+    typtype: Char
+    typrelid: Oid
+    typelem: Oid
+    typarray: Oid
+    typnotnull: Bool
+    typbasetype: Oid
+    typtypmod: Int4
+    typndims: Int4
+    typcollation: Oid
+    typdefaultbin: Json[Any]
+    typacl: Json[list[str]] | None
+
+
+class pg_enum(VersionedRow, key=("oid",), indexes=(("enumtypid",),)):
+    oid: Oid
+    enumtypid: Oid
+    enumsortorder: Float8
+    enumlabel: Varchar
 
 
 class pg_index(VersionedRow, key=("indexrelid",), indexes=(("indrelid",),)):

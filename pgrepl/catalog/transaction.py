@@ -69,6 +69,7 @@ class Transaction(CatalogTransaction):
         self.had_lock = False  # it had the write lock before the running statement
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.uses_temporary = False  # it has looked up a temporary relation
+        self.uncommitted_labels: set[int] = set()  # new labels of enums that are older than it (uncommitted_enum_values)
 
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
         """Undo the running statement, wait for a lock, and take the write lock again."""
@@ -274,6 +275,9 @@ class Transaction(CatalogTransaction):
         self.pending = None
         self.reads = None
         self.prefers_pending = self.uses_temporary = False
+        if self.uncommitted_labels:
+            self.uncommitted_labels.clear()
+            self._session.forget_all()
         self.locks.release()
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None

@@ -132,7 +132,8 @@ def _(node: tree.RowCompareExpr, compiler: Compiler) -> Compiled:
     for left, op in zip(node.left, node.ops, strict=True):
         operator = operator_by_oid(op)
         same = operator is not None and operator.left == operator.right
-        compares.append(comparer(operator.left if same and operator is not None else left.type))
+        declared = operator.left if same and operator is not None else left.type
+        compares.append(comparer(left.type if declared == oids.ANYENUM else declared))
     pairs = list(zip(compiler.all(node.left), compiler.all(node.right), compares, strict=True))
     kind = node.kind
 

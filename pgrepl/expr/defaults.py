@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def default_of(session: Session, relid: int, attnum: int) -> Expr | None:
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
-    return None if row is None else stored.from_json(row.adbin)
+    return None if row is None else stored.from_json(row.adbin, session)
 
 
 def default_text(session: Session, relid: int, attnum: int, pretty: bool = False) -> str | None:
@@ -28,4 +28,4 @@ def default_text(session: Session, relid: int, attnum: int, pretty: bool = False
 def defaults_of(session: Session, relid: int) -> dict[int, Expr]:
     """The defaults and generation expressions of a relation by column number."""
     rows = store.rows(session, pg_attrdef, adrelid=relid)
-    return {row.adnum: stored.from_json(row.adbin) for row in rows}
+    return {row.adnum: stored.from_json(row.adbin, session) for row in rows}

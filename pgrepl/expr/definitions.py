@@ -90,7 +90,7 @@ def index_definition(session: Session, oid: int, column: int = 0, pretty: bool =
 def _index_keys(
     session: Session, index: pg_index, own: Relation, table: Relation, column: int, pretty: bool
 ) -> list[str]:
-    expressions = iter([stored.from_json(e) for e in index.indexprs or ()])
+    expressions = iter([stored.from_json(e, session) for e in index.indexprs or ()])
     keys = []
     for number, attnum in enumerate(index.indkey):
         if attnum:
@@ -143,7 +143,7 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
     elif row.contype in "pu":
         text = _key_constraint(session, row, table)
     else:
-        text = f"CHECK ({expression_text(session, stored.from_json(row.conbin), table, pretty)})"
+        text = f"CHECK ({expression_text(session, stored.from_json(row.conbin, session), table, pretty)})"
     if row.contype == "c" and row.connoinherit:
         text += " NO INHERIT"
     if row.condeferrable:
@@ -231,7 +231,7 @@ def partition_bound_text(session: Session, oid: int) -> str | None:
     row = one(session, pg_class, oid=oid)
     if row is None or row.relpartbound is None:
         return None
-    return bound_text(session, bound_from_json(row.relpartbound))
+    return bound_text(session, bound_from_json(row.relpartbound, session))
 
 
 def view_definition(session: Session, oid: int, pretty: bool = False) -> str | None:
@@ -240,4 +240,4 @@ def view_definition(session: Session, oid: int, pretty: bool = False) -> str | N
     if row is None or view is None:
         return None
     names = [a.name for a in view.columns]
-    return query_text(session, stored.from_json(row.ev_action), pretty, names) + ";"
+    return query_text(session, stored.from_json(row.ev_action, session), pretty, names) + ";"

@@ -61,7 +61,7 @@ def _names(relation: Relation | None) -> Names:
 def stored_expression_text(session: Session, value: Any, relid: int, pretty: bool = False) -> str:
     """pg_get_expr of an expression stored in a catalog column."""
     over = relation_of(session, relid) if relid else None
-    return expression_text(session, stored.from_json(value), over, pretty)
+    return expression_text(session, stored.from_json(value, session), over, pretty)
 
 
 def constant_text(session: Session, constant: Const) -> str:

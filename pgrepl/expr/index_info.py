@@ -76,8 +76,8 @@ def _info(session: Session, row: tables.pg_index) -> IndexInfo:
         collations=tuple(row.indcollation),
         opclasses=tuple(row.indclass),
         ordering=tuple(row.indoption),
-        exprs=tuple(stored.from_json(data) for data in row.indexprs or ()),
-        predicate=None if row.indpred is None else stored.from_json(row.indpred),
+        exprs=tuple(stored.from_json(data, session) for data in row.indexprs or ()),
+        predicate=None if row.indpred is None else stored.from_json(row.indpred, session),
         column_names=tuple(attribute.name for attribute in rel.attributes),
         options=tuple(rel.options or ()),
     )

@@ -10,6 +10,7 @@ from pgrepl.catalog.namespace import explicit_schema, schema_name, search_path
 from pgrepl.catalog.relation import Attribute, display_name, find_relation, relation
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.user_types import type_display_name, type_in_schema, type_row
 from pgrepl.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.types import builtin, oids
@@ -32,20 +33,26 @@ def relid_in_schema(session: Session, schema: str, name: str) -> int:
 def row_type(session: Session, oid: int) -> int:
     found = relation(session, oid)
     if found.type:
-        return found.type
+        return session.type_of(found.type)
     known = builtin.type_by_name(found.name, found.schema)
     return known.oid if known is not None and known.relid else oids.RECORD
 
 
-def rowtype_name(session: Session, typoid: int) -> str | None:
-    """The printed name of a relation's row type."""
+def type_name(session: Session, typoid: int) -> str | None:
+    """The printed name of a user's type, or of a relation's row type."""
+    row = type_row(session, typoid)
+    if row is not None:
+        return type_display_name(session, row)
     found = rowtype_relation(session, typoid)
     return display_name(session, found) if found is not None else None
 
 
-def row_type_in_schema(session: Session, schema: str, name: str) -> int:
-    """The row type of a user's relation, by name; 0: no such type."""
+def type_in_schema_named(session: Session, schema: str, name: str) -> int:
+    """A user's type, or the row type of a relation, by name; 0: no such type."""
     namespace = explicit_schema(session, schema, missing_ok=True)
+    known = type_in_schema(session, namespace, name)
+    if known is not None:
+        return session.type_of(known.oid)
     row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
     return int(row.reltype or 0) if row is not None else 0
 

@@ -65,14 +65,15 @@ def partition_key(session: Session, relid: int) -> PartitionKey | None:
         return None
     exprs = iter(row.partexprs or ())
     types = {
-        a.attnum: (a.atttypid, a.atttypmod, a.attcollation) for a in store.rows(session, pg_attribute, attrelid=relid)
+        a.attnum: (session.type_of(a.atttypid), a.atttypmod, a.attcollation)
+        for a in store.rows(session, pg_attribute, attrelid=relid)
     }
     columns = []
     for attnum, opclass, collation in zip(row.partattrs, row.partclass, row.partcollation, strict=True):
         if attnum:
             columns.append(KeyColumn(attnum, None, opclass, collation, *types[attnum]))
         else:
-            expr = stored.from_json(next(exprs))
+            expr = stored.from_json(next(exprs), session)
             columns.append(KeyColumn(0, expr, opclass, collation, expr.type, expr.typmod, expr.collation))
     return PartitionKey(row.partstrat, tuple(columns))
 
@@ -95,28 +96,28 @@ def _datum_to_json(datum: RangeDatum) -> Any:
     return _KINDS[datum.kind] if datum.value is None else stored.to_json(datum.value)
 
 
-def bound_from_json(data: dict[str, Any]) -> PartitionBound:
+def bound_from_json(data: dict[str, Any], session: Session) -> PartitionBound:
     return PartitionBound(
         data["strategy"],
         data.get("default", False),
         data.get("modulus", 0),
         data.get("remainder", 0),
-        tuple(_const(value) for value in data.get("values", ())),
-        tuple(_datum_from_json(datum) for datum in data.get("lower", ())),
-        tuple(_datum_from_json(datum) for datum in data.get("upper", ())),
+        tuple(_const(value, session) for value in data.get("values", ())),
+        tuple(_datum_from_json(datum, session) for datum in data.get("lower", ())),
+        tuple(_datum_from_json(datum, session) for datum in data.get("upper", ())),
     )
 
 
-def _const(data: Any) -> Const:
-    value = stored.from_json(data)
+def _const(data: Any, session: Session) -> Const:
+    value = stored.from_json(data, session)
     assert isinstance(value, Const)
     return value
 
 
-def _datum_from_json(data: Any) -> RangeDatum:
+def _datum_from_json(data: Any, session: Session) -> RangeDatum:
     if isinstance(data, str):
         return RangeDatum(MINVALUE if data == "MINVALUE" else MAXVALUE)
-    return RangeDatum(VALUE, _const(data))
+    return RangeDatum(VALUE, _const(data, session))
 
 
 def bound_text(session: Session, bound: PartitionBound) -> str:

@@ -63,7 +63,7 @@ def partition_constraint(session: Session, relid: int) -> list[Expr]:
     key = partition_key(session, parent)
     assert key is not None
     parts = partition_constraint(session, parent) + bound_constraint(
-        session, parent, key, bound_from_json(row.relpartbound)
+        session, parent, key, bound_from_json(row.relpartbound, session)
     )
     numbers = _numbers(session, parent, relid)
     return [map_attnums(part, numbers) for part in parts]

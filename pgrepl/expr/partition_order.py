@@ -80,7 +80,7 @@ def partition_desc(session: Session, parent: int) -> PartitionDesc:
     for oid in children:
         row = store.one(session, pg_class, oid=oid)
         if row is not None and row.relpartbound is not None:
-            found.append((oid, bound_from_json(row.relpartbound)))
+            found.append((oid, bound_from_json(row.relpartbound, session)))
     found = _in_order(key, found)
     return PartitionDesc(key, tuple(oid for oid, _ in found), tuple(bound for _, bound in found))
 

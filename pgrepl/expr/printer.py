@@ -113,6 +113,4 @@ class Printer:
 
 def type_with_typmod(session: Session, typoid: int, typmod: int) -> str:
     """As format_type_with_typemod does: here -1 is a modifier, too, that of `bpchar`."""
-    if typefacts.is_user_type(typoid):
-        return lookup.rowtype_name(session, typoid) or "???"
-    return format_type(typoid, typmod)
+    return format_type(typoid, typmod, lambda other: lookup.type_name(session, other))

@@ -30,7 +30,7 @@ def view_query(session: Session, view: int) -> Query:
         raise PgError("55000", f'access to non-system view "{relation(session, view).name}" is restricted')
     row = one(session, pg_rewrite, ev_class=view)
     assert row is not None
-    query: Query = from_json(row.ev_action)
+    query: Query = from_json(row.ev_action, session)
     return query
 
 

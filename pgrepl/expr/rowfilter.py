@@ -109,7 +109,7 @@ def filter_needs_more_than_identity(session: Session, publication: tables.pg_pub
     if member is None or member.prqual is None:
         return False
     identity = identity_key_columns(session, target)
-    for attnum in var_attnums(from_json(member.prqual)):
+    for attnum in var_attnums(from_json(member.prqual, session)):
         if attnum > 0 and publication.pubviaroot:
             attnum = _same_column(published_as, attnum, target)
         if attnum not in identity:

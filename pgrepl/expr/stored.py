@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from enum import Enum
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
@@ -21,6 +21,7 @@ from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import described
 
 _STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1)
 
@@ -33,6 +34,16 @@ _PLAIN = frozenset(
         oids.REGDICTIONARY,
     }
 )  # fmt: skip
+
+
+# the fields of nodes that name a type
+_TYPES = frozenset({"type", "element_type", "mark_type"})
+
+
+class Types(Protocol):
+    """Where the descriptions of user's types are found: a session, or `UserTypes`."""
+
+    def type_of(self, oid: int) -> int: ...
 
 
 @frozen
@@ -61,9 +72,9 @@ def to_json(node: Expr | Query) -> Any:
     return _encoded(node)
 
 
-def from_json(data: Any) -> Any:
+def from_json(data: Any, types: Types) -> Any:
     """The tree of a JSON value that to_json made: an Expr or a Query."""
-    return _decoded(data)
+    return _decoded(data, types)
 
 
 def _encoded(value: Any) -> Any:
@@ -84,9 +95,13 @@ def _encoded(value: Any) -> Any:
 
 
 def _constant(value: Any, typoid: int) -> Any:
-    """A constant's value as JSON; of a row the type, name and value of each field."""
+    """A constant's value as JSON; of a row the type, name and value of each field; of an enum the label's OID, which
+    stays when the label is renamed."""
     if value is None or typoid in _PLAIN:
         return value
+    known = described(typoid)
+    if known is not None and known.labels:
+        return dict(known.labels)[value]
     if isinstance(value, Record):
         fields = zip(value.types, value.names, value, strict=True)
         return [[of, name, _constant(item, of)] for of, name, item in fields]
@@ -95,29 +110,38 @@ def _constant(value: Any, typoid: int) -> Any:
     return write_text(value, typoid, _STYLE)
 
 
-def _decoded(data: Any) -> Any:
+def _decoded(data: Any, types: Types) -> Any:
     if isinstance(data, list):
-        return tuple(_decoded(item) for item in data)
+        return tuple(_decoded(item, types) for item in data)
     if not isinstance(data, dict):
         return data
     shape = _shape(getattr(tree, data["is"]))
-    parts = {}
+    parts: dict[str, Any] = {}
     for name, part in data.items():
         if name == "is":
             continue
         enum = shape.enums.get(name)
-        parts[name] = enum(part) if enum is not None and part is not None else _decoded(part)
+        if name in _TYPES:
+            parts[name] = types.type_of(part)
+        elif enum is not None and part is not None:
+            parts[name] = enum(part)
+        else:
+            parts[name] = _decoded(part, types)
     if "value" in parts and shape.make is Const:
-        parts["value"] = _constant_value(data["type"], parts["value"])
+        parts["value"] = _constant_value(parts["type"], parts["value"], types)
     return shape.make(**parts)
 
 
-def _constant_value(typoid: int, value: Any) -> Any:
+def _constant_value(typoid: int, value: Any, types: Types) -> Any:
     if value is None or typoid in _PLAIN:
         return value
     if isinstance(value, tuple):
-        types, names, values = zip(*value, strict=True) if value else ((), (), ())
-        return Record([_constant_value(of, item) for of, item in zip(types, values, strict=True)], types, names)
+        of, names, values = zip(*value, strict=True) if value else ((), (), ())
+        of = tuple(map(types.type_of, of))
+        return Record([_constant_value(one, item, types) for one, item in zip(of, values, strict=True)], of, names)
+    known = described(typoid)
+    if known is not None and known.labels:
+        return next(label for label, oid in known.labels if oid == value)
     from pgrepl.types.text import read_text
 
     return read_text(value, typoid, -1, _STYLE)

@@ -1,7 +1,7 @@
 """Properties of types that analysis needs: category, element type, whether it is a row type.
 
-The only types that users create are the row types of relations, so every type that is not built in is one of these.
-(PostgreSQL also has array types over them; pgrepl only reserves their OIDs.)
+The OID of a user's type knows its description (types/user_types.py); any other OID that is not built in is the row type
+of a table or a view. (PostgreSQL also has array types over them; pgrepl only reserves their OIDs.)
 """
 
 from __future__ import annotations
@@ -29,16 +29,14 @@ INVALID_CATEGORY = ""
 STRING_CATEGORY = "S"
 
 
-def is_user_type(oid: int) -> bool:
+def is_row_of_table(oid: int) -> bool:
     return oid >= oids.FIRST_USER_OID and builtin.type_by_oid(oid) is None
 
 
 def type_text(session: Session, oid: int, typmod: int = -1) -> str:
     """As format_type_be and format_type_with_typemod do."""
-    if is_user_type(oid):
-        name = lookup.rowtype_name(session, oid)
-        return name if name is not None else "???"
-    return format_type(oid, typmod if typmod >= 0 else None)
+    oid = session.type_of(oid)
+    return format_type(oid, typmod if typmod >= 0 else None, lambda other: lookup.type_name(session, other))
 
 
 def category(oid: int) -> str:

@@ -42,7 +42,7 @@ def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
         raise error.at(name.location) from None
     found = find_type(session, schema, bare)
     if name.array_bounds and found:
-        if typefacts.is_user_type(found):
+        if typefacts.is_row_of_table(found):
             raise unsupported(f"type {type_name_text(name)}", location=name.location)
         found = typefacts.array_over(found)
     return found or None
@@ -52,12 +52,12 @@ def find_type(session: Session, schema: str | None, name: str) -> int:
     """The type with this name, in the schema or else by search_path; 0: no such type."""
     if schema is not None:
         known = builtin.type_by_name(name, schema)
-        return known.oid if known is not None else lookup.row_type_in_schema(session, schema, name)
+        return known.oid if known is not None else lookup.type_in_schema_named(session, schema, name)
     for listed in lookup.search_schemas(session):
         known = builtin.type_by_name(name, listed)
         if known is not None:
             return known.oid
-        oid = lookup.row_type_in_schema(session, listed, name)
+        oid = lookup.type_in_schema_named(session, listed, name)
         if oid:
             return oid
     return 0

@@ -249,7 +249,7 @@ def _changed(
 ) -> ColumnChanged | None:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     renamed = column.name != expected
-    retyped = not fits(column.type, attribute.atttypid, typmod)
+    retyped = not fits(column.type, session.type_of(attribute.atttypid), typmod)
     nullable = column.nulls_allowed == bool(attribute.attnotnull)
     ours = default_of(session, attribute, typmod, constant)
     other_default = column.expression is not None or (NO_DEFAULT if column.default is None else column.default) != ours

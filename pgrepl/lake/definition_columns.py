@@ -122,8 +122,9 @@ def _column(
     constant: Callable[[Any], Any],
 ) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-    kind = column_type(attribute.atttypid, typmod)
-    changes = row is not None and row.column_type != kind.name and not fits(row.column_type, attribute.atttypid, typmod)
+    typoid = session.type_of(attribute.atttypid)
+    kind = column_type(typoid, typmod)
+    changes = row is not None and row.column_type != kind.name and not fits(row.column_type, typoid, typmod)
     default = default_of(session, attribute, typmod, constant)
     if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):
         assert row.default_value is not None
@@ -140,7 +141,7 @@ def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, co
         return NO_DEFAULT
     row = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     value = None if row is None else constant(row.adbin)
-    text = None if value is None else default_text(value, attribute.atttypid, typmod)
+    text = None if value is None else default_text(value, session.type_of(attribute.atttypid), typmod)
     return NO_DEFAULT if text is None else text
 
 
@@ -154,7 +155,7 @@ def _missing(session: Session, attribute: tables.pg_attribute, typmod: int) -> s
     from pgrepl.lake.table import missing_value
 
     value = missing_value(session, attribute)
-    return None if value is None else default_text(value, attribute.atttypid, typmod)
+    return None if value is None else default_text(value, session.type_of(attribute.atttypid), typmod)
 
 
 def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:

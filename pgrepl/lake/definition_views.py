@@ -81,7 +81,7 @@ def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
         name = names.free(attribute.attname, taken)
         taken.add(names.lower(name))
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-        found.append((attribute.attname, name, column_type(attribute.atttypid, typmod).duckdb))
+        found.append((attribute.attname, name, column_type(session.type_of(attribute.atttypid), typmod).duckdb))
     return found
 
 

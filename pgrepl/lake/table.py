@@ -193,7 +193,7 @@ def _columns(
             continue
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
         missing = missing_value(session, attribute)
-        typoid = attribute.atttypid
+        typoid = session.type_of(attribute.atttypid)
         row = row_type(session, typoid) if type_ == "varchar" and is_row_type(typoid) else None
         fields = _fields(rows, column_id)
         columns.append(
@@ -214,7 +214,7 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     from pgrepl.types.text import TextStyle, read_text
 
     style = TextStyle(lookup=ObjectNames(session))
-    return read_text(attribute.attmissingval, attribute.atttypid, attribute.atttypmod, style)
+    return read_text(attribute.attmissingval, session.type_of(attribute.atttypid), attribute.atttypmod, style)
 
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:

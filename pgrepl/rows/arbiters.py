@@ -31,7 +31,7 @@ def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> fro
     found = [
         index.indexrelid
         for index in indexes(session, relation(session, modify.relid).oid)
-        if index.indisunique and index.indisvalid and _matches(index, conflict, columns)
+        if index.indisunique and index.indisvalid and _matches(session, index, conflict, columns)
     ]
     if not found:
         message = "there is no unique or exclusion constraint matching the ON CONFLICT specification"
@@ -48,11 +48,11 @@ def _of_constraint(session: Session, conflict: Conflict) -> int:
     return int(row.conindid)
 
 
-def _matches(index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
+def _matches(session: Session, index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
     keys = list(index.indkey)[: index.indnkeyatts]
     if {key for key in keys if key} != columns:
         return False
-    exprs: list[Expr] = [from_json(e) for e in index.indexprs or ()]
+    exprs: list[Expr] = [from_json(e, session) for e in index.indexprs or ()]
     for element in conflict.elements:
         if not _same_comparison(index, keys, exprs, element):
             return False
@@ -61,7 +61,7 @@ def _matches(index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
     named = [e.expr for e in conflict.elements if not isinstance(e.expr, Var)]
     if any(expr not in named for expr in exprs):
         return False
-    return index.indpred is None or implies(conflict.arbiter_where, from_json(index.indpred))
+    return index.indpred is None or implies(conflict.arbiter_where, from_json(index.indpred, session))
 
 
 def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], element: Inference) -> bool:

@@ -17,6 +17,8 @@ _SHORTER = ("COMMENT", "ALTER TABLE", "ALTER INDEX", "ALTER MATERIALIZED VIEW", 
 _TAGS: dict[str, str | Callable[[Any], str]] = {
     "AlterDatabaseStmt": "ALTER DATABASE",
     "AlterFunctionStmt": lambda stmt: alter_tag(stmt.kind),
+    "AlterDomainStmt": "ALTER DOMAIN",
+    "AlterEnumStmt": "ALTER TYPE",
     "AlterObjectSchemaStmt": lambda stmt: alter_tag(stmt.kind),
     "AlterOwnerStmt": lambda stmt: alter_tag(stmt.kind),
     "AlterPublicationStmt": "ALTER PUBLICATION",
@@ -30,8 +32,11 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "CommentStmt": "COMMENT",
     "ConstraintsSetStmt": "SET CONSTRAINTS",
     "CopyStmt": "COPY",
+    "CompositeTypeStmt": "CREATE TYPE",
     "CreateDatabaseStmt": "CREATE DATABASE",
     "CreateFunctionStmt": lambda stmt: "CREATE PROCEDURE" if stmt.is_procedure else "CREATE FUNCTION",
+    "CreateDomainStmt": "CREATE DOMAIN",
+    "CreateEnumStmt": "CREATE TYPE",
     "CreatePublicationStmt": "CREATE PUBLICATION",
     "CreateRoleStmt": "CREATE ROLE",
     "CreateSchemaStmt": "CREATE SCHEMA",
@@ -49,6 +54,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "DropRoleStmt": "DROP ROLE",
     "DropStmt": lambda stmt: f"DROP {stmt.kind.value.upper()}",
     "DropSubscriptionStmt": "DROP SUBSCRIPTION",
+    "DropTypeStmt": lambda stmt: f"DROP {stmt.kind.value.upper()}",
     "ExplainStmt": "EXPLAIN",
     "GrantRoleStmt": lambda stmt: "GRANT ROLE" if stmt.is_grant else "REVOKE ROLE",
     "GrantStmt": lambda stmt: "GRANT" if stmt.is_grant else "REVOKE",
@@ -77,6 +83,9 @@ def command_tag(stmt: Statement) -> str:
     return tag if isinstance(tag, str) else tag(stmt)
 
 
+_ALTER_PARTS = {"TABCONSTRAINT": "ALTER TABLE", "DOMCONSTRAINT": "ALTER DOMAIN", "ATTRIBUTE": "ALTER TYPE"}
+
+
 def alter_tag(kind: ObjectType) -> str:
     """`ALTER TABLE`, for an object of this kind."""
-    return "ALTER TABLE" if kind.name == "TABCONSTRAINT" else f"ALTER {kind.value.upper()}"
+    return _ALTER_PARTS.get(kind.name) or f"ALTER {kind.value.upper()}"

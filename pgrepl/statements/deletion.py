@@ -36,7 +36,13 @@ def _remove_class(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_type(session: Session, address: ObjectAddress) -> None:
-    """A row type has no row of its own: it is dropped with its table."""
+    """Of an enum its labels go, too. A row type of a table has no row of its own: it is dropped with its table."""
+    row = store.one(session, tables.pg_type, oid=address.objid)
+    if row is None:
+        return
+    if row.typtype == "e":
+        store.delete(session, tables.pg_enum, enumtypid=row.oid)
+    store.delete(session, tables.pg_type, oid=row.oid)
 
 
 def _remove_relation(session: Session, oid: int) -> None:
@@ -88,7 +94,7 @@ def _remove_constraint(session: Session, address: ObjectAddress) -> None:
     row = store.one(session, tables.pg_constraint, oid=address.objid)
     if row is None:
         return
-    if row.contype == "c":
+    if row.contype == "c" and row.conrelid:
         checks = relation(session, row.conrelid).checks
         store.update(session, tables.pg_class, {"oid": row.conrelid}, relchecks=checks - 1)
     store.delete(session, tables.pg_constraint, oid=row.oid)

@@ -14,6 +14,7 @@ from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependenci
 from pgrepl.catalog.routines import is_user_routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.user_types import type_row
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.typefacts import is_user_type
@@ -27,6 +28,11 @@ _CONSTANTS = {
     oids.REGPROC: PG_PROC,
     oids.REGPROCEDURE: PG_PROC,
 }
+# the nodes whose type is a need of its own; any node may be of a table's row type
+_TYPED = (
+    tree.Const, tree.RelabelType, tree.CoerceViaIO, tree.ArrayCoerceExpr, tree.ConvertRowtypeExpr, tree.CoerceToDomain,
+    tree.RowExpr, tree.FieldStore,
+)  # fmt: skip
 
 
 def record_expression_dependencies(
@@ -84,16 +90,18 @@ def _know_types(session: Session, found: list[ObjectAddress]) -> None:
 
 
 def record_type_dependencies(session: Session, relid: int, columns: Iterable[tuple[int, int]]) -> None:
-    """A column of a table's row type, given as (number, type), needs that table."""
+    """A column of a user's type or of a table's row type, given as (number, type), needs that type."""
     for number, type_ in columns:
-        if type_ >= oids.FIRST_USER_OID and type_by_oid(type_) is None:
-            address = ObjectAddress(PG_TYPE, type_)
+        if type_ >= oids.FIRST_USER_OID:
+            address = ObjectAddress(PG_TYPE, int(type_))
             _know_type(session, address)
             record_dependency(session, ObjectAddress(PG_CLASS, relid, number), address)
 
 
 def _know_type(session: Session, type_: ObjectAddress) -> None:
     """Record that a row type is part of its table, when the type is used for the first time."""
+    if type_row(session, type_.objid) is not None:
+        return
     source = rowtype_relation(session, type_.objid)
     if source is not None and not dependencies_of(session, type_):
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)
@@ -133,8 +141,8 @@ def _of_expr(expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
             yield from _of_query(node.query, levels)
         elif isinstance(node, tree.FuncExpr) and is_user_routine(node.func):
             yield ObjectAddress(PG_PROC, node.func)
-        if isinstance(node, tree.Typed) and type_by_oid(node.type) is None and node.type >= oids.FIRST_USER_OID:
-            yield ObjectAddress(PG_TYPE, node.type)
+        if node.type >= oids.FIRST_USER_OID and (isinstance(node, _TYPED) or type_by_oid(node.type) is None):
+            yield ObjectAddress(PG_TYPE, int(node.type))
 
 
 def _of_var(var: tree.Var, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:

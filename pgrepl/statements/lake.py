@@ -3,6 +3,7 @@ lake. Passes down the values of defaults, which need `expr`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -15,7 +16,7 @@ def define(session: Session) -> None:
     """Bring DuckLake's rows in line with the running statement's changes of definitions."""
     from pgrepl.lake import definition
 
-    definition.define(session, _constant)
+    definition.define(session, partial(_constant, session))
 
 
 def adopt(session: Session) -> None:
@@ -23,21 +24,21 @@ def adopt(session: Session) -> None:
     if session.transaction.numbering.lake_is_new():
         from pgrepl.lake.definition import define_everything
 
-        define_everything(session, _constant)
+        define_everything(session, partial(_constant, session))
         return
     from pgrepl.statements.adoption import adopt_all
 
-    adopt_all(session, _constant)
+    adopt_all(session, partial(_constant, session))
 
 
-def _constant(stored_expression: Any) -> Any:
+def _constant(session: Session, stored_expression: Any) -> Any:
     """The value of a default, if it is the same for every row and at any time; else None."""
     from pgrepl.expr import stored
     from pgrepl.expr.evaluate import evaluate
     from pgrepl.expr.tree import Const
     from pgrepl.expr.walk import contains_mutable_functions, has_vars
 
-    expr = stored.from_json(stored_expression)
+    expr = stored.from_json(stored_expression, session)
     if isinstance(expr, Const):
         return expr.value
     if has_vars(expr) or contains_mutable_functions(expr):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # for each node the module and its function of (statement, session)
 STATEMENTS = {
     "AlterFunctionStmt": ("pgrepl.statements.routine.alter", "alter_function"),
+    "AlterEnumStmt": ("pgrepl.statements.type.enum", "alter_enum"),
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
@@ -35,6 +36,7 @@ STATEMENTS = {
     "CommentStmt": ("pgrepl.statements.comment", "comment_on"),
     "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),
     "CopyStmt": ("pgrepl.statements.rows", "copy"),
+    "CreateEnumStmt": ("pgrepl.statements.type.enum", "create_enum"),
     "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
     "CreateFunctionStmt": ("pgrepl.statements.routine.create", "create_function"),
     "CreatePublicationStmt": ("pgrepl.statements.publication.create", "create_publication"),
@@ -51,6 +53,7 @@ STATEMENTS = {
     "DropOwnedStmt": ("pgrepl.statements.owned", "drop_owned"),
     "DropRoleStmt": ("pgrepl.statements.role", "drop_role"),
     "DropStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "DropTypeStmt": ("pgrepl.statements.type.drop", "drop_types"),
     "DropSubscriptionStmt": ("pgrepl.statements.subscription.drop", "drop_subscription"),
     "ExplainStmt": ("pgrepl.statements.explain", "explain"),
     "GrantRoleStmt": ("pgrepl.statements.membership", "grant_role"),

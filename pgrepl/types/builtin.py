@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
+from pgrepl.types.oids import FIRST_USER_OID
+
 
 def read_data(name: str) -> str:
     """The text of a file in data/, also when the package is in a zip archive (lake/kernels/shipping.py)."""
@@ -290,13 +292,17 @@ opclasses: BuiltinCatalog[OpClass] = BuiltinCatalog("pg_opclass", OpClass)
 amops: BuiltinCatalog[Amop] = BuiltinCatalog("pg_amop", Amop)
 amprocs: BuiltinCatalog[Amproc] = BuiltinCatalog("pg_amproc", Amproc)
 
-type_by_oid = types.get
 proc_by_oid = procs.get
 operator_by_oid = operators.get
 aggregate_by_oid = aggregates.get
 collation_by_oid = collations.get
 range_by_oid = ranges.get
 opclass_by_oid = opclasses.get
+
+
+def type_by_oid(oid: int) -> PgType | None:
+    """The row of a built-in type, or of a user's type whose OID knows it (types/user_types.py)."""
+    return types.get(oid) if oid < FIRST_USER_OID else getattr(oid, "row", None)
 
 
 def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:

@@ -38,6 +38,8 @@ def form(typoid: int, typmod: int = -1) -> Form:
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
         return form(row.basetype, row.typmod)
+    if row is not None and row.typtype == "e":
+        return lake_scalars.enum_form(typoid)
     if row is not None and row.typtype == "p":
         raise unsupported("a column of a pseudo-type")
     if is_row_type(typoid):

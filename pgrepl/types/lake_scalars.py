@@ -217,6 +217,11 @@ def _string_form(typoid: int, typmod: int) -> Form:
     return _kept_as_text(typoid, typmod, "varchar", same, same, _values, "full")
 
 
+def enum_form(typoid: int) -> Form:
+    """The form of an enum: its labels as text. Bounds are those of texts and not in the order of labels."""
+    return _kept_as_text(typoid, -1, "varchar", same, same, _values, "equal")
+
+
 def _bpchar_form(typoid: int, typmod: int) -> Form:
     """The form of char(n): padded, so that equality is that of the padded text. The order differs (a tab sorts before
     a blank)."""

@@ -9,11 +9,12 @@ one word for numeric, a mask of fields and a precision for interval.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import PgType, type_by_oid
 
 MAX_PRECISION = 1000
 MIN_SCALE, MAX_SCALE = -1000, 1000
@@ -63,6 +64,7 @@ _SQL_NAMES = {
     oids.JSON: ("json", ""),
 }
 
+_PLAIN_NAME = re.compile("[a-z_][a-z0-9_$]*")
 _QUOTED = {"char": '"char"', "bit": '"bit"', "any": '"any"'}
 
 
@@ -71,7 +73,7 @@ def format_type(
 ) -> str:
     """As format_type_extended does. typmod None is "not given", which differs from -1: `character` and `bpchar`.
 
-    other_type gives the name of a type that is not built in (a table's row type), array brackets included.
+    other_type gives the name of a type that is not built in: a user's type or a table's row type.
     qualify puts `pg_catalog.` before names that are not words of the SQL grammar.
     """
     if oid == 0:
@@ -85,6 +87,8 @@ def format_type(
         element = type_by_oid(found.elem)
         assert element is not None
         found = element
+    if found.oid >= oids.FIRST_USER_OID:
+        return ((other_type(found.oid) if other_type is not None else None) or _name_of(found)) + brackets
     modifier = typmod_out(found.oid, typmod) if typmod is not None and typmod >= 0 else ""
     if found.oid in _SQL_NAMES and not (typmod == -1 and found.oid in (oids.BIT, oids.BPCHAR)):
         plain, modified = _SQL_NAMES[found.oid]
@@ -95,6 +99,12 @@ def format_type(
     if qualify or found.schema != "pg_catalog":
         name = f"{found.schema}.{name}"
     return name + modifier + brackets
+
+
+def _name_of(found: PgType) -> str:
+    """The name of a user's type where no session knows the search path."""
+    name = found.name if _PLAIN_NAME.fullmatch(found.name) else '"' + found.name.replace('"', '""') + '"'
+    return name if found.schema == "public" else f"{found.schema}.{name}"
 
 
 def typmod_out(oid: int, typmod: int) -> str:

@@ -84,6 +84,8 @@ def reader(typoid: int) -> Reader:
     if row is not None and row.typtype == "d":
         base = reader(row.basetype)
         return lambda text, typmod, style: base(text, row.typmod, style)
+    if row is not None and row.typtype == "e":
+        return _enum_reader(typoid)
     if typoid == oids.RECORD:
         return _refuse_record
     if row is None or row.typtype == "c":
@@ -112,6 +114,27 @@ def _row_reader(typoid: int) -> Reader:
     return read
 
 
+def _enum_reader(typoid: int) -> Reader:
+    """The input function of an enum, whose values are its labels (enum_in)."""
+    from pgrepl.types.user_types import described, order_of_labels
+
+    labels, known = order_of_labels(typoid), described(typoid)
+    unsafe = () if known is None else known.unsafe
+
+    def read(text: str, typmod: int, style: TextStyle) -> str:
+        if text in unsafe:
+            raise PgError(
+                "55P04",
+                f'unsafe use of new value "{text}" of enum type {format_type(typoid)}',
+                hint="New enum values must be committed before they can be used.",
+            )
+        if text not in labels:
+            raise PgError("22P02", f'invalid input value for enum {format_type(typoid)}: "{text}"')
+        return text
+
+    return read
+
+
 def _refuse_record(text: str, typmod: int, style: TextStyle) -> Any:
     raise PgError("0A000", "input of anonymous composite types is not implemented")
 
@@ -134,6 +157,8 @@ def writer(typoid: int) -> Writer:
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
         return writer(row.basetype)
+    if row is not None and row.typtype == "e":
+        return lambda value, style: str(value)
     if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
         return lambda value, style: _array_writer(value.elemtype)(value, style)
     if typoid == oids.RECORD or row is None or row.typtype == "c":

@@ -13,6 +13,7 @@ from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import element_type, type_by_oid
 from pgrepl.types.dates import USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.names import format_type
+from pgrepl.types.user_types import is_enum, order_of_labels
 
 Compare = Callable[[Any, Any], int]
 Key = Callable[[Any], Any]
@@ -104,6 +105,8 @@ def order_key(typoid: int) -> Key | None:
     key = _KEYS.get(typoid)
     if key is not None or typoid in _NATURAL:
         return key
+    if is_enum(typoid):
+        return enum_key(typoid)
     compare = comparer(typoid)
     return cmp_to_key(compare)
 
@@ -123,11 +126,27 @@ def comparer(typoid: int) -> Compare:
         return compare_records
     if row.typtype == "d":
         return comparer(row.basetype)
+    if row.typtype == "e":
+        place = enum_key(typoid)
+        return lambda a, b: _order(place(a), place(b))
     if row.typtype in ("r", "m"):
         from pgrepl.types.ranges import compare_multiranges, compare_ranges
 
         return compare_ranges if row.typtype == "r" else compare_multiranges
     raise PgError("42883", f"could not identify a comparison function for type {format_type(typoid)}")
+
+
+def enum_key(typoid: int) -> Callable[[str], int]:
+    """The place of a label in the order of an enum."""
+    places = order_of_labels(typoid)
+
+    def place(label: str) -> int:
+        found = places.get(label)
+        if found is None:
+            raise PgError("22P02", f'invalid input value for enum {format_type(typoid)}: "{label}"')
+        return found
+
+    return place
 
 
 def _order(a: Any, b: Any) -> int:

@@ -29,7 +29,7 @@ def column_default(session: Session, target: Relation, column: Attribute) -> Exp
         return None
     row = one(session, tables.pg_attrdef, adrelid=target.oid, adnum=column.num)
     assert row is not None
-    expr: Expr = from_json(row.adbin)
+    expr: Expr = from_json(row.adbin, session)
     return expr
 
 

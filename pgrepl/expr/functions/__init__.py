@@ -39,6 +39,7 @@ FAMILIES = (
     "random",
     "binary",
     "ranges",
+    "enums",
     "network",
     "to_char",
     "from_char",

@@ -248,3 +248,26 @@ _extremes("timetz", timetz_key)
 _extremes("bpchar", bpchar_key)
 _extremes("network", order_key(oids.INET))
 _extremes("array", order_key(oids.ANYARRAY))
+
+
+def _enums(source: str, decide: Callable[[int], Any]) -> None:
+    """Register a comparison of two values of an enum by the order of its labels."""
+
+    @implements(source, context=True)
+    def compare(call: Call, a: str, b: str) -> Any:
+        return decide(comparer(call.argtypes[0])(a, b))
+
+
+for _word, _function in _OPERATORS.items():
+    _enums(f"enum_{_word}", lambda order, function=_function: function(order, 0))  # type: ignore[misc]
+_enums("enum_cmp", lambda order: order)
+
+
+@implements("enum_larger", context=True)
+def enum_larger(call: Call, a: str, b: str) -> str:
+    return a if comparer(call.argtypes[0])(a, b) > 0 else b
+
+
+@implements("enum_smaller", context=True)
+def enum_smaller(call: Call, a: str, b: str) -> str:
+    return a if comparer(call.argtypes[0])(a, b) < 0 else b

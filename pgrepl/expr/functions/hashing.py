@@ -183,7 +183,6 @@ _OF: dict[str, Hash] = {
     "hashint4": _int4,
     "hashint8": hash_int8,
     "hashoid": _int4,
-    "hashenum": _int4,
     "hashchar": _char,
     "hashfloat4": _float,
     "hashfloat8": _float,
@@ -239,6 +238,16 @@ def _array(element: int) -> Hash:
     return function
 
 
+def _enum(typoid: int) -> Hash:
+    """The hash of a label's OID, as hashenumextended gives it."""
+    from pgrepl.types.builtin import base_type
+    from pgrepl.types.user_types import described
+
+    known = described(base_type(typoid))
+    oids_of = {} if known is None else dict(known.labels)
+    return lambda value, seed: _int4(oids_of[value], seed)
+
+
 def type_hash(typoid: int) -> Hash:
     """The seeded hash function of a type's default operator class."""
     from pgrepl.expr.opclasses import default_opclass as class_of
@@ -255,6 +264,8 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
         from pgrepl.types.names import format_type
 
         raise PgError("42883", f"could not identify an extended hash function for type {format_type(typoid)}")
+    if proc.src == "hashenumextended":
+        return _enum(typoid)
     known = _OF.get(proc.src.removesuffix("extended").removesuffix("_"))
     if known is not None:
         return known
@@ -263,6 +274,16 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
 
         return _array(element_type(typoid))
     raise missing(proc)
+
+
+@implements("hashenum", context=True)
+def hashenum(call: Call, value: str) -> int:
+    return _signed(_enum(call.argtypes[0])(value, 0) & _MASK, 32)
+
+
+@implements("hashenumextended", context=True)
+def hashenumextended(call: Call, value: str, seed: int) -> int:
+    return _signed(_enum(call.argtypes[0])(value, seed & _MASK64), 64)
 
 
 @implements("hash_array_extended", context=True)

@@ -25,6 +25,7 @@ from pgrepl.expr.walk import functions_used, rewrite, volatilities, walk
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import UserType
 
 
 class Columns(Protocol):
@@ -64,6 +65,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     volatile = any(is_volatile(node) for node in walk(body))
     program: dict[str, Any] = {
         "expr": to_json(body),
+        **carried_types(expr, *[node for node, _ in columns], body),
         "arguments": [form for form, _ in arguments],
         "result": [expr.type, expr.typmod],
         "style": style_fields(compiler.statement.context.style),
@@ -159,6 +161,15 @@ def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
     if node.type == oids.NUMERIC:
         return [oids.NUMERIC, -1], numeric_text(sql)
     return [node.type, node.typmod], sql.text
+
+
+def carried_types(*nodes: tree.Expr) -> dict[str, Any]:
+    """The descriptions of the user's types that a program meets, if it meets any."""
+    for node in nodes:
+        for inner in walk(node):
+            if isinstance(inner.type, UserType):
+                return {"types": inner.type.types.to_json()}
+    return {}
 
 
 def style_fields(style: TextStyle) -> dict[str, Any]:

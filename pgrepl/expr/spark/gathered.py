@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import Compiler
-from pgrepl.expr.spark.fallback import argument_form, call, style_fields
+from pgrepl.expr.spark.fallback import argument_form, call, carried_types, style_fields
 from pgrepl.expr.spark.sql import Sql, form_type
 from pgrepl.expr.stored import to_json
 from pgrepl.types import oids
@@ -25,6 +25,7 @@ def gathered(node: tree.Aggref | tree.WindowFunc, compiler: Compiler, over: str)
     given = [argument_form(expr, compiler.value(expr)) for expr in direct]
     program: dict[str, Any] = {
         "aggregate": to_json(_without_expressions(node)),
+        **carried_types(node),
         "members": [form for form, _ in members],
         "arguments": [form for form, _ in given],
         "result": [node.type, node.typmod],

@@ -17,6 +17,7 @@ from pgrepl.types import oids
 from pgrepl.types.lake_arrays import Form, storage_type
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import UserTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,23 +119,26 @@ def _loaded(program: str) -> Loaded:
     from pgrepl.expr.stored import from_json
 
     parts = json.loads(program)
+    types = UserTypes.from_json(parts.get("types", []))
     keys = {parent: tuple((opclass, type_) for opclass, type_ in key) for parent, key in parts.get("hash_keys", ())}
     context = WorkerContext(TextStyle(**parts["style"]), keys)
-    forms = [form_of(*argument) for argument in parts["arguments"]]
+    forms = [form_of(types.type_of(typoid), typmod) for typoid, typmod in parts["arguments"]]
+    typoid, typmod = parts["result"]
+    result = form_of(types.type_of(typoid), typmod)
     if "finish" in parts:
         from pgrepl.expr.spark.accumulate import FINISHES
 
         finish = FINISHES[parts["finish"]]
-        return lambda row: finish(*row), forms, form_of(*parts["result"]), None
+        return lambda row: finish(*row), forms, result, None
     if "aggregate" in parts:
         from pgrepl.expr.spark.accumulate import accumulate
 
-        members = [form_of(*member) for member in parts["members"]]
-        return accumulate(from_json(parts["aggregate"]), context), forms, form_of(*parts["result"]), members
-    run = compile(from_json(parts["expr"]), context)
+        members = [form_of(types.type_of(typoid), typmod) for typoid, typmod in parts["members"]]
+        return accumulate(from_json(parts["aggregate"], types), context), forms, result, members
+    run = compile(from_json(parts["expr"], types), context)
     if parts.get("key"):
-        return _keyed(run, parts["result"][0]), forms, form(oids.BYTEA), None
-    return run, forms, form_of(*parts["result"]), None
+        return _keyed(run, types.type_of(parts["result"][0])), forms, form(oids.BYTEA), None
+    return run, forms, result, None
 
 
 def _keyed(run: Callable[[Any], Any], typoid: int) -> Callable[[Any], Any]:

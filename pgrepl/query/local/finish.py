@@ -21,10 +21,11 @@ class Finish:
 
     def __init__(self, query: Query, evaluator: Evaluator) -> None:
         place = {t.resno: i for i, t in enumerate(query.targets)}
+        types = {t.resno: t.expr.type for t in query.targets}
         self._keep = [place[t.resno] for t in query.targets if not t.junk]
         self._everything = len(self._keep) == len(query.targets)
-        self._order = _keys(query.sort, place)
-        self._distinct = None if query.distinct is None else _keys(query.distinct, place)
+        self._order = _keys(query.sort, place, types)
+        self._distinct = None if query.distinct is None else _keys(query.distinct, place, types)
         # DISTINCT ON keeps the first row in the query's order; DISTINCT goes by a sorted Unique
         self._distinct_order = self._order if query.distinct_on and self._order else self._distinct
         self._limit, self._offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
@@ -52,9 +53,9 @@ class Finish:
         return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
 
 
-def _keys(groups: Iterable[SortGroup], place: dict[int, int]) -> list[SortKey]:
+def _keys(groups: Iterable[SortGroup], place: dict[int, int], types: dict[int, int]) -> list[SortKey]:
     return [
-        SortKey(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first)  # type: ignore[misc]
+        SortKey(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first, types[g.resno])  # type: ignore[misc]
         for g in groups
     ]
 

@@ -61,7 +61,8 @@ class Grouping:
         """The first ORDER BY among the aggregates: all of them get the rows in it (make_pathkeys_for_groupagg)."""
         for aggregate in self.aggregates:
             if aggregate.order and aggregate.kind == "n":
-                return [SortKey(self.evaluator.compile(o.expr), o.sortop, o.nulls_first) for o in aggregate.order]
+                compile = self.evaluator.compile
+                return [SortKey(compile(o.expr), o.sortop, o.nulls_first, o.expr.type) for o in aggregate.order]
         return []
 
     @property
@@ -183,7 +184,7 @@ class _Aggregate:
         members = state
         if self.order:
             keys = [
-                SortKey(lambda m, i=i: m[1][i], o.sortop, o.nulls_first)  # type: ignore[misc]
+                SortKey(lambda m, i=i: m[1][i], o.sortop, o.nulls_first, o.expr.type)  # type: ignore[misc]
                 for i, (_, o) in enumerate(self.order)
             ]
             members = sort(members, keys)

@@ -102,7 +102,7 @@ def _combined(
 def _unique(rows: Iterable[Row], operation: SetOperation) -> list[Row]:
     found = first_of_each(rows, row_hash_form(column.type for column in operation.columns))
     keys = [
-        SortKey(lambda row, i=i: row[i], op, False)  # type: ignore[misc]
+        SortKey(lambda row, i=i: row[i], op, False, operation.columns[i].type)  # type: ignore[misc]
         for i, op in enumerate(operation.sortops)
         if op
     ]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pgrepl.expr.opclasses import ordering_operator
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, operator_by_oid
 from pgrepl.types.values import comparer, order_key
 
 Item = TypeVar("Item")
@@ -20,11 +21,14 @@ class SortKey:
     value: Callable[[Any], Any]
     sortop: int
     nulls_first: bool
+    typoid: int  # of the value
 
     @property
     def type(self) -> int:
+        """The type whose order the operator has; an enum's is its own."""
         operator = operator_by_oid(self.sortop)
-        return operator.left if operator is not None else 0
+        declared = operator.left if operator is not None else 0
+        return base_type(self.typoid) if declared == oids.ANYENUM else declared
 
     @property
     def downwards(self) -> bool:

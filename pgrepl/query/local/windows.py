@@ -75,7 +75,8 @@ class Windows:
         return [*[(-key.resno, -key.sortop) for key in keys], (math.inf, 0.0)]
 
     def keys(self, groups: Sequence[SortGroup]) -> list[SortKey]:
-        return [SortKey(self._evaluator.compile(self._by_resno[g.resno]), g.sortop, g.nulls_first) for g in groups]
+        exprs = [(self._by_resno[group.resno], group) for group in groups]
+        return [SortKey(self._evaluator.compile(e), g.sortop, g.nulls_first, e.type) for e, g in exprs]
 
     def compile(self, expr: Expr | None) -> Compiled:
         return (lambda env: None) if expr is None else self._evaluator.compile(self._after(expr))

@@ -16,6 +16,8 @@ from pgrepl.catalog.declarative import SystemRow
 from pgrepl.catalog.routines import PLPGSQL_LANGUAGE, routine_rows
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.system import namespace_oid
+from pgrepl.expr import stored as stored_trees
+from pgrepl.expr.deparse import expression_text
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.types import builtin
 
@@ -106,7 +108,7 @@ def _missing(session: Session, row: tables.pg_attribute) -> Any:
     from pgrepl.lake.table import missing_value
     from pgrepl.types.arrays import array_of
 
-    return array_of(row.atttypid, [missing_value(session, row)])
+    return array_of(session.type_of(row.atttypid), [missing_value(session, row)])
 
 
 def _attributes(session: Session) -> Iterator[Values]:
@@ -134,7 +136,7 @@ def _attributes(session: Session) -> Iterator[Values]:
         if relation.kind == "r":
             found += [_attribute(relation.oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
     for values in found:
-        kind_of = builtin.type_by_oid(values["atttypid"])
+        kind_of = builtin.type_by_oid(session.type_of(values["atttypid"]))
         storage = {} if kind_of is None else {
             "attlen": kind_of.len, "attbyval": kind_of.byval, "attalign": kind_of.align,
             "attstorage": values.get("attstorage") or kind_of.storage,
@@ -146,17 +148,23 @@ def _attributes(session: Session) -> Iterator[Values]:
 def _types(session: Session) -> Iterator[Values]:
     for t in builtin.types:
         yield {
-            "oid": t.oid, "typname": t.name, "typnamespace": _namespace(t.schema),
-            "typowner": BOOTSTRAP_SUPERUSER, "typlen": t.len, "typbyval": t.byval, "typtype": t.typtype,
-            "typcategory": t.category, "typispreferred": t.preferred, "typisdefined": True, "typdelim": t.delim,
-            "typrelid": t.relid, "typelem": t.elem, "typarray": t.array, "typalign": t.align, "typstorage": t.storage,
-            "typnotnull": t.notnull, "typbasetype": t.basetype, "typtypmod": t.typmod, "typndims": t.ndims,
-            "typcollation": t.collation, "typinput": _proc_oid(t.input), "typoutput": _proc_oid(t.output),
-            "typreceive": _proc_oid(t.receive), "typsend": _proc_oid(t.send), "typmodin": _proc_oid(t.modin),
-            "typmodout": _proc_oid(t.modout), "typanalyze": _proc_oid(t.analyze),
-            "typsubscript": _proc_oid(t.subscript),
+            "oid": t.oid, "typname": t.name, "typnamespace": _namespace(t.schema), "typowner": BOOTSTRAP_SUPERUSER,
+            **_of_type(t), "typelem": t.elem, "typarray": t.array, "typbasetype": t.basetype,
         }  # fmt: skip
+    yield from _user_types(session)
     yield from _row_types(session)
+
+
+def _of_type(t: builtin.PgType) -> Values:
+    return {
+        "typlen": t.len, "typbyval": t.byval, "typtype": t.typtype, "typcategory": t.category,
+        "typispreferred": t.preferred, "typisdefined": True, "typdelim": t.delim, "typrelid": t.relid,
+        "typalign": t.align, "typstorage": t.storage, "typnotnull": t.notnull, "typtypmod": t.typmod,
+        "typndims": t.ndims, "typcollation": t.collation, "typinput": _proc_oid(t.input),
+        "typoutput": _proc_oid(t.output), "typreceive": _proc_oid(t.receive), "typsend": _proc_oid(t.send),
+        "typmodin": _proc_oid(t.modin), "typmodout": _proc_oid(t.modout), "typanalyze": _proc_oid(t.analyze),
+        "typsubscript": _proc_oid(t.subscript),
+    }  # fmt: skip
 
 
 def _row_types(session: Session) -> Iterator[Values]:
@@ -166,7 +174,7 @@ def _row_types(session: Session) -> Iterator[Values]:
     }  # fmt: skip
     support = {column: _proc_oid(name) for column, name in functions.items()}
     for row in store.rows(session, tables.pg_class, datid=session.database.oid):
-        if row.reltype:
+        if row.reltype and row.relkind != "c":
             yield {
                 **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
                 "typowner": row.relowner, "typlen": -1, "typbyval": False, "typtype": "c", "typcategory": "C",
@@ -175,6 +183,28 @@ def _row_types(session: Session) -> Iterator[Values]:
                 "typtypmod": -1, "typndims": 0, "typcollation": 0, "typmodin": 0, "typmodout": 0, "typanalyze": 0,
                 "typsubscript": 0,
             }  # fmt: skip
+
+
+def _user_types(session: Session) -> Iterator[Values]:
+    for row in store.rows(session, tables.pg_type, datid=session.database.oid):
+        t = builtin.type_by_oid(session.type_of(row.oid))
+        assert t is not None
+        default = None if row.typdefaultbin is None else expression_text(
+            session, stored_trees.from_json(row.typdefaultbin, session), None
+        )
+        yield {**_of_type(t), **row._asdict(), "typdefault": default}
+
+
+def _constraints(session: Session) -> Iterator[Values]:
+    for values in stored(tables.pg_constraint)(session):
+        yield {**values, "contypid": values["contypid"] or 0}
+
+
+def _enums(session: Session) -> Iterator[Values]:
+    enums = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database.oid, typtype="e")}
+    for row in store.rows(session, tables.pg_enum):
+        if row.enumtypid in enums:
+            yield row._asdict()
 
 
 def _namespace(schema: str) -> int:
@@ -297,7 +327,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_class": _classes,
     "pg_attribute": _attributes,
     "pg_attrdef": _of_relations(tables.pg_attrdef, "adrelid"),
-    "pg_constraint": stored(tables.pg_constraint, contypid=0),
+    "pg_constraint": _constraints,
     "pg_index": _indexes,
     "pg_inherits": _inherits,
     "pg_partitioned_table": _of_relations(tables.pg_partitioned_table, "partrelid"),
@@ -320,6 +350,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
     "pg_replication_origin": stored(tables.pg_replication_origin),
     "pg_type": _types,
+    "pg_enum": _enums,
     "pg_proc": _procs,
     "pg_operator": _operators,
     "pg_aggregate": _rows_of(builtin.aggregates, "agg", {"oid": "aggfnoid"}),
@@ -338,6 +369,6 @@ PROVIDERS: dict[str, Provider] = {
 EMPTY = frozenset(
     "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_conversion pg_largeobject "
     "pg_statistic pg_trigger pg_largeobject_metadata pg_extension pg_foreign_table pg_policy pg_statistic_ext "
-    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_enum pg_transform pg_shseclabel pg_seclabel pg_ts_dict "
+    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel pg_ts_dict "
     "pg_ts_parser pg_ts_config pg_ts_config_map pg_ts_template pg_parameter_acl".split()
 )

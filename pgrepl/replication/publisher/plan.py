@@ -139,7 +139,7 @@ def _filters(
             unfiltered |= operations
             continue
         for operation in operations:
-            found.setdefault(operation, []).append(from_json(stored))
+            found.setdefault(operation, []).append(from_json(stored, past))
     return {operation: tuple(exprs) for operation, exprs in found.items() if operation not in unfiltered}
 
 

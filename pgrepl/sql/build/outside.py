@@ -6,33 +6,9 @@ from typing import NoReturn
 
 from pgrepl.errors import PgError, Report
 from pgrepl.sql.build import build, notify
-from pgrepl.sql.build.constraint import Attributes, ColumnCollate, refuse
+from pgrepl.sql.build.constraint import Attributes
 from pgrepl.sql.build.names import Names
-from pgrepl.sql.build.table import split
-from pgrepl.sql.nodes import Constraint, Expr, TypeName, UnsupportedStmt
-
-
-@build
-def create_domain(
-    location: int, name: Names, _: None, type_name: TypeName, qualifiers: list[Constraint | ColumnCollate]
-) -> UnsupportedStmt:
-    split(qualifiers)
-    return UnsupportedStmt("CREATE DOMAIN", location)
-
-
-@build
-def domain_check(location: int, expr: Expr, attributes: Attributes) -> None:
-    refuse(attributes, "CHECK", "DEFERRABLE")
-
-
-@build
-def domain_not_null(location: int, attributes: Attributes) -> None:
-    refuse(attributes, "NOT NULL", "DEFERRABLE", "NOT VALID")
-
-
-@build(at=4)
-def drop_enum_value(location: int, name: Names, value: str) -> NoReturn:
-    raise PgError("0A000", "dropping an enum value is not implemented", location=location)
+from pgrepl.sql.nodes import Expr
 
 
 @build

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.select import *  # noqa: F403
     from pgrepl.sql.nodes.subscription import *  # noqa: F403
     from pgrepl.sql.nodes.table import *  # noqa: F403
+    from pgrepl.sql.nodes.type import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table", "routine")
+_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table", "routine", "type")
 
 
 def __getattr__(name: str) -> Any:

@@ -28,12 +28,14 @@ class ObjectType(Enum):
     """The value is the word PostgreSQL uses in messages."""
 
     AGGREGATE = "aggregate"
+    ATTRIBUTE = "attribute"
     CAST = "cast"
     COLLATION = "collation"
     COLUMN = "column"
     CONVERSION = "conversion"
     DATABASE = "database"
     DOMAIN = "domain"
+    DOMCONSTRAINT = "domain constraint"
     EVENT_TRIGGER = "event trigger"
     EXTENSION = "extension"
     FDW = "foreign-data wrapper"
@@ -77,7 +79,8 @@ class DropStmt(Statement):
 
 @frozen
 class RenameStmt(Statement):
-    """ALTER … RENAME: of the object, or of a column (`kind` COLUMN) or constraint (TABCONSTRAINT) of `relation`."""
+    """ALTER … RENAME: of the object; or of a part of `relation`: a column (`kind` COLUMN) or constraint (TABCONSTRAINT),
+    an attribute of a composite type, a constraint of a domain (DOMCONSTRAINT)."""
 
     kind: ObjectType
     new_name: str
@@ -85,6 +88,7 @@ class RenameStmt(Statement):
     relation_kind: ObjectType = ObjectType.TABLE
     name: str | None = None  # of a publication, subscription, role, schema, database, column or constraint
     missing_ok: bool = False
+    cascade: bool = False
 
 
 @frozen

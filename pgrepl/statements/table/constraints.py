@@ -205,7 +205,7 @@ def merge_with_existing(session: Session, rel: Relation, name: str, check: Check
     row = constraint_named(session, rel.oid, name)
     if row is None:
         return False
-    same = row.contype == "c" and stored.from_json(row.conbin) == check.expr
+    same = row.contype == "c" and stored.from_json(row.conbin, session) == check.expr
     if check.local and not row.conislocal and not rel.is_partition:
         merge = True
     if not same or not merge:

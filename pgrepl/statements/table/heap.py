@@ -22,6 +22,7 @@ from pgrepl.statements.table.columns import (
     check_names_and_types,
     column_of_type,
 )
+from pgrepl.statements.type.create import check_name_is_free
 from pgrepl.statements.table.defaults import cook_default, default_values, record_default_dependencies
 
 
@@ -42,6 +43,8 @@ def create_relation(
     check_names_and_types(session, columns, kind)
     if oid_in_schema(session, namespace, name) is not None:
         raise PgError("42P07", f'relation "{name}" already exists')
+    if kind != "S":
+        check_name_is_free(session, namespace, name, _SAME_NAME)
     if namespace in (CATALOG_NAMESPACE, TOAST_NAMESPACE):
         raise PgError(
             "42501",
@@ -85,6 +88,10 @@ def create_relation(
     return oid
 
 
+_SAME_NAME = (
+    "A relation has an associated type of the same name, so you must use a name that doesn't conflict with any existing"
+    " type."
+)
 _BARE: dict[str, Any] = {
     "reltype": 0,
     "relam": 0,

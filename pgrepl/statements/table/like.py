@@ -103,7 +103,7 @@ def _copy_checks(
     checks: list[Check] = []
     for row in constraints_of(session, source.oid, "c"):
         detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{source.name}".'
-        expr = mapped(stored.from_json(row.conbin), numbers, detail)
+        expr = mapped(stored.from_json(row.conbin, session), numbers, detail)
         checks.append(Check(row.conname, expr, no_inherit=bool(row.connoinherit)))
         text = comment_on(session, PG_CONSTRAINT, row.oid) if with_comments else None
         if text is not None:

@@ -97,7 +97,7 @@ class Merger:
         for row in constraints_of(self.session, parent.oid, "c"):
             if not row.connoinherit:
                 detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{parent.name}".'
-                self._add_check(row.conname, mapped(stored.from_json(row.conbin), numbers, detail))
+                self._add_check(row.conname, mapped(stored.from_json(row.conbin, self.session), numbers, detail))
 
     def _add_default(self, parent: Relation, column: NewColumn, default: Expr, numbers: dict[int, int]) -> None:
         detail = (

@@ -173,7 +173,7 @@ def key_columns(session: Session, relid: int) -> dict[int, bool]:
         return {}
     found = {attnum: False for attnum in row.partattrs if attnum}
     for data in row.partexprs or ():
-        for attnum in var_attnums(stored.from_json(data)):
+        for attnum in var_attnums(stored.from_json(data, session)):
             found.setdefault(attnum, True)
     return found
 

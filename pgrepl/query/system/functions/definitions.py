@@ -29,7 +29,7 @@ def pg_get_expr(call: Call, node: str, relid: int, pretty: bool = False) -> str 
         return None
     value: Any = json.loads(node)
     if isinstance(value, dict) and "strategy" in value:
-        return bound_text(session, bound_from_json(value))
+        return bound_text(session, bound_from_json(value, session))
     return stored_expression_text(session, value, relid, pretty)
 
 

@@ -10,11 +10,11 @@ from pgrepl.catalog.roles import role_display, role_row
 from pgrepl.catalog.routines import routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
+from pgrepl.expr import lookup
 from pgrepl.expr.calls import is_visible
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.lookup import read_value
-from pgrepl.expr.typefacts import is_user_type, type_text
 from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
@@ -60,7 +60,8 @@ def pg_get_userbyid(call: Call, oid: int) -> str:
 def format_type(call: Call, oid: int | None, typmod: int | None) -> str | None:
     if oid is None:
         return None
-    return type_text(call.session, oid) if is_user_type(oid) else type_name(oid, typmod)
+    session = call.session
+    return type_name(session.type_of(oid), typmod, lambda other: lookup.type_name(session, other))
 
 
 @implements("pg_table_is_visible", context=True)
@@ -71,7 +72,7 @@ def pg_table_is_visible(call: Call, oid: int) -> bool | None:
 
 @implements("pg_type_is_visible", context=True)
 def pg_type_is_visible(call: Call, oid: int) -> bool | None:
-    found = type_by_oid(oid) or rowtype_relation(call.session, oid)
+    found = type_by_oid(call.session.type_of(oid)) or rowtype_relation(call.session, oid)
     return None if found is None else find_type(call.session, None, found.name) == oid
 
 

@@ -105,7 +105,7 @@ _UPDATE, _INSERT, _DELETE = 1 << 2, 1 << 3, 1 << 4  # bits of CmdType
 
 def _view_query(session: Session, oid: int) -> Query | None:
     row = one(session, pg_rewrite, ev_class=oid)
-    return None if row is None else stored.from_json(row.ev_action)
+    return None if row is None else stored.from_json(row.ev_action, session)
 
 
 @implements("pg_relation_is_updatable", context=True)

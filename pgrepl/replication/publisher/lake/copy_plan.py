@@ -64,7 +64,7 @@ def published_plan(session: Session, schema: str, name: str, publications: Seque
         raise Uncopyable(PgError("0A000", text))
     attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
     quals = [table.qual for table in published]
-    filters = () if None in quals else tuple([from_json(qual) for qual in quals])
+    filters = () if None in quals else tuple([from_json(qual, session) for qual in quals])
     return CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
 
 

@@ -92,5 +92,5 @@ def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recur
             if not recurse:
                 raise PgError("42P16", "constraint must be validated on child tables too")
             _validate(work, relation(session, oid), name, recurse=False, recursing=True)
-        work.entry(rel).pending.append(CheckHolds(rel.oid, name, stored.from_json(row.conbin)))
+        work.entry(rel).pending.append(CheckHolds(rel.oid, name, stored.from_json(row.conbin, session)))
     update_constraint(session, row.oid, convalidated=True)

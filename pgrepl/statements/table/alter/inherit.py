@@ -118,7 +118,7 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
 
 def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
     """Two CHECKs are the same if they print the same, whatever the columns' numbers."""
-    return expression_text(session, stored.from_json(row.conbin), rel)
+    return expression_text(session, stored.from_json(row.conbin, session), rel)
 
 
 # --- NO INHERIT ---------------------------------------------------------------------------------------------------

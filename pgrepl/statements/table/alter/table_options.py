@@ -117,7 +117,7 @@ def set_storage_parameters(
 def _require_updatable(session: Session, view: int) -> None:
     row = store.one(session, pg_rewrite, ev_class=view)
     assert row is not None
-    query = stored.from_json(row.ev_action)
+    query = stored.from_json(row.ev_action, session)
     assert isinstance(query, Query)
     require_updatable(query)
 

@@ -1,0 +1,161 @@
+"""The user's types of a database: their descriptions from pg_type, pg_enum, pg_constraint and pg_attribute, and look-ups
+by name and by OID.
+
+`session.type_of(oid)` gives an OID that knows its type's description (types/user_types.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.namespace import schema_name, search_path
+from pgrepl.catalog.store import NOT_NULL, one, rows
+from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.user_types import Field, TypeData, UserType, UserTypes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.context import CatalogSession
+
+
+def described(session: CatalogSession, oid: int) -> int:
+    """The OID with the description of its type, if that is a user's type."""
+    if oid < FIRST_USER_OID or isinstance(oid, UserType):
+        return oid
+    return user_types(session).type_of(oid)
+
+
+def user_types(session: CatalogSession) -> UserTypes:
+    known: UserTypes | None = session.derived.get(("user_types",))
+    if known is None:
+        known = session.derived["user_types",] = _read(session)
+    return known
+
+
+def type_row(session: CatalogSession, oid: int) -> tables.pg_type | None:
+    return one(session, tables.pg_type, oid=oid)
+
+
+def type_in_schema(session: CatalogSession, namespace: int, name: str) -> tables.pg_type | None:
+    return one(session, tables.pg_type, datid=session.database_oid, typnamespace=namespace, typname=name)
+
+
+def type_display_name(session: CatalogSession, row: tables.pg_type) -> str:
+    """The quoted name, with the schema if the unqualified name does not find it."""
+    from pgrepl.sql.quote import quote_identifier, quote_qualified
+
+    if type_is_visible(session, row):
+        return quote_identifier(row.typname)
+    return quote_qualified(schema_name(session, row.typnamespace), row.typname)
+
+
+def type_is_visible(session: CatalogSession, row: tables.pg_type) -> bool:
+    """Does its unqualified name find it? (TypeIsVisible)"""
+    for namespace in search_path(session):
+        if namespace == row.typnamespace:
+            return True
+        if is_type_name_taken(session, namespace, row.typname):
+            return False
+    return False
+
+
+def is_type_name_taken(session: CatalogSession, namespace: int, name: str) -> bool:
+    """Is there a type with this name in the schema, be it built in, a user's, or a relation's row type?"""
+    if type_by_name(name, schema_name(session, namespace)) or type_in_schema(session, namespace, name):
+        return True
+    row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
+    return row is not None and bool(row.reltype)
+
+
+def labels_of(session: CatalogSession, enum: int) -> list[tables.pg_enum]:
+    """The labels of an enum, in its order."""
+    return sorted(rows(session, tables.pg_enum, enumtypid=enum), key=lambda row: row.enumsortorder)
+
+
+def domain_constraints(session: CatalogSession, domain: int) -> list[tables.pg_constraint]:
+    """The constraints of a domain, in the order of their names."""
+    return sorted(rows(session, tables.pg_constraint, contypid=domain), key=lambda row: row.conname)
+
+
+def _read(session: CatalogSession) -> UserTypes:
+    found = rows(session, tables.pg_type, datid=session.database_oid)
+    if not found:
+        return UserTypes(())
+    labels: dict[int, list[tables.pg_enum]] = defaultdict(list)
+    if any(row.typtype == "e" for row in found):
+        for label in rows(session, tables.pg_enum):
+            labels[label.enumtypid].append(label)
+    checks: dict[int, list[tables.pg_constraint]] = defaultdict(list)
+    if any(row.typtype == "d" for row in found):
+        for check in rows(session, tables.pg_constraint, contypid=NOT_NULL, datid=session.database_oid):
+            checks[check.contypid or 0].append(check)
+    by_oid = {row.oid: row for row in found}
+    data = []
+    for row in found:
+        of_enum = sorted(labels[row.oid], key=lambda label: label.enumsortorder)
+        of_domain = sorted(checks[row.oid], key=lambda check: check.conname)
+        fields, width = _fields(session, row.typrelid) if row.typrelid else ((), 0)
+        data.append(
+            TypeData(
+                _pg_type(session, row, by_oid),
+                tuple([(label.enumlabel, label.oid) for label in of_enum]),
+                tuple([(c.conname, json.dumps(c.conbin, sort_keys=True)) for c in of_domain if c.contype == "c"]),
+                fields,
+                width,
+                tuple([label.enumlabel for label in of_enum if label.oid in session.transaction.uncommitted_labels]),
+            )
+        )
+    return UserTypes(tuple(data))
+
+
+def _fields(session: CatalogSession, relid: int) -> tuple[tuple[Field, ...], int]:
+    columns = sorted(rows(session, tables.pg_attribute, attrelid=relid), key=lambda a: a.attnum)
+    fields = [Field(a.attnum - 1, a.attname, a.atttypid, a.atttypmod) for a in columns if not a.attisdropped]
+    return tuple(fields), len(columns)
+
+
+def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tables.pg_type]) -> PgType:
+    common: dict[str, Any] = {
+        "oid": row.oid, "name": row.typname, "schema": schema_name(session, row.typnamespace), "typtype": row.typtype,
+        "preferred": False, "relid": row.typrelid, "elem": row.typelem, "array": row.typarray, "modin": "-",
+        "modout": "-", "analyze": "-", "notnull": row.typnotnull, "basetype": row.typbasetype,
+        "typmod": row.typtypmod, "ndims": row.typndims, "collation": row.typcollation, "delim": ",", "subscript": "-",
+    }  # fmt: skip
+    if row.typtype == "e":
+        return PgType(
+            **common, len=4, byval=True, category="E", align="i", storage="p", input="enum_in", output="enum_out",
+            receive="enum_recv", send="enum_send",
+        )  # fmt: skip
+    if row.typtype == "c":
+        return PgType(
+            **common, len=-1, byval=False, category="C", align="d", storage="x", input="record_in",
+            output="record_out", receive="record_recv", send="record_send",
+        )  # fmt: skip
+    if row.typtype == "d":
+        base = _known(session, row.typbasetype, by_oid)
+        return base._replace(
+            oid=row.oid, name=row.typname, schema=common["schema"], typtype="d", preferred=False, relid=0, elem=0,
+            array=row.typarray, modin="-", modout="-", analyze="-", notnull=row.typnotnull, basetype=row.typbasetype,
+            typmod=row.typtypmod, ndims=row.typndims, collation=row.typcollation, subscript="-", input="domain_in",
+            receive="domain_recv",
+        )  # fmt: skip
+    element = _known(session, row.typelem, by_oid)
+    align = "d" if element.align == "d" else "i"
+    return PgType(
+        **{**common, "delim": element.delim, "modin": element.modin, "modout": element.modout,
+           "analyze": "array_typanalyze", "subscript": "array_subscript_handler"},
+        len=-1, byval=False, category="A", align=align, storage="x", input="array_in", output="array_out",
+        receive="array_recv", send="array_send",
+    )  # fmt: skip
+
+
+def _known(session: CatalogSession, oid: int, by_oid: dict[int, tables.pg_type]) -> PgType:
+    """The row of a type that another one is made of."""
+    if oid in by_oid:
+        return _pg_type(session, by_oid[oid], by_oid)
+    found = type_by_oid(oid)
+    assert found is not None
+    return found

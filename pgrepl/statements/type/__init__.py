@@ -1,0 +1,1 @@
+"""CREATE, ALTER and DROP of enums, composite types and domains (typecmds.c)."""

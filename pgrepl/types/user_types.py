@@ -1,0 +1,166 @@
+"""The types that users have created: enums, domains, composite types and the arrays over them.
+
+A `UserType` is the OID of such a type that knows the type's description. Columns and expressions carry it wherever they
+carry the OID of a type, into tasks of Spark too, so that whatever asks for a property of a type by its OID
+(`builtin.type_by_oid`, `text.reader`, `values.comparer`) needs no catalog. The catalog makes them
+(catalog/user_types.py); a row type of a table stays a plain integer.
+
+    >>> row = PgType(20000, "mood", "public", 4, True, "e", "E", False, ",", 0, 0, 20001, *["-"] * 8, "i", "p",
+    ...     False, 0, -1, 0, 0)
+    >>> types = UserTypes((TypeData(row, labels=(("sad", 1), ("happy", 2))),))
+    >>> mood = types.type_of(20000)
+    >>> mood == 20000, type_by_oid(mood).name, order_of_labels(mood)
+    (True, 'mood', {'sad': 0, 'happy': 1})
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from pgrepl.types.builtin import PgType, type_by_oid
+
+
+class Field(NamedTuple):
+    """A column of a composite type that is not dropped."""
+
+    place: int  # index among all columns that the type ever had, from 0
+    name: str
+    type: int
+    typmod: int
+
+
+class TypeData(NamedTuple):
+    """What is known of a type beyond its row of pg_type. The row's OIDs are plain integers."""
+
+    row: PgType
+    labels: tuple[tuple[str, int], ...] = ()  # of an enum, in its order, with their OIDs in pg_enum
+    checks: tuple[tuple[str, str], ...] = ()  # of a domain: name and stored expression, in the order of their names
+    fields: tuple[Field, ...] = ()  # of a composite type
+    width: int = 0  # the number of columns it ever had
+    unsafe: tuple[str, ...] = ()  # new labels of an enum that must be committed before they are used
+
+
+class UserTypes:
+    """The user's types of a database, as of one moment."""
+
+    def __init__(self, data: tuple[TypeData, ...]) -> None:
+        self.data = {each.row.oid: each for each in data}
+        self._types = {oid: UserType(oid, self) for oid in self.data}
+        self._rows: dict[int, PgType] = {}
+        self._closures: dict[int, tuple[TypeData, ...]] = {}
+
+    def type_of(self, oid: int) -> int:
+        """The type with its description; any other OID itself."""
+        return self._types.get(oid, oid)
+
+    def row_of(self, oid: int) -> PgType:
+        """The type's row of pg_type, which names other types with their descriptions."""
+        row = self._rows.get(oid)
+        if row is None:
+            row = self.data[oid].row
+            row = row._replace(elem=self.type_of(row.elem), array=self.type_of(row.array), basetype=self.type_of(row.basetype))
+            self._rows[oid] = row
+        return row
+
+    def closure(self, oid: int) -> tuple[TypeData, ...]:
+        """The type and all types that it is made of."""
+        known = self._closures.get(oid)
+        if known is None:
+            found: dict[int, TypeData] = {}
+            waiting = [int(oid)]
+            while waiting:
+                each = self.data.get(waiting.pop())
+                if each is not None and each.row.oid not in found:
+                    found[each.row.oid] = each
+                    waiting += [each.row.elem, each.row.basetype, *[field.type for field in each.fields]]
+            known = self._closures[oid] = tuple(found.values())
+        return known
+
+    def to_json(self) -> list[Any]:
+        """The descriptions, for programs that executors of Spark get as JSON."""
+        return [list(each) for each in self.data.values()]
+
+    @staticmethod
+    def from_json(data: list[Any]) -> UserTypes:
+        return UserTypes(
+            tuple([
+                TypeData(
+                    PgType(*row),
+                    tuple([(label, oid) for label, oid in labels]),
+                    tuple([(name, check) for name, check in checks]),
+                    tuple([Field(*field) for field in fields]),
+                    width,
+                    tuple(unsafe),
+                )
+                for row, labels, checks, fields, width, unsafe in data
+            ])
+        )
+
+    def __reduce__(self) -> Any:
+        return UserTypes, (tuple(self.data.values()),)
+
+
+class UserType(int):
+    """The OID of a user's type, with what it means. It equals the plain OID, but not a type of the same OID that means
+    something else, so that it can be a key of a cache."""
+
+    types: UserTypes
+
+    def __new__(cls, oid: int, types: UserTypes) -> UserType:
+        made = super().__new__(cls, oid)
+        made.types = types
+        return made
+
+    @property
+    def row(self) -> PgType:
+        return self.types.row_of(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int) or int(self) != int(other):
+            return False
+        if not isinstance(other, UserType) or other.types is self.types:
+            return True
+        return self.types.closure(self) == other.types.closure(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+    def __reduce__(self) -> Any:
+        return _revived, (self.types, int(self))
+
+
+def _revived(types: UserTypes, oid: int) -> int:
+    return types.type_of(oid)
+
+
+def described(typoid: int) -> TypeData | None:
+    """What is known of a user's type; None: it is built in, or the row type of a table."""
+    return typoid.types.data[typoid] if isinstance(typoid, UserType) else None
+
+
+@cache
+def order_of_labels(enum: int) -> dict[str, int]:
+    """The place of each label in the order of an enum."""
+    known = described(enum)
+    return {} if known is None else {label: n for n, (label, _) in enumerate(known.labels)}
+
+
+def is_enum(typoid: int) -> bool:
+    row = type_by_oid(typoid)
+    return row is not None and row.typtype == "e"
+
+
+def constrained(typoid: int) -> bool:
+    """Is it a domain with constraints, its own or those of a domain below it; or an array of such?"""
+    row = type_by_oid(typoid)
+    while row is not None:
+        if row.typtype == "d":
+            known = described(typoid)
+            if row.notnull or (known is not None and known.checks):
+                return True
+        typoid = row.basetype or row.elem
+        row = type_by_oid(typoid)
+    return False
