@@ -197,7 +197,14 @@ class pg_attrdef(VersionedRow, key=("oid",), indexes=(("adrelid", "adnum"),)):
 class pg_constraint(
     VersionedRow,
     key=("oid",),
-    indexes=(("conrelid",), ("contypid",), ("confrelid",), ("conindid",), ("conparentid",), ("connamespace", "conname")),
+    indexes=(
+        ("conrelid",),
+        ("contypid",),
+        ("confrelid",),
+        ("conindid",),
+        ("conparentid",),
+        ("connamespace", "conname"),
+    ),
 ):
     datid: Oid
     oid: Oid
@@ -255,6 +262,7 @@ class pg_enum(VersionedRow, key=("oid",), indexes=(("enumtypid",),)):
     enumtypid: Oid
     enumsortorder: Float8
     enumlabel: Varchar
+    storedlabel: Varchar  # its text in the lake, which stays when the label is renamed
 
 
 class pg_index(VersionedRow, key=("indexrelid",), indexes=(("indrelid",),)):

@@ -69,7 +69,9 @@ class Transaction(CatalogTransaction):
         self.had_lock = False  # it had the write lock before the running statement
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.uses_temporary = False  # it has looked up a temporary relation
-        self.uncommitted_labels: set[int] = set()  # new labels of enums that are older than it (uncommitted_enum_values)
+        self.uncommitted_labels: set[int] = (
+            set()
+        )  # new labels of enums that are older than it (uncommitted_enum_values)
 
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
         """Undo the running statement, wait for a lock, and take the write lock again."""

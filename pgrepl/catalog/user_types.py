@@ -1,5 +1,5 @@
-"""The user's types of a database: their descriptions from pg_type, pg_enum, pg_constraint and pg_attribute, and look-ups
-by name and by OID.
+"""The user's types of a database: their descriptions from pg_type, pg_enum, pg_constraint and pg_attribute, and
+look-ups by name and by OID.
 
 `session.type_of(oid)` gives an OID that knows its type's description (types/user_types.py).
 """
@@ -15,7 +15,7 @@ from pgrepl.catalog.namespace import schema_name, search_path
 from pgrepl.catalog.store import NOT_NULL, one, rows
 from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.user_types import Field, TypeData, UserType, UserTypes
+from pgrepl.types.user_types import Field, Label, TypeData, UserType, UserTypes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
@@ -101,7 +101,7 @@ def _read(session: CatalogSession) -> UserTypes:
         data.append(
             TypeData(
                 _pg_type(session, row, by_oid),
-                tuple([(label.enumlabel, label.oid) for label in of_enum]),
+                tuple([Label(label.enumlabel, label.oid, label.storedlabel) for label in of_enum]),
                 tuple([(c.conname, json.dumps(c.conbin, sort_keys=True)) for c in of_domain if c.contype == "c"]),
                 fields,
                 width,

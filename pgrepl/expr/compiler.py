@@ -139,12 +139,15 @@ def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
     return fieldnum - 1 if row is None else row.index(fieldnum)
 
 
-def operator_function(oid: int, context: Context | None = None) -> Callable[..., Any]:
-    """An operator as a Python function of values. A strict operator returns NULL for a NULL argument."""
+def operator_function(oid: int, context: Context | None = None, operand: int = 0) -> Callable[..., Any]:
+    """An operator as a Python function of values, of which an enum's operator must know the type. A strict operator
+    returns NULL for a NULL argument."""
     operator = operator_by_oid(oid)
     if operator is None:
         raise unsupported(f"operator {oid}")
     operands = (operator.left, operator.right) if operator.left else (operator.right,)
+    if operand and operator.left == oids.ANYENUM:
+        operands = (operand, operand)
     context = context or Context()
     proc = proc_of(operator.code, context)
     call = Call(context, operands, operator.result)

@@ -26,8 +26,8 @@ def comparisons(key: PartitionKey) -> tuple[Compare, ...]:
 
 def _comparison(column: KeyColumn) -> Compare:
     """The comparison by the < and = of the column's operator class."""
-    less = operator_function(opclass_operator(column.opclass, LESS))
-    equal = operator_function(opclass_operator(column.opclass, EQUAL))
+    less = operator_function(opclass_operator(column.opclass, LESS), None, column.type)
+    equal = operator_function(opclass_operator(column.opclass, EQUAL), None, column.type)
 
     def compare(one: Any, two: Any) -> int:
         if equal(one, two):

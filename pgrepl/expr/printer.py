@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.expr import lookup, typefacts
+from pgrepl.expr import lookup
 from pgrepl.expr.tree import Cte, Rte, Target, Window
 from pgrepl.frozen import frozen
 from pgrepl.types.names import format_type

@@ -101,7 +101,7 @@ def _constant(value: Any, typoid: int) -> Any:
         return value
     known = described(typoid)
     if known is not None and known.labels:
-        return dict(known.labels)[value]
+        return next(label.oid for label in known.labels if label.name == value)
     if isinstance(value, Record):
         fields = zip(value.types, value.names, value, strict=True)
         return [[of, name, _constant(item, of)] for of, name, item in fields]
@@ -141,7 +141,7 @@ def _constant_value(typoid: int, value: Any, types: Types) -> Any:
         return Record([_constant_value(one, item, types) for one, item in zip(of, values, strict=True)], of, names)
     known = described(typoid)
     if known is not None and known.labels:
-        return next(label for label, oid in known.labels if oid == value)
+        return next(label.name for label in known.labels if label.oid == value)
     from pgrepl.types.text import read_text
 
     return read_text(value, typoid, -1, _STYLE)

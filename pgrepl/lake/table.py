@@ -213,7 +213,7 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     from pgrepl.catalog.object_names import ObjectNames
     from pgrepl.types.text import TextStyle, read_text
 
-    style = TextStyle(lookup=ObjectNames(session))
+    style = TextStyle(lookup=ObjectNames(session), stored=True)
     return read_text(attribute.attmissingval, session.type_of(attribute.atttypid), attribute.atttypmod, style)
 
 

@@ -45,7 +45,9 @@ def table_rules(session: Session, rel: Relation) -> TableRules:
             expr = default_of(session, rel.oid, attribute.num)
             assert expr is not None
             generated.append((attribute.num, own(expr, rel)))
-    checks = [(row.conname, own(stored.from_json(row.conbin, session), rel)) for row in constraints_of(session, rel.oid, "c")]
+    checks = [
+        (row.conname, own(stored.from_json(row.conbin, session), rel)) for row in constraints_of(session, rel.oid, "c")
+    ]
     bound = partition_constraint(session, rel.oid) if rel.is_partition else []
     return TableRules(rel, tuple(generated), tuple(a for a in rel.columns if a.notnull), tuple(checks), tuple(bound))
 

@@ -37,7 +37,7 @@ from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.names import NAMEDATALEN, clip, make_object_name
 from pgrepl.statements.table.rename import move_relation, rename_relation
 from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.style import DEFAULT_STYLE
+from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _connect(session: Session, oid: int, number: int, column: ForeignColumn) -> 
     type_, typmod = foreign_type(column.type, column.fields)
     missing = _value(column.initial_default, type_, typmod)
     if missing is not None:
-        text = write_text(missing, type_, DEFAULT_STYLE)
+        text = write_text(missing, type_, STORED_STYLE)
         store.update(session, tables.pg_attribute, where, atthasmissing=True, attmissingval=text)
 
 

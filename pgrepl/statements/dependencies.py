@@ -17,7 +17,6 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.user_types import type_row
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
-from pgrepl.expr.typefacts import is_user_type
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
@@ -77,8 +76,8 @@ def record_expressions(session: Session, depender: ObjectAddress, exprs: Iterabl
 
 
 def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]) -> None:
-    """Record that an object needs these types; only row types of users are noted."""
-    found = _distinct(ObjectAddress(PG_TYPE, typoid) for typoid in types if is_user_type(typoid))
+    """Record that an object needs these types; only types of users are noted."""
+    found = _distinct(ObjectAddress(PG_TYPE, int(typoid)) for typoid in types if typoid >= oids.FIRST_USER_OID)
     _know_types(session, found)
     record_dependencies(session, depender, found)
 

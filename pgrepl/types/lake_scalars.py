@@ -17,8 +17,9 @@ from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import to_float4, write_float4
 from pgrepl.types.numeric import EXACT, write_numeric
 from pgrepl.types.record import Record, RowField, RowType, quote_field, split_record
-from pgrepl.types.style import DEFAULT_STYLE
+from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import reader, writer
+from pgrepl.types.user_types import labels_of_stored, stored_labels
 
 MAX_DECIMAL = 38
 
@@ -171,10 +172,10 @@ def text_form(typoid: int, typmod: int) -> Form:
     column of a type without input and output functions holds only NULLs."""
 
     def to_text(value: Any) -> str:
-        return writer(typoid)(value, DEFAULT_STYLE)
+        return writer(typoid)(value, STORED_STYLE)
 
     def from_text(text: str) -> Any:
-        return Decimal(text) if typoid == oids.NUMERIC else reader(typoid)(text, -1, DEFAULT_STYLE)
+        return Decimal(text) if typoid == oids.NUMERIC else reader(typoid)(text, -1, STORED_STYLE)
 
     def from_array(array: Any) -> list[Any]:
         return [None if v is None else from_text(v) for v in _values(array)]
@@ -219,7 +220,14 @@ def _string_form(typoid: int, typmod: int) -> Form:
 
 def enum_form(typoid: int) -> Form:
     """The form of an enum: its labels as text. Bounds are those of texts and not in the order of labels."""
-    return _kept_as_text(typoid, -1, "varchar", same, same, _values, "equal")
+    stored, names = stored_labels(typoid), labels_of_stored(typoid)
+    if not stored:
+        return _kept_as_text(typoid, -1, "varchar", same, same, _values, "equal")
+
+    def from_array(array: Any) -> list[Any]:
+        return [None if v is None else names.get(v, v) for v in _values(array)]
+
+    return _kept_as_text(typoid, -1, "varchar", stored.__getitem__, lambda v: names.get(v, v), from_array, "equal")
 
 
 def _bpchar_form(typoid: int, typmod: int) -> Form:

@@ -37,6 +37,7 @@ class TextStyle:
     bytea_output: str = "hex"
     now: int | None = None  # start of the transaction, microseconds since 2000-01-01 UTC
     lookup: Lookup | None = field(default=None, compare=False)
+    stored: bool = False  # the text of values in the lake, where renamed labels of enums have their first names
 
     @property
     def date_format(self) -> str:
@@ -59,3 +60,4 @@ def _datestyle(text: str) -> tuple[str, str]:
 
 
 DEFAULT_STYLE = TextStyle()
+STORED_STYLE = TextStyle(stored=True)

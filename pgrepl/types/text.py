@@ -116,13 +116,16 @@ def _row_reader(typoid: int) -> Reader:
 
 def _enum_reader(typoid: int) -> Reader:
     """The input function of an enum, whose values are its labels (enum_in)."""
-    from pgrepl.types.user_types import described, order_of_labels
+    from pgrepl.types.user_types import described, labels_of_stored, order_of_labels
 
+    of_stored = labels_of_stored(typoid)
     labels, known = order_of_labels(typoid), described(typoid)
     unsafe = () if known is None else known.unsafe
 
     def read(text: str, typmod: int, style: TextStyle) -> str:
-        if text in unsafe:
+        if style.stored and of_stored:
+            text = of_stored.get(text, text)
+        if text in unsafe and not style.stored:
             raise PgError(
                 "55P04",
                 f'unsafe use of new value "{text}" of enum type {format_type(typoid)}',
@@ -158,7 +161,10 @@ def writer(typoid: int) -> Writer:
     if row is not None and row.typtype == "d":
         return writer(row.basetype)
     if row is not None and row.typtype == "e":
-        return lambda value, style: str(value)
+        from pgrepl.types.user_types import stored_labels
+
+        stored = stored_labels(typoid)
+        return lambda value, style: stored[value] if style.stored and stored else str(value)
     if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
         return lambda value, style: _array_writer(value.elemtype)(value, style)
     if typoid == oids.RECORD or row is None or row.typtype == "c":

@@ -7,7 +7,7 @@ carry the OID of a type, into tasks of Spark too, so that whatever asks for a pr
 
     >>> row = PgType(20000, "mood", "public", 4, True, "e", "E", False, ",", 0, 0, 20001, *["-"] * 8, "i", "p",
     ...     False, 0, -1, 0, 0)
-    >>> types = UserTypes((TypeData(row, labels=(("sad", 1), ("happy", 2))),))
+    >>> types = UserTypes((TypeData(row, labels=(Label("sad", 1, "sad"), Label("happy", 2, "happy"))),))
     >>> mood = types.type_of(20000)
     >>> mood == 20000, type_by_oid(mood).name, order_of_labels(mood)
     (True, 'mood', {'sad': 0, 'happy': 1})
@@ -30,11 +30,19 @@ class Field(NamedTuple):
     typmod: int
 
 
+class Label(NamedTuple):
+    """A label of an enum: its OID in pg_enum, and its text in the lake, which stays when the label is renamed."""
+
+    name: str
+    oid: int
+    stored: str
+
+
 class TypeData(NamedTuple):
     """What is known of a type beyond its row of pg_type. The row's OIDs are plain integers."""
 
     row: PgType
-    labels: tuple[tuple[str, int], ...] = ()  # of an enum, in its order, with their OIDs in pg_enum
+    labels: tuple[Label, ...] = ()  # of an enum, in its order
     checks: tuple[tuple[str, str], ...] = ()  # of a domain: name and stored expression, in the order of their names
     fields: tuple[Field, ...] = ()  # of a composite type
     width: int = 0  # the number of columns it ever had
@@ -59,7 +67,9 @@ class UserTypes:
         row = self._rows.get(oid)
         if row is None:
             row = self.data[oid].row
-            row = row._replace(elem=self.type_of(row.elem), array=self.type_of(row.array), basetype=self.type_of(row.basetype))
+            row = row._replace(
+                elem=self.type_of(row.elem), array=self.type_of(row.array), basetype=self.type_of(row.basetype)
+            )
             self._rows[oid] = row
         return row
 
@@ -84,17 +94,19 @@ class UserTypes:
     @staticmethod
     def from_json(data: list[Any]) -> UserTypes:
         return UserTypes(
-            tuple([
-                TypeData(
-                    PgType(*row),
-                    tuple([(label, oid) for label, oid in labels]),
-                    tuple([(name, check) for name, check in checks]),
-                    tuple([Field(*field) for field in fields]),
-                    width,
-                    tuple(unsafe),
-                )
-                for row, labels, checks, fields, width, unsafe in data
-            ])
+            tuple(
+                [
+                    TypeData(
+                        PgType(*row),
+                        tuple([Label(*label) for label in labels]),
+                        tuple([(name, check) for name, check in checks]),
+                        tuple([Field(*field) for field in fields]),
+                        width,
+                        tuple(unsafe),
+                    )
+                    for row, labels, checks, fields, width, unsafe in data
+                ]
+            )
         )
 
     def __reduce__(self) -> Any:
@@ -145,7 +157,22 @@ def described(typoid: int) -> TypeData | None:
 def order_of_labels(enum: int) -> dict[str, int]:
     """The place of each label in the order of an enum."""
     known = described(enum)
-    return {} if known is None else {label: n for n, (label, _) in enumerate(known.labels)}
+    return {} if known is None else {label.name: n for n, label in enumerate(known.labels)}
+
+
+@cache
+def stored_labels(enum: int) -> dict[str, str]:
+    """The text in the lake of each label of an enum; empty: no label has been renamed."""
+    known = described(enum)
+    labels = () if known is None else known.labels
+    return {label.name: label.stored for label in labels} if any(lb.name != lb.stored for lb in labels) else {}
+
+
+@cache
+def labels_of_stored(enum: int) -> dict[str, str]:
+    """The label of each text in the lake; other writers know a renamed label's new name."""
+    names = stored_labels(enum)
+    return {name: name for name in names} | {stored: name for name, stored in names.items()}
 
 
 def is_enum(typoid: int) -> bool:

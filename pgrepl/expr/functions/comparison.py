@@ -258,8 +258,10 @@ def _enums(source: str, decide: Callable[[int], Any]) -> None:
         return decide(comparer(call.argtypes[0])(a, b))
 
 
-for _word, _function in _OPERATORS.items():
-    _enums(f"enum_{_word}", lambda order, function=_function: function(order, 0))  # type: ignore[misc]
+implements("enum_eq")(operator.eq)
+implements("enum_ne")(operator.ne)
+for _word in ("lt", "le", "gt", "ge"):
+    _enums(f"enum_{_word}", lambda order, function=_OPERATORS[_word]: function(order, 0))  # type: ignore[misc]
 _enums("enum_cmp", lambda order: order)
 
 

@@ -20,7 +20,7 @@ def _labels(call: Call) -> tuple[int, list[str]]:
     known = described(enum)
     if known is None:
         raise PgError("0A000", "could not determine actual enum type")
-    return enum, [label for label, _ in known.labels]
+    return enum, [label.name for label in known.labels]
 
 
 def _end(call: Call, place: int) -> str:

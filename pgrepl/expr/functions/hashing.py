@@ -244,7 +244,7 @@ def _enum(typoid: int) -> Hash:
     from pgrepl.types.user_types import described
 
     known = described(base_type(typoid))
-    oids_of = {} if known is None else dict(known.labels)
+    oids_of = {} if known is None else {label.name: label.oid for label in known.labels}
     return lambda value, seed: _int4(oids_of[value], seed)
 
 

@@ -189,8 +189,10 @@ def _user_types(session: Session) -> Iterator[Values]:
     for row in store.rows(session, tables.pg_type, datid=session.database.oid):
         t = builtin.type_by_oid(session.type_of(row.oid))
         assert t is not None
-        default = None if row.typdefaultbin is None else expression_text(
-            session, stored_trees.from_json(row.typdefaultbin, session), None
+        default = (
+            None
+            if row.typdefaultbin is None
+            else expression_text(session, stored_trees.from_json(row.typdefaultbin, session), None)
         )
         yield {**_of_type(t), **row._asdict(), "typdefault": default}
 

@@ -230,9 +230,7 @@ def _of(kind: ObjectType) -> None:
         build("owner_of_domain")(lambda location, new_owner: lambda name: given(name, new_owner))
         build("schema_of_domain")(lambda location, new_schema: lambda name: moved(name, new_schema))
 
-    build(f"drop_{kind.value}s")(
-        lambda location, types, cascade: DropTypeStmt(kind, tuple(types), False, cascade)
-    )
+    build(f"drop_{kind.value}s")(lambda location, types, cascade: DropTypeStmt(kind, tuple(types), False, cascade))
     build(f"drop_{kind.value}s_if_exists")(
         lambda location, types, cascade: DropTypeStmt(kind, tuple(types), True, cascade)
     )

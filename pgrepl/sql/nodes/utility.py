@@ -79,8 +79,8 @@ class DropStmt(Statement):
 
 @frozen
 class RenameStmt(Statement):
-    """ALTER … RENAME: of the object; or of a part of `relation`: a column (`kind` COLUMN) or constraint (TABCONSTRAINT),
-    an attribute of a composite type, a constraint of a domain (DOMCONSTRAINT)."""
+    """ALTER … RENAME: of the object; or of a part of `relation`: a column (`kind` COLUMN) or constraint
+    (TABCONSTRAINT), an attribute of a composite type, a constraint of a domain (DOMCONSTRAINT)."""
 
     kind: ObjectType
     new_name: str

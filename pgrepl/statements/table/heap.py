@@ -22,8 +22,8 @@ from pgrepl.statements.table.columns import (
     check_names_and_types,
     column_of_type,
 )
-from pgrepl.statements.type.create import check_name_is_free
 from pgrepl.statements.table.defaults import cook_default, default_values, record_default_dependencies
+from pgrepl.statements.type.create import check_name_is_free
 
 
 def create_relation(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import is_owner
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_CLASS, PG_TYPE, ObjectAddress
 from pgrepl.catalog.namespace import schema_or_none, schema_row
+from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
@@ -41,12 +42,19 @@ def _found(session: Session, stmt: DropTypeStmt, name: TypeName) -> int:
         return 0
     kind = type_by_oid(oid)
     if stmt.kind is ObjectType.DOMAIN and (kind is None or kind.typtype != "d"):
-        raise PgError("42809", f"{type_text(session, oid)} is not a domain")
+        raise PgError("42809", f'"{type_name_text(name)}" is not a domain')
     row = type_row(session, oid)
     if row is not None:
         owner, namespace = row.typowner, row.typnamespace
     else:
         table = rowtype_relation(session, oid)
+        if table is not None and not table.is_system:
+            whole = describe_object(session, ObjectAddress(PG_CLASS, table.oid))
+            raise PgError(
+                "2BP01",
+                f"cannot drop type {type_text(session, oid)} because {whole} requires it",
+                hint=f"You can drop {whole} instead.",
+            )
         owner = BOOTSTRAP_SUPERUSER if table is None else table.owner
         namespace = 0 if table is None else table.namespace
     schema = schema_row(session, namespace)

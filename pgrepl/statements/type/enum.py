@@ -36,10 +36,13 @@ def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
         session,
         tables.pg_enum,
         [
-            {"oid": new_oid(session), "enumtypid": oid, "enumsortorder": float(number), "enumlabel": label}
+            {
+                "oid": new_oid(session), "enumtypid": oid, "enumsortorder": float(number), "enumlabel": label,
+                "storedlabel": label,
+            }
             for number, label in enumerate(stmt.labels, 1)
         ],
-    )
+    )  # fmt: skip
     return Result("CREATE TYPE")
 
 
@@ -76,7 +79,12 @@ def _add(session: Session, enum: tables.pg_type, stmt: AlterEnumStmt) -> None:
         return
     place = _place(session, labels, stmt)
     oid = new_oid(session)
-    insert(session, tables.pg_enum, oid=oid, enumtypid=enum.oid, enumsortorder=place, enumlabel=stmt.label)
+    stored, number = stmt.label, 0
+    while stored in [label.storedlabel for label in labels]:  # a label that was renamed had this name
+        number += 1
+        stored = f"{stmt.label} ({number})"
+    values = {"enumtypid": enum.oid, "enumsortorder": place, "enumlabel": stmt.label, "storedlabel": stored}
+    insert(session, tables.pg_enum, oid=oid, **values)
     if enum.begin_snapshot <= session.transaction.numbering.committed_snapshot():
         session.transaction.uncommitted_labels.add(oid)
 

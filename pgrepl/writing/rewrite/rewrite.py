@@ -25,7 +25,12 @@ from pgrepl.lake.write import Write
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
+<<<<<<< HEAD
 from pgrepl.types.style import DEFAULT_STYLE
+=======
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.style import STORED_STYLE
+>>>>>>> 1d233a13 (wip)
 from pgrepl.types.text import write_text
 from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
 
@@ -146,7 +151,7 @@ def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, exp
         pg_attribute,
         {"attrelid": rel.oid, "attnum": attribute.num},
         atthasmissing=True,
-        attmissingval=write_text(value, attribute.type, DEFAULT_STYLE),
+        attmissingval=write_text(value, attribute.type, STORED_STYLE),
     )
     return True
 
