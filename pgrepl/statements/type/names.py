@@ -22,16 +22,6 @@ def type_of_parts(session: Session, parts: Sequence[str]) -> int:
     return type_of_name(session, TypeName(tuple(parts)))[0]
 
 
-def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
-    """The domain of a qualified name, which the role must own (checkDomainOwner)."""
-    oid = type_of_parts(session, parts)
-    row = type_row(session, oid)
-    if row is None or row.typtype != "d":
-        raise PgError("42809", f"{type_text(session, oid)} is not a domain")
-    check_type_owner(session, row)
-    return row
-
-
 def check_type_owner(session: Session, row: tables.pg_type) -> None:
     if not is_owner(session, row.typowner):
         raise PgError("42501", f"must be owner of type {type_display_name(session, row)}")

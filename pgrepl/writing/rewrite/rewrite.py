@@ -25,12 +25,7 @@ from pgrepl.lake.write import Write
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
-<<<<<<< HEAD
-from pgrepl.types.style import DEFAULT_STYLE
-=======
-from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.style import STORED_STYLE
->>>>>>> 1d233a13 (wip)
 from pgrepl.types.text import write_text
 from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
 
