@@ -17,4 +17,4 @@ def default_arguments(session: Session, oid: int) -> tuple[Expr, ...]:
     row = routine_row(session, oid)
     if row is None or row.proargdefaults is None:
         return ()
-    return tuple(from_json(data) for data in row.proargdefaults)
+    return tuple(from_json(data, session) for data in row.proargdefaults)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgrepl.sql.nodes import ObjectType, Statement
 
-_SHORTER = ("COMMENT", "ALTER TABLE", "ALTER INDEX", "ALTER MATERIALIZED VIEW", "ALTER DATABASE", "CREATE TABLE AS", "CREATE TYPE")
+_SHORTER = (
+    "COMMENT",
+    "ALTER TABLE",
+    "ALTER INDEX",
+    "ALTER MATERIALIZED VIEW",
+    "ALTER DATABASE",
+    "CREATE TABLE AS",
+    "CREATE TYPE",
+)
 """The tags of unsupported statements whose `what` has more words than the tag."""
 
 _TAGS: dict[str, str | Callable[[Any], str]] = {

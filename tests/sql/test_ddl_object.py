@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.sql.nodes import CommentStmt, DropStmt, ObjectType, RoutineName, UnsupportedStmt
+from pgrepl.sql.nodes import CommentStmt, DropStmt, ObjectType, UnsupportedStmt
 from tests.sql.one import node, plain
 
 

@@ -22,7 +22,19 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.type import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = ("kinds", "expr", "select", "utility", "publication", "subscription", "role", "dml", "table", "routine", "type")
+_FAMILIES = (
+    "kinds",
+    "expr",
+    "select",
+    "utility",
+    "publication",
+    "subscription",
+    "role",
+    "dml",
+    "table",
+    "routine",
+    "type",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ def check_replaceable(session: Session, old: pg_proc, new: pg_proc) -> None:
     for before, after in zip(_input_names(old), _input_names(new), strict=True):
         if before and before != after:
             raise PgError("42P13", f'cannot change name of input parameter "{before}"', hint=hint)
-    _check_defaults(old, new, hint)
+    _check_defaults(session, old, new, hint)
 
 
 def outputs_of(routine: pg_proc) -> list[tuple[str, int]]:
@@ -60,10 +60,10 @@ def _input_names(routine: pg_proc) -> list[str]:
     return [name for name, mode in zip(names, modes, strict=True) if mode in ("i", "b", "v")]
 
 
-def _check_defaults(old: pg_proc, new: pg_proc, hint: str) -> None:
+def _check_defaults(session: Session, old: pg_proc, new: pg_proc, hint: str) -> None:
     before, after = old.proargdefaults or [], new.proargdefaults or []
     if len(before) > len(after):
         raise PgError("42P13", "cannot remove parameter defaults from existing function", hint=hint)
     for one, other in zip(before, after[len(after) - len(before) :], strict=True):
-        if stored.from_json(one).type != stored.from_json(other).type:
+        if stored.from_json(one, session).type != stored.from_json(other, session).type:
             raise PgError("42P13", "cannot change data type of existing parameter default value", hint=hint)

@@ -20,4 +20,4 @@ def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
         forget_dependencies(session, self)
     record_dependency(session, self, ObjectAddress(PG_NAMESPACE, routine.pronamespace))
     record_types(session, self, [routine.prorettype, *(routine.proallargtypes or routine.proargtypes)])
-    record_expressions(session, self, [stored.from_json(data) for data in routine.proargdefaults or ()])
+    record_expressions(session, self, [stored.from_json(data, session) for data in routine.proargdefaults or ()])

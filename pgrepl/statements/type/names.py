@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.acl import is_owner
-from pgrepl.catalog.user_types import type_display_name, type_row
+from pgrepl.catalog.user_types import type_display_name
 from pgrepl.errors import PgError
-from pgrepl.expr.typefacts import type_text
 from pgrepl.expr.typenames import type_of_name
 from pgrepl.sql.nodes import TypeName
 
