@@ -121,6 +121,12 @@ def _object_name(session: Session, typoid: int, oid: int) -> str:
     return text_of(session, typoid, oid)
 
 
+def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...] | None:
+    from pgrepl.statements.routine.call import call_trigger
+
+    return call_trigger(session, function, data)
+
+
 HOOKS = Hooks(
     define_in_lake=_define_in_lake,
     adopt_from_lake=_adopt_from_lake,
@@ -132,4 +138,5 @@ HOOKS = Hooks(
     define=_define,
     object_oid=_object_oid,
     object_name=_object_name,
+    call_trigger=_call_trigger,
 )

@@ -55,6 +55,9 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_REWRITE:
         rule = one(session, tables.pg_rewrite, oid=objid)
         return None if rule is None else f"rule {rule.rulename} on {_relation(session, rule.ev_class, 0)}"
+    if classid == classes.PG_TRIGGER:
+        trigger = one(session, tables.pg_trigger, oid=objid)
+        return None if trigger is None else f"trigger {trigger.tgname} on {_relation(session, trigger.tgrelid, 0)}"
     if classid == classes.PG_AUTHID:
         role = one(session, tables.pg_authid, oid=objid)
         return None if role is None else f"role {role.rolname}"

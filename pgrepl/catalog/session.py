@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog, CatalogConnection
     from pgrepl.catalog.declarative import SystemRow
     from pgrepl.catalog.system import SystemRelation, SystemRelations
+    from pgrepl.catalog.transition_tables import TransitionTable
     from pgrepl.instrument import Instruments
     from pgrepl.types.text import TextStyle
 
@@ -78,6 +79,7 @@ class Hooks:
     define: Callable[[Session, Sequence[str]], None]  # carries out statements that define, as one step of a statement
     object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]
+    call_trigger: Callable[[Session, int, Any], tuple[Any, ...] | None]  # a function's OID, rows.trigger_data
 
 
 class SessionConnection:
@@ -131,6 +133,8 @@ class Session:
     variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
     keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE
+    trigger_depth = 0  # of triggers that are running (MyTriggerDepth)
+    transition_tables: Mapping[str, TransitionTable] = {}  # of the trigger function that is running
 
     def __init__(
         self,
@@ -154,6 +158,8 @@ class Session:
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
+        self.unsettled: list[Callable[[], None]] = []  # of statements whose triggers are running
+        self.touched: set[tuple[int, int]] = set()  # table and row id of rows that were changed meanwhile
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""
@@ -369,6 +375,16 @@ class Session:
 
     def object_name(self, typoid: int, oid: int) -> str:
         return self.hooks.object_name(self, typoid, oid)
+
+    def call_trigger(self, function: int, data: Any) -> tuple[Any, ...] | None:
+        """Call a trigger function; returns the row that it gives back."""
+        return self.hooks.call_trigger(self, function, data)
+
+    def settle(self) -> None:
+        """Write the rows that running statements have come to. A statement inside one of their triggers does so before
+        it reads or writes tables: it sees the rows before the one that the trigger fires for."""
+        for write in self.unsettled:
+            write()
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _STEADY = frozenset((
     "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
-    "pg_proc", "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel",
+    "pg_proc", "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel", "pg_trigger",
 ))  # fmt: skip
 _UNSUMMED = ("row_version",)
 

@@ -346,6 +346,30 @@ class pg_proc(SystemRow, key=("oid",), indexes=(("datid", "proname"), ("pronames
     proacl: Json[list[str]] | None
 
 
+class pg_trigger(SystemRow, key=("oid",), indexes=(("tgrelid",), ("tgparentid",), ("tgconstraint",), ("tgfoid",))):
+    """A trigger of CREATE TRIGGER; of the triggers of constraints, those that ALTER TABLE has enabled otherwise
+    (triggers.py)."""
+
+    oid: Oid
+    tgrelid: Oid
+    tgparentid: Oid
+    tgname: Varchar
+    tgfoid: Oid
+    tgtype: Int2
+    tgenabled: Char
+    tgisinternal: Bool
+    tgconstrrelid: Oid
+    tgconstrindid: Oid
+    tgconstraint: Oid
+    tgdeferrable: Bool
+    tginitdeferred: Bool
+    tgattr: Json[list[int]]
+    tgargs: Json[list[str]]
+    tgqual: Json[Any]
+    tgoldtable: Varchar | None
+    tgnewtable: Varchar | None
+
+
 class pg_sequence(SystemRow, key=("seqrelid",)):
     seqrelid: Oid
     seqtypid: Oid

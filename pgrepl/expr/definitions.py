@@ -142,6 +142,8 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
         text = _foreign_key(session, row, table)
     elif row.contype in "pu":
         text = _key_constraint(session, row, table)
+    elif row.contype == "t":
+        text = "TRIGGER"  # no ALTER TABLE adds such a constraint
     else:
         text = f"CHECK ({expression_text(session, stored.from_json(row.conbin, session), table, pretty)})"
     if row.contype == "c" and row.connoinherit:

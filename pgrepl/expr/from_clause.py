@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.transition_tables import TransitionRows, TransitionTable
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.coerce import coerce_to_specific
 from pgrepl.expr.collate import assign_collations
@@ -91,6 +92,9 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
         cte = find_cte(scope, name.name)
         if cte is not None:
             return _cte_reference(scope, name, *cte)
+        transition = scope.session.transition_tables.get(name.name)
+        if transition is not None:
+            return _transition_table(scope, name, transition)
     found = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
@@ -142,6 +146,17 @@ def is_locked(scope: Scope, name: str | None) -> bool:
     if scope.locked_from_parent:
         return True
     return any(not c.relations or any(r.name == name for r in c.relations) for c in scope.locking)
+
+
+def _transition_table(scope: Scope, name: RangeVar, table: TransitionTable) -> NsItem:
+    """As addRangeTableEntryForENR does."""
+    alias = name.alias
+    rte = relation_rte(
+        replace(table.relation, name=table.name),
+        alias.name if alias is not None else None,
+        alias.columns if alias is not None else (),
+    )
+    return scope.add_rte(replace(rte, kind=RteKind.VALUES, relid=0, rows=TransitionRows(scope.session, table.name)))
 
 
 def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> NsItem:

@@ -62,6 +62,7 @@ class ExprKind(Enum):
     PARTITION_KEY = Place("PARTITION BY", "partition key expressions", "partition key expression")
     COPY_WHERE = Place("WHERE", "COPY FROM WHERE conditions", "COPY FROM WHERE condition")
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
+    TRIGGER_WHEN = Place("WHEN", "trigger WHEN conditions", "trigger WHEN condition")
     CYCLE_MARK = Place("CYCLE")
     FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression")
 

@@ -25,7 +25,7 @@ from pgrepl.query.initplans import with_values
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
 from pgrepl.query.serializable import note_reads
-from pgrepl.query.shape import levels, locks_rows
+from pgrepl.query.shape import has_user_tables, levels, locks_rows
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -103,6 +103,8 @@ def passing_rows(
     """The rows for a caller that reads them once and keeps none. `choice`: the caller has chosen the engine."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
+    if session.unsettled and has_user_tables(query):
+        session.settle()
     if locks_rows(query):
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choice or choose(session, query, context)

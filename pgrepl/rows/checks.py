@@ -8,9 +8,12 @@ be written:
     write_changes(session, changes)      # one lake.write.Write for each table
     fire_triggers(session, checks, changes)  # foreign keys on both sides, CASCADE and its like
 
-For each row, in the order of the rows: routing to a partition, generated columns, NOT NULL, CHECK, the partition's
-bound, unique indexes (ExecInsert, ExecUpdate, ExecConstraints). Foreign keys come after the last row, as the triggers
-that they are in PostgreSQL.
+For each row, in the order of the rows: routing to a partition, BEFORE triggers, generated columns, NOT NULL, CHECK, the
+partition's bound, unique indexes (ExecInsert, ExecUpdate, ExecConstraints). Foreign keys come after the last row, as
+the triggers that they are in PostgreSQL.
+
+With BEFORE triggers each row is done before the next is looked at; and it is written at once if a trigger's function
+reads or writes tables (Session.settle).
 
 Rows are tuples by attribute number: column n of a table stands at n - 1, dropped columns hold None. A stored generated
 column need not be filled in: `local` does that.
@@ -18,22 +21,29 @@ column need not be filled in: `local` does that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from pgrepl.catalog.constraint import constraint_of_index
+from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.triggers import BEFORE, ROW, fires_recheck
 from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.memory import OUT_OF_MEMORY
+from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.foreign_events import Recheck
-from pgrepl.rows.foreign_modes import fires
 from pgrepl.rows.locking import lock_conflicting, lock_keys, lock_new_keys, wait_for_changes
 from pgrepl.rows.routing import Router, converter
-from pgrepl.rows.unique import UniqueChecks
+from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
+from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_triggers
+from pgrepl.rows.unique import UniqueChecks, UniqueIndex
+from pgrepl.rows.write import next_snapshot, write_changes
 
 
 class RowChecks:
@@ -44,11 +54,19 @@ class RowChecks:
         self.kind = kind
         self.modified = modified
         self.failed: int | None = None  # after an error of `local`: the number of the row it is about, from 0
+        self.updates = False  # ON CONFLICT DO UPDATE
+        self.begun: set[tuple[int, TriggerEvent]] = set()  # statements whose BEFORE triggers have fired
+        self.written = 0  # changes that have been written already, as a trigger's function had to see them
         self._session = session
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
         self._unique: dict[int, UniqueChecks] = {}
-        self._updates = False  # ON CONFLICT DO UPDATE
+        self._set: frozenset[int] | None = None  # the columns that ON CONFLICT DO UPDATE sets
+        self._triggers: dict[int, RelationTriggers | None] = {}
+        self._by_row = False  # there are BEFORE triggers
+        self._done: dict[int, ModifiedRow] = {}  # by number, when done one by one
+        self._unwritten: list[int] = []
+        self._late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # of changes that are written
         self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
         self._numbers: dict[int, int] = {}  # by number of a change given to `local`: its position in the result
         self._converters: dict[int, Callable[[Row], Row]] = {}
@@ -64,13 +82,18 @@ class RowChecks:
         COPY inserts rows into unique indexes in batches: `entered` gives, for the number of a failing row, how many
         rows have been inserted by then."""
         if conflict is not None:
+            self._set = conflict.modified
             self.modified |= conflict.modified
-            self._updates = conflict.update is not None
+            self.updates = conflict.update is not None
+        if self._has_before_triggers():
+            return self._one_by_one(changes, conflict)
         prepared: list[ModifiedRow] = []
         failure: PgError | None = None
         try:
             for change in changes:
-                prepared.append(self._prepared(change))
+                each = self._prepared(change)
+                assert each is not None
+                prepared.append(each)
         except PgError as error:
             check_for_interrupts()
             if error.sqlstate == OUT_OF_MEMORY:  # checking the keys of the collected rows would take as much again
@@ -79,21 +102,36 @@ class RowChecks:
         stopped = len(prepared)
         if failure is not None and entered is not None:
             del prepared[entered(stopped) :]
-        done = self._enter(prepared, conflict)
+        done = self._enter(dict(enumerate(prepared)), conflict)
         if failure is not None:
             self.failed = stopped
             raise failure
         self.failed = None
-        return done
+        self._numbers = {number: position for position, number in enumerate(done)}
+        return list(done.values())
+
+    @property
+    def kept(self) -> list[int]:
+        """The numbers of the changes given to `local` that are among those it returned."""
+        return list(self._numbers)
 
     def rechecks(self) -> dict[int, list[Recheck]]:
         """The keys of deferrable unique constraints to check again after the write, by the positions of the changes
         that `local` returned."""
         found: dict[int, list[Recheck]] = {}
-        for each in self._unique.values() if fires(self._session) else ():
-            for number, index, values in each.late:
+        late = [*self._late, *(each for unique in self._unique.values() for each in unique.late)]
+        for number, index, values in late:
+            if fires_recheck(self._session, constraint_of_index(self._session, index.info.oid)):
                 found.setdefault(self._numbers[number], []).append(Recheck(index, values))
         return found
+
+    def set_columns(self, rel: Relation) -> frozenset[int]:
+        """The columns that the statement's UPDATE sets, by the numbers of a table of its tree."""
+        wanted = self.modified if self._set is None else self._set
+        if rel.oid == self.relation.oid:
+            return wanted
+        names = {a.name for a in self.relation.columns if a.num in wanted}
+        return frozenset(a.num for a in rel.columns if a.name in names)
 
     def named(self, change: ModifiedRow) -> Row:
         """For RETURNING: the new row (of a DELETE the old one) in the layout of the relation that the statement
@@ -123,29 +161,45 @@ class RowChecks:
         names = {a.name for a in self.relation.columns if a.num in self.modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
 
-    def _prepared(self, change: ModifiedRow) -> ModifiedRow:
+    def _prepared(self, change: ModifiedRow) -> ModifiedRow | None:
+        """None: a BEFORE trigger leaves the row out."""
         if change.new is None:
+            triggers = self._triggers_of(relation(self._session, change.table))
+            if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
+                return None
             return change
         if change.old is None:
             return self._inserted(change, change.new)
         return self._updated(change, change.new)
 
-    def _inserted(self, change: ModifiedRow, row: Row) -> ModifiedRow:
+    def _inserted(self, change: ModifiedRow, row: Row) -> ModifiedRow | None:
         named = self.relation
         if named.kind != "p":
+            given = self._before_insert(named, row)
+            if given is None:
+                return None
             checks = self._table(named)
-            row = checks.complete(row)
+            row = checks.complete(given)
             checks.constraints(row)
             checks.bound(row)
             return replace(change, new=row, to=named.oid)
         leaf, row = self._routed(row)
-        if self._updates and leaf.oid not in self._updatable:  # as ExecInitPartitionInfo
+        if self.updates and leaf.oid not in self._updatable:  # as ExecInitPartitionInfo
             check_replica_identity(self._session, leaf, "UPDATE")
             self._updatable.add(leaf.oid)
         checks = self._table(leaf)
-        row = checks.complete(row)
+        given = self._before_insert(leaf, row)
+        if given is None:
+            return None
+        row = checks.complete(given)
         checks.constraints(row)
+        if self._triggers_of(leaf) is not None:
+            checks.bound(row)
         return replace(change, new=row, to=leaf.oid)
+
+    def _before_insert(self, rel: Relation, row: Row) -> Row | None:
+        triggers = self._triggers_of(rel)
+        return row if triggers is None else triggers.before(TriggerEvent.INSERT, None, row)
 
     def _routed(self, row: Row) -> tuple[Relation, Row]:
         if self.relation.is_partition:
@@ -154,26 +208,49 @@ class RowChecks:
             self._router = Router(self._session, self.relation)
         return self._router.route(row)
 
-    def _updated(self, change: ModifiedRow, row: Row) -> ModifiedRow:
+    def _updated(self, change: ModifiedRow, row: Row) -> ModifiedRow | None:
         rel = relation(self._session, change.table)
-        checks = self._table(rel, partly=True)
+        triggers = self._triggers_of(rel)
+        if triggers is not None:
+            given = triggers.before(TriggerEvent.UPDATE, change.old, row, self.set_columns(rel))
+            if given is None:
+                return None
+            row = given
+        checks = self._table(rel, partly=triggers is None)
         row = checks.complete(row)
-        if not checks.in_bound(row):
-            if rel.oid == self.relation.oid:
-                raise checks.out_of_bound(checks.shown(row))
-            leaf, row = self._routed(converter(rel, self.relation)(row))
-            checks = self._table(leaf)
-            row = checks.complete(row)
-            rel = leaf
+        if checks.in_bound(row):
+            checks.constraints(row)
+            return replace(change, new=row, to=rel.oid)
+        if rel.oid == self.relation.oid:
+            raise checks.out_of_bound(checks.shown(row))
+        return self._moved(change, rel, row)
+
+    def _moved(self, change: ModifiedRow, rel: Relation, row: Row) -> ModifiedRow | None:
+        """The row goes to another partition: it is deleted and inserted (ExecCrossPartitionUpdate)."""
+        leaf, row = self._routed(converter(rel, self.relation)(row))
+        triggers = self._triggers_of(rel)
+        if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
+            return None
+        given = self._before_insert(leaf, row)
+        if given is None:
+            return replace(change, new=None)
+        checks = self._table(leaf)
+        row = checks.complete(given)
         checks.constraints(row)
-        return replace(change, new=row, to=rel.oid)
+        if self._triggers_of(leaf) is not None:
+            checks.bound(row)
+        return replace(change, new=row, to=leaf.oid)
 
     # --- unique keys --------------------------------------------------------------------------------------------------
 
-    def _enter(self, prepared: Sequence[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
+    def _enter(
+        self, prepared: Mapping[int, ModifiedRow], conflict: ConflictAction | None, before: Sequence[int] | None = None
+    ) -> dict[int, ModifiedRow]:
+        """Enter the keys of changes, by their numbers. `before`: those of the statement that are not written yet, if it
+        does its changes one by one."""
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that get rows, not only new versions: all their keys are new
-        for change in prepared:
+        for change in prepared.values():
             if change.new is not None:
                 rows.setdefault(change.to, []).append(change.new)
                 if change.table != change.to or change.old is None:
@@ -181,16 +258,21 @@ class RowChecks:
         locking = self._session.transaction.locks_rows
         while True:
             if locking:
-                lock_keys(self._session, prepared, None if conflict is None else conflict.arbiters)
+                lock_keys(self._session, list(prepared.values()), None if conflict is None else conflict.arbiters)
             for table, new in rows.items():
                 rel = relation(self._session, table)
-                unique = UniqueChecks(self._session, rel, None if table in whole else self._changed(rel))
+                changed = None if table in whole or before is not None else self._changed(rel)
+                unique = self._unique.get(table) if before is not None else None
+                if unique is None:
+                    unique = UniqueChecks(self._session, rel, changed)
+                    self._enter_again(unique, before or ())
                 unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
                 self._unique[table] = unique
             if not locking or not self._have_changed(rows, conflict):
                 break
+            self._unique.clear()
         done: dict[int, ModifiedRow] = {}
-        for number, change in enumerate(prepared):
+        for number, change in prepared.items():
             self.failed = number
             if change.new is None:
                 done[number] = change
@@ -207,8 +289,20 @@ class RowChecks:
                     old=change.old if stays else None,
                 )
                 done[number] = change
-        self._numbers = {number: position for position, number in enumerate(done)}
-        return list(done.values())
+        return done
+
+    def _enter_again(self, unique: UniqueChecks, numbers: Sequence[int]) -> None:
+        """Enter the keys of changes that have been done, but not written."""
+        for number in numbers:
+            change = self._done[number]
+            if change.new is not None and change.to == unique.relation.oid:
+                stays = change.table == change.to
+                unique.enter(
+                    change.new,
+                    number,
+                    replaces=change.place if stays else None,
+                    old=change.old if stays else None,
+                )
 
     def _have_changed(self, tables: Iterable[int], conflict: ConflictAction | None) -> bool:
         """Whether other transactions have changed rows that have the keys of new ones, while this statement waited for
@@ -245,6 +339,11 @@ class RowChecks:
         new = conflict.update(rel, old, row)
         if new is None:
             return None
+        triggers = self._triggers_of(rel)
+        if triggers is not None:
+            new = triggers.before(TriggerEvent.UPDATE, old, new, self.set_columns(rel))
+            if new is None:
+                return None
         checks = self._table(rel)
         new = checks.complete(new)
         if not checks.in_bound(new):
@@ -260,6 +359,75 @@ class RowChecks:
         unique.load([new], [a.num for a in rel.columns])
         unique.enter(new, number, replaces=found.holder, old=old)
         return updated
+
+    # --- BEFORE triggers ----------------------------------------------------------------------------------------------
+
+    def _triggers_of(self, rel: Relation) -> RelationTriggers | None:
+        """The triggers of a table, if any of them is a BEFORE trigger of rows."""
+        if not self._by_row:
+            return None
+        if rel.oid not in self._triggers:
+            found = relation_triggers(self._session, rel)
+            of_rows = found is not None and any(
+                found.of(TriggerWhen.BEFORE, TriggerLevel.ROW, event) for event in TriggerEvent
+            )
+            self._triggers[rel.oid] = found if of_rows else None
+        return self._triggers[rel.oid]
+
+    def _has_before_triggers(self) -> bool:
+        relids = inheritors(self._session, self.relation.oid)
+        wanted = BEFORE | ROW
+        self._by_row = any(
+            trigger.type & wanted == wanted for relid in relids for trigger in enabled_triggers(self._session, relid)
+        )
+        return self._by_row
+
+    def _one_by_one(self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
+        """The changes, each done before the next is looked at."""
+        ahead = Ahead(changes)
+
+        def settle() -> None:
+            ahead.read()
+            self._settle()
+
+        self._session.unsettled.append(settle)
+        try:
+            for number, change in enumerate(ahead):
+                self.failed = number
+                self._check_stands(change, "updated")
+                prepared = self._prepared(change)
+                if prepared is not None:
+                    self._check_stands(change, "deleted" if change.new is None else "updated")
+                    for entered, each in self._enter({number: prepared}, conflict, self._unwritten).items():
+                        self._done[entered] = each
+                        self._unwritten.append(entered)
+        finally:
+            self._session.unsettled.remove(settle)
+            if not self._session.unsettled:
+                self._session.touched.clear()
+        self.failed = None
+        self._numbers = {number: position for position, number in enumerate(self._done)}
+        return list(self._done.values())
+
+    def _settle(self) -> None:
+        """Write the changes that have been done."""
+        numbers, self._unwritten = self._unwritten, []
+        if not numbers:
+            return
+        self._late += [each for unique in self._unique.values() for each in unique.late]
+        self._unique.clear()
+        self.written += len(numbers)
+        write_changes(self._session, [self._done[number] for number in numbers])
+        next_snapshot(self._session)
+
+    def _check_stands(self, change: ModifiedRow, done: str) -> None:
+        """A function that a trigger has called may have changed the row."""
+        if change.place is not None and (change.table, change.place.row) in self._session.touched:
+            raise PgError(
+                "27000",
+                f"tuple to be {done} was already modified by an operation triggered by the current command",
+                hint="Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+            )
 
 
 def prepare(

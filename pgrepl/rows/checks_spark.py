@@ -24,12 +24,14 @@ from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, numbered
-from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
+from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
 from pgrepl.rows.members import members
 from pgrepl.rows.routing import Router
 from pgrepl.rows.routing_spark import LEAF, NOWHERE, SparkRouter, in_layout
 from pgrepl.rows.staged import ROW, StagedRows
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import refuse_triggers
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
 from pgrepl.types.lake_forms import is_row_type
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 
 def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
     """Decline what Spark cannot check: a change of keys with an ON UPDATE action, and deferred constraints, are checked
-    row by row. Spark has no rows as values."""
+    row by row. Triggers are called for each row. Spark has no rows as values."""
+    refuse_triggers(session, named.oid, TriggerEvent(kind.value))
     if any(is_row_type(a.type) for a in named.columns):
         raise Declined("rows as values")
     names = {a.name for a in named.columns if a.num in modified}
@@ -58,6 +61,11 @@ def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: fr
                 raise Declined("a foreign key that may be checked later")
         if any(not info.immediate for info in unique_indexes(session, rel)):
             raise Declined("a key that may be checked later")
+        if kind is ModifyKind.DELETE:
+            for key in keys_to(session, rel.oid):
+                if key.on_delete not in (NO_ACTION, RESTRICT):
+                    action = TriggerEvent.DELETE if key.on_delete == CASCADE else TriggerEvent.UPDATE
+                    refuse_triggers(session, key.referencing, action)
         if kind is not ModifyKind.UPDATE:
             continue
         for key in keys_to(session, rel.oid):

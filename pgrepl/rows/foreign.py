@@ -1,23 +1,27 @@
-"""Foreign keys: the triggers that fire after a statement has written its rows.
+"""The triggers that fire after a statement has written its rows: those of foreign keys and of CREATE TRIGGER.
 
 A row that is inserted, or whose key is updated, must reference an existing key; a key that is deleted or updated must
 not be referenced. CASCADE, SET NULL and SET DEFAULT change the referencing rows, and those changes queue events of
 their own. Events of one constraint are checked together; the error is that of the first of them in the order of the
 rows.
 
+Where CREATE TRIGGER has made triggers, all events are fired one by one, in PostgreSQL's order: by rows, and for one row
+by the names of the triggers.
+
 INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
 from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.tables import pg_constraint, pg_index
+from pgrepl.catalog.tables import pg_constraint, pg_index, pg_trigger
+from pgrepl.catalog.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.errors import PgError
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, Row
@@ -36,6 +40,9 @@ from pgrepl.rows.foreign_key import (
 )
 from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import Call, TriggerEvents
+from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -45,10 +52,28 @@ _FEW = 64  # events that are fired one by one where their order could matter
 
 
 def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
-    """Fire the triggers for the written changes of a statement: foreign keys on both sides, and deferrable unique
-    constraints. The changes of CASCADE and its like are further snapshots."""
+    """Fire the triggers for the written changes of a statement. The changes of CASCADE and its like, and those of
+    functions that triggers call, are further snapshots."""
+    fire_all(session, [(checks, changes)])
+
+
+def fire_all(session: Session, written: Sequence[tuple[RowChecks, Sequence[ModifiedRow]]]) -> None:
+    """The same for the statements of one WITH list."""
     queue = Queue(session)
-    queue.add(checks.relation, changes, checks.rechecks())
+    for checks, changes in written:
+        queue.calls.begun |= checks.begun
+        queue.add(checks, changes)
+    queue.run()
+
+
+def truncate_tables(session: Session, tables: Sequence[Relation], remove: Callable[[], None]) -> None:
+    """Remove all rows of tables, between their BEFORE and AFTER triggers (ExecuteTruncateGuts)."""
+    queue = Queue(session)
+    for table in tables:
+        queue.calls.begin(table, TriggerEvent.TRUNCATE)
+    remove()
+    for table in tables:
+        queue.events += queue.calls.at_end(table, TriggerEvent.TRUNCATE)
     queue.run()
 
 
@@ -83,6 +108,8 @@ def _waiting(session: Session) -> list[Fired]:
 
 def _exists(session: Session, event: Fired) -> bool:
     """Whether the event's constraint still exists."""
+    if isinstance(event, Call):
+        return store.one(session, pg_trigger, oid=event.firing.trigger.oid) is not None
     if isinstance(event, Recheck):
         return store.one(session, pg_index, indexrelid=event.index.info.oid) is not None
     return store.one(session, pg_constraint, oid=event.key.oid) is not None
@@ -100,6 +127,9 @@ def fire_deferred(session: Session) -> None:
 
 def waits(session: Session, event: Fired) -> bool:
     """Whether an event waits for the commit."""
+    if isinstance(event, Call):
+        trigger = event.firing.trigger
+        return trigger.deferrable and is_deferred(session, trigger.constraint)
     if isinstance(event, Recheck):
         return is_deferred(session, constraint_of_index(session, event.index.info.oid))
     return event.can_wait and event.key.deferrable and is_deferred(session, event.key.oid)
@@ -112,16 +142,19 @@ class Queue:
         self.session = session
         self.events: list[Fired] = []
         self._at_commit = at_commit
+        self.calls = TriggerEvents(session)
+        self._replaced: set[int] = set()  # calls (by id) at the end of statements, which later ones make instead
         self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
 
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
-    def add(
-        self, named: Relation, changes: Sequence[ModifiedRow], late: Mapping[int, Sequence[Recheck]] | None = None
-    ) -> None:
-        """Add the events of changes that a statement on `named` has written, row by row; for one row in the order of
-        the triggers' names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
+    def add(self, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
+        """Add the events of changes that a statement has written, row by row; for one row in the order of the triggers'
+        names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
+        named, late = checks.relation, checks.rechecks()
+        calls_of = self.calls.of_rows(checks, changes)
         for position, change in enumerate(changes):
+            first = len(self.events)
             again = late.get(position, ()) if late else ()
             self.events += [each for each in again if each.index.info.primary]
             if change.old is not None:
@@ -129,6 +162,12 @@ class Queue:
             if change.new is not None:
                 self._add_new_row(change, change.new)
             self.events += [each for each in again if not each.index.info.primary]
+            calls = calls_of(change) if calls_of is not None else ()
+            if calls:
+                self.events[first:] = sorted([*self.events[first:], *calls], key=lambda event: event.name)
+        ended, replaced = self.calls.of_statement(checks)
+        self.events += ended
+        self._replaced.update(map(id, replaced))
 
     def _to(self, table: int) -> list[ForeignKey]:
         found = self._keys.get(("to", table))
@@ -147,17 +186,24 @@ class Queue:
         kind = EventKind.DELETE if new is None else EventKind.UPDATE
         if new is not None and change.to != change.table:
             for key in self._to(table):  # a key to nothing but this partition
-                if not key.derived and None not in key_values(old, key.referenced_columns):
+                if (
+                    not key.derived
+                    and self._acts(key, EventKind.DELETE)
+                    and None not in key_values(old, key.referenced_columns)
+                ):
                     self.events.append(Event(key, EventKind.DELETE, table, old))
             old, new = self._moved(named, change, old, new)
             table = named.oid
         for key in self._to(table):
             before = key_values(old, key.referenced_columns)
-            if None in before:
+            if None in before or not self._acts(key, kind):
                 continue
             if new is not None and _same_image(before, key_values(new, key.referenced_columns)):
                 continue
             self.events.append(Event(key, kind, table, old, new))
+
+    def _acts(self, key: ForeignKey, kind: EventKind) -> bool:
+        return fires_key_action(self.session, key.oid, DELETE if kind is EventKind.DELETE else UPDATE)
 
     def _moved(self, named: Relation, change: ModifiedRow, old: Row, new: Row) -> tuple[Row, Row]:
         """The old and new row of a move to another partition, in the root's layout: for a key to the root it is an
@@ -187,7 +233,10 @@ class Queue:
             missing = values.count(None)
             if missing == len(values) or (missing and not key.match_full):
                 continue
-            if change.old is not None and change.to == change.table:
+            stays = change.old is not None and change.to == change.table
+            if not fires_key_check(self.session, key.oid, UPDATE if stays else INSERT):
+                continue
+            if stays and change.old is not None:
                 if not missing and values == key_values(change.old, key.columns):
                     continue
             self.events.append(Event(key, EventKind.CHECK, change.to, new))
@@ -214,6 +263,10 @@ class Queue:
     def _fire_all(self, batch: Sequence[Fired]) -> None:
         """Fire event by event while there are few, if one event's action could be seen by another; else constraint by
         constraint."""
+        if any(isinstance(event, Call) for event in batch):
+            for event in batch:
+                self._fire_one(event)
+            return
         groups: dict[tuple[int, EventKind | None], list[Fired]] = {}
         for event in batch:
             groups.setdefault(_group(event), []).append(event)
@@ -227,13 +280,19 @@ class Queue:
         else:
             self._raise_first(batch, list(groups.values()))
 
+    def _fire_one(self, event: Fired) -> None:
+        if not isinstance(event, Call):
+            self._fire([event])
+        elif id(event) not in self._replaced:
+            event.make(self.session)
+
     def _fire(self, group: Sequence[Fired]) -> None:
         """Fire events of one constraint and kind."""
         events = [event for event in group if isinstance(event, Event) and event.acts]
         if not events:
             self._raise_first(group, [group])
             return
-        self.add(*act(self.session, events))
+        self.add(*act(self.session, events, self.calls))
         if events[0].action == SET_DEFAULT:  # the default may be the removed key itself
             found = self._still_referenced(events, restrict=False)
             if found is not None:
@@ -302,9 +361,9 @@ class Queue:
 
 
 def _group(event: Fired) -> tuple[int, EventKind | None]:
+    assert not isinstance(event, Call)
     return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.kind)
 
 
 def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether the values are equal and look equal: 1.0 and 1.00 are two keys (datum_image_eq)."""
-    return all(a == b and str(a) == str(b) for a, b in zip(one, other, strict=True))
+    return all(map(same_image, one, other))

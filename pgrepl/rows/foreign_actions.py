@@ -17,10 +17,12 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
-from pgrepl.rows.checks import prepare
+from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.foreign_events import Event, EventKind
 from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.write import next_snapshot, write_changes
 from pgrepl.sql.quote import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
@@ -30,17 +32,24 @@ if TYPE_CHECKING:
     from pgrepl.rows.foreign_lookup import Referencing
 
 
-def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[ModifiedRow]]:
-    """Change the rows that reference the events' keys, with the rights of their table's owner. Returns the table and
-    the changes."""
+def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tuple[RowChecks, list[ModifiedRow]]:
+    """Change the rows that reference the events' keys, with the rights of their table's owner. Returns the checks of
+    this statement on that table, and the changes. `calls` knows whether BEFORE triggers of such a statement have
+    fired."""
     key, delete = events[0].key, events[0].kind is EventKind.DELETE
     rel = relation(session, key.referencing)
     action = key.on_delete if delete else key.on_update
     remove = delete and action == CASCADE
     columns = set_columns(key, action, delete)
     kind = ModifyKind.DELETE if remove else ModifyKind.UPDATE
-    with as_owner(session, rel), in_statement(session, key, rel, action, delete, columns):
+    checks = prepare(session, rel, kind, frozenset(columns))
+    with (
+        as_owner(session, rel),
+        in_statement(session, key, rel, action, delete, columns),
+        in_trigger(session),
+    ):
         may_change(session, rel, kind)
+        calls.begin(rel, TriggerEvent(kind.value), frozenset(columns))
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
@@ -51,14 +60,13 @@ def act(session: Session, events: Sequence[Event]) -> tuple[Relation, list[Modif
         found = lookup.referencing(session, key, keys)
         changes = [ModifiedRow(each.relation.oid, each.place, each.row, change(each)) for each in found]
         if not changes:
-            return rel, []
+            return checks, []
         if session.transaction.locks_rows:
             changes = _locked(session, found, changes, change)
-        checks = prepare(session, rel, kind, frozenset(columns))
         changes = checks.local(changes)
         next_snapshot(session)
-        write_changes(session, changes)
-    return rel, changes
+        write_changes(session, changes[checks.written :])
+    return checks, changes
 
 
 def _locked(
@@ -146,6 +154,16 @@ def _values(
         expr = default_of(session, rel.oid, number) if rel.attributes[number - 1].has_default else None
         defaults[name] = None if expr is None else compile(expr, context)
     return lambda event: {name: None if value is None else value(()) for name, value in defaults.items()}
+
+
+@contextmanager
+def in_trigger(session: Session) -> Iterator[None]:
+    """The statement is one that a trigger of PostgreSQL's runs (pg_trigger_depth)."""
+    session.trigger_depth += 1
+    try:
+        yield
+    finally:
+        session.trigger_depth -= 1
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""The events that fire the triggers of foreign keys and of deferrable unique constraints (AfterTriggerEvent)."""
+"""The events that fire the triggers of foreign keys, of deferrable unique constraints, and those of CREATE TRIGGER
+(AfterTriggerEvent)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 from pgrepl.frozen import frozen
 from pgrepl.rows.changes import Row
 from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey
+from pgrepl.rows.trigger_events import Call
 from pgrepl.rows.unique import UniqueIndex
 
 
@@ -40,6 +42,12 @@ class Event:
         return self.action not in ("", NO_ACTION, RESTRICT)
 
     @property
+    def name(self) -> bytes:
+        """The trigger's name, which decides about the order."""
+        side = "c" if self.kind is EventKind.CHECK else "a"
+        return f"RI_ConstraintTrigger_{side}_{self.key.oid}".encode()
+
+    @property
     def can_wait(self) -> bool:
         return self.kind is EventKind.CHECK or self.action == NO_ACTION
 
@@ -55,5 +63,9 @@ class Recheck:
     def table(self) -> int:
         return self.index.relation.oid
 
+    @property
+    def name(self) -> bytes:
+        return f"{'PK' if self.index.info.primary else 'Unique'}_ConstraintTrigger_{self.index.info.oid}".encode()
 
-Fired = Event | Recheck
+
+Fired = Event | Recheck | Call

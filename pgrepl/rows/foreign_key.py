@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.tables import pg_constraint
+from pgrepl.catalog.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.rows.checks_text import foreign_key_values
-from pgrepl.rows.foreign_modes import fires
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -62,21 +62,23 @@ def foreign_key(session: Session, oid: int) -> ForeignKey:
 
 
 def keys_of(session: Session, relid: int) -> list[ForeignKey]:
-    """The foreign keys of a table, in the order of their triggers. A key to a partitioned table has a row of
-    pg_constraint for each partition there; only the one for the whole table checks."""
-    if not fires(session):
-        return []
+    """The foreign keys of a table, in the order of their triggers, as far as those are enabled. A key to a partitioned
+    table has a row of pg_constraint for each partition there; only the one for the whole table checks."""
     own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f")}
-    return [_made(row) for oid, row in sorted(own.items()) if row.conparentid not in own]
+    return [
+        _made(row)
+        for oid, row in sorted(own.items())
+        if row.conparentid not in own and any(fires_key_check(session, oid, event) for event in (INSERT, UPDATE))
+    ]
 
 
 def keys_to(session: Session, relid: int) -> list[ForeignKey]:
-    """The foreign keys to a table, in the order of their triggers. A key of a partitioned table has a row of
-    pg_constraint for each partition there; only the one of the whole table acts."""
+    """The foreign keys to a table, in the order of their triggers, as far as those are enabled. A key of a partitioned
+    table has a row of pg_constraint for each partition there; only the one of the whole table acts."""
     found: list[ForeignKey] = []
-    if not fires(session):
-        return found
     for row in sorted(store.rows(session, pg_constraint, confrelid=relid, contype="f"), key=lambda row: row.oid):
+        if not any(fires_key_action(session, row.oid, event) for event in (DELETE, UPDATE)):
+            continue
         parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None
         if parent is None or parent.conrelid == row.conrelid:
             found.append(_made(row))

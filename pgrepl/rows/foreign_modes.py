@@ -1,5 +1,4 @@
-"""Whether the triggers of constraints fire (session_replication_role), and SET CONSTRAINTS: which deferrable
-constraints wait for the commit."""
+"""SET CONSTRAINTS: which deferrable constraints wait for the commit."""
 
 from __future__ import annotations
 
@@ -25,12 +24,6 @@ class Modes:
 
 _modes: WeakKeyDictionary[Session, Modes] = WeakKeyDictionary()
 _NONE = Modes()
-
-
-def fires(session: Session) -> bool:
-    """Whether triggers of foreign keys and of deferrable unique constraints fire: with session_replication_role =
-    replica they do not."""
-    return session.settings.get("session_replication_role") != "replica"
 
 
 def modes(session: Session) -> Modes:

@@ -17,6 +17,7 @@ _SHORTER = (
     "ALTER INDEX",
     "ALTER MATERIALIZED VIEW",
     "ALTER DATABASE",
+    "ALTER TRIGGER",
     "CREATE TABLE AS",
     "CREATE TYPE",
 )
@@ -54,6 +55,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "CreateTableAsStmt": lambda stmt: (
         "CREATE TABLE AS" if stmt.kind.name == "TABLE" else f"CREATE {stmt.kind.value.upper()}"
     ),
+    "CreateTrigStmt": "CREATE TRIGGER",
     "DeleteStmt": "DELETE",
     "DiscardStmt": lambda stmt: f"DISCARD {stmt.target}",
     "DropDatabaseStmt": "DROP DATABASE",

@@ -14,6 +14,7 @@ from pgrepl.catalog.relation import Relation, find_relation, range_var
 from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
 from pgrepl.catalog.store import delete, insert, one
+from pgrepl.catalog.triggers import trigger_named
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CommentStmt
@@ -106,6 +107,15 @@ def _constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> Obje
     return ObjectAddress(classes.PG_CONSTRAINT, row.oid)
 
 
+def _trigger(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    found = find_relation(session, range_var(name[:-1]))
+    trigger = trigger_named(session, found.oid, name[-1])
+    if trigger is None:
+        raise PgError("42704", f'trigger "{name[-1]}" for table "{found.name}" does not exist')
+    _check_relation_owner(session, found)
+    return ObjectAddress(classes.PG_TRIGGER, trigger.oid)
+
+
 def _schema(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     row = schema_by_name(session, name[-1])
     check_owner(session, "schema", name[-1], row.nspowner)
@@ -155,6 +165,7 @@ _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], Object
     **dict.fromkeys(_RELATIONS, _relation),
     ObjectType.COLUMN: _column,
     ObjectType.TABCONSTRAINT: _constraint,
+    ObjectType.TRIGGER: _trigger,
     ObjectType.SCHEMA: _schema,
     ObjectType.DATABASE: _database,
     ObjectType.ROLE: _role,

@@ -378,6 +378,7 @@ def _remove_contents(session: Session, database: int) -> None:
         (tables.pg_partitioned_table, "partrelid"),
         (tables.pg_rewrite, "ev_class"),
         (tables.pg_sequence, "seqrelid"),
+        (tables.pg_trigger, "tgrelid"),
     ):
         delete(session, table, **{column: relations})
     delete(session, tables.pg_publication_rel, prpubid=publications)

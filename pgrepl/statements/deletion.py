@@ -97,6 +97,7 @@ def _remove_constraint(session: Session, address: ObjectAddress) -> None:
     if row.contype == "c" and row.conrelid:
         checks = relation(session, row.conrelid).checks
         store.update(session, tables.pg_class, {"oid": row.conrelid}, relchecks=checks - 1)
+    store.delete(session, tables.pg_trigger, tgconstraint=row.oid, tgisinternal=True)
     store.delete(session, tables.pg_constraint, oid=row.oid)
 
 
@@ -127,6 +128,7 @@ _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
     classes.PG_ATTRDEF: _remove_default,
     classes.PG_REWRITE: _remove_row(tables.pg_rewrite),
     classes.PG_PROC: _remove_row(tables.pg_proc),
+    classes.PG_TRIGGER: _remove_row(tables.pg_trigger),
     classes.PG_TYPE: _remove_type,
     classes.PG_NAMESPACE: _remove_schema,
     classes.PG_PUBLICATION: _remove_row(tables.pg_publication),

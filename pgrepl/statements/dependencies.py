@@ -47,7 +47,7 @@ def record_expression_dependencies(
     """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
     `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
     rte = Rte(RteKind.RELATION, "", (), relid=relid)
-    found = _distinct(_of_expr(expr, [[rte]]))
+    found = _distinct(_of_expr(expr, [[rte, rte]]))  # the condition of a trigger has two: OLD and NEW
     own = [a for a in found if a.classid == PG_CLASS and a.objid == relid]
     _know_types(session, found)
     if reverse_self:

@@ -39,6 +39,8 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     (AlterOwnerStmt, ObjectType.PUBLICATION): (_PUBLICATION, "give_publication"),
     (RenameStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "rename_subscription"),
     (AlterOwnerStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "give_subscription"),
+    (DropStmt, ObjectType.TRIGGER): ("pgrepl.statements.trigger.change", "drop_trigger"),
+    (RenameStmt, ObjectType.TRIGGER): ("pgrepl.statements.trigger.change", "rename_trigger"),
     (RenameStmt, ObjectType.DATABASE): (_DATABASE, "rename_database"),
     (AlterOwnerStmt, ObjectType.DATABASE): (_DATABASE, "alter_database_owner"),
     (RenameStmt, ObjectType.ROLE): ("pgrepl.statements.role", "rename_role"),

@@ -20,6 +20,7 @@ from pgrepl.sql.nodes import (
     CreateSchemaStmt,
     CreateSeqStmt,
     CreateStmt,
+    CreateTrigStmt,
     DropStmt,
     GrantStmt,
     IndexStmt,
@@ -92,6 +93,7 @@ def _run_element(element: Statement, session: Session) -> None:
     from pgrepl.statements.index.create import create_index
     from pgrepl.statements.sequence import create_sequence
     from pgrepl.statements.table.create import create_table
+    from pgrepl.statements.trigger.create import create_trigger
     from pgrepl.statements.view import create_view
 
     if isinstance(element, CreateSeqStmt):
@@ -102,11 +104,13 @@ def _run_element(element: Statement, session: Session) -> None:
         create_view(element, session)
     elif isinstance(element, IndexStmt):
         create_index(element, session)
+    elif isinstance(element, CreateTrigStmt):
+        create_trigger(element, session)
     elif isinstance(element, GrantStmt):
         execute_grant(element, session)
 
 
-_ORDER = (CreateSeqStmt, CreateStmt, ViewStmt, IndexStmt, GrantStmt)
+_ORDER = (CreateSeqStmt, CreateStmt, ViewStmt, IndexStmt, CreateTrigStmt, GrantStmt)
 
 
 def _ordered(elements: tuple[Statement, ...], schema: str) -> list[Statement]:
@@ -119,7 +123,7 @@ def _ordered(elements: tuple[Statement, ...], schema: str) -> list[Statement]:
 
 
 def _in_schema(element: Statement, schema: str) -> Statement:
-    if isinstance(element, CreateSeqStmt | CreateStmt | ViewStmt | IndexStmt):
+    if isinstance(element, CreateSeqStmt | CreateStmt | ViewStmt | IndexStmt | CreateTrigStmt):
         return replace(element, relation=_placed(element.relation, schema))
     return element
 

@@ -45,6 +45,7 @@ STATEMENTS = {
     "CreateSeqStmt": ("pgrepl.statements.sequence", "create_sequence"),
     "CreateStmt": ("pgrepl.statements.table.create", "create_table"),
     "CreateSubscriptionStmt": ("pgrepl.statements.subscription.create", "create_subscription"),
+    "CreateTrigStmt": ("pgrepl.statements.trigger.create", "create_trigger"),
     "CreateTableAsStmt": ("pgrepl.statements.table.create_as", "create_table_as"),
     "DeleteStmt": ("pgrepl.writing.run", "modify_rows"),
     "DiscardStmt": ("pgrepl.statements.settings", "execute_discard"),
@@ -77,6 +78,7 @@ STATEMENTS = {
 
 def execute(stmt: Statement, session: Session) -> Result:
     """Carry out a statement. Errors are PgError; the caller ends the transaction."""
+    session.settle()
     function = _function(type(stmt).__name__)
     if function is None:
         from pgrepl.sql.nodes import UnsupportedStmt

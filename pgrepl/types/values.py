@@ -43,6 +43,11 @@ def bpchar_key(value: str) -> str:
     return value.rstrip(" ")
 
 
+def same_image(one: Any, other: Any) -> bool:
+    """Whether two values are equal and look equal: 1.0 and 1.00 are not (datum_image_eq)."""
+    return (one == other or one != one) and str(one) == str(other)
+
+
 def _vector_key(value: PgArray) -> tuple[int, tuple[Any, ...]]:
     return len(value.items), value.items
 

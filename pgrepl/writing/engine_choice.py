@@ -11,6 +11,8 @@ from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import refuse_triggers
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -24,6 +26,13 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     them."""
     if hidden or modify.returning or modify.check_options:
         return Choice(Engine.LOCAL, "each row is looked at by itself")
+    try:
+        events = [TriggerEvent(modify.command.value)]
+        if modify.conflict is not None and modify.conflict.assigned is not None:
+            events.append(TriggerEvent.UPDATE)
+        refuse_triggers(session, modify.relid, *events)
+    except Declined as reason:
+        return Choice(Engine.LOCAL, str(reason))
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
     else:

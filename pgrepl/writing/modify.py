@@ -23,10 +23,14 @@ from pgrepl.expr.dml.queries import (
 )
 from pgrepl.expr.tree import PinnedRow
 from pgrepl.query.rowset import rows_of, stream
+from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import before_statement
+from pgrepl.rows.triggers import enabled_triggers
 from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
@@ -56,8 +60,26 @@ def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden
     rows = stream(session, insert_query(session, modify))
     if hidden:
         rows = _refused(target, rows)
-    changes = checks.local((ModifiedRow(target.oid, new=row) for row in rows), conflict)
+    new = (ModifiedRow(target.oid, new=row) for row in rows)
+    changes = checks.local(_begun(session, checks, new, conflict), conflict)
     return _finished(session, modify, checks, changes, ())
+
+
+def _begun(
+    session: Session, checks: RowChecks, changes: Iterable[ModifiedRow], conflict: ConflictAction | None = None
+) -> Iterable[ModifiedRow]:
+    """Fire the BEFORE triggers of the statement. It reads tables as they were before."""
+    if not enabled_triggers(session, checks.relation.oid):
+        return changes
+    ahead = Ahead(changes)
+    session.unsettled.append(ahead.read)
+    try:
+        before_statement(session, checks.relation, TriggerEvent(checks.kind.value), checks.modified, checks.begun)
+        if conflict is not None and conflict.update is not None:
+            before_statement(session, checks.relation, TriggerEvent.UPDATE, conflict.modified, checks.begun)
+    finally:
+        session.unsettled.remove(ahead.read)
+    return ahead
 
 
 def _refused(target: Relation, rows: Iterator[Row]) -> Iterator[Row]:
@@ -118,7 +140,7 @@ def update(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = checks.local(changes())
+    done = checks.local(_begun(session, checks, changes()))
     return _finished(session, modify, checks, done, carried)
 
 
@@ -126,16 +148,20 @@ def delete(session: Session, modify: Modify) -> Pending:
     target = relation(session, modify.relid)
     checks = prepare(session, target, ModifyKind.DELETE)
     carried: list[Row] = []
-    changes = []
-    for change, rest in _found_and_locked(session, modify, target):
-        changes.append(change)
-        carried.append(rest)
-    return _finished(session, modify, checks, checks.local(changes), carried)
+
+    def changes() -> Iterator[ModifiedRow]:
+        for change, rest in _found_and_locked(session, modify, target):
+            carried.append(rest)
+            yield change
+
+    done = checks.local(_begun(session, checks, changes()))
+    return _finished(session, modify, checks, done, carried)
 
 
 def nothing(session: Session, modify: Modify) -> Pending:
     """An UPDATE or DELETE that finds no row."""
-    checks = prepare(session, relation(session, modify.relid), ModifyKind(modify.command.value))
+    checks = prepare(session, relation(session, modify.relid), ModifyKind(modify.command.value), modify.named)
+    _begun(session, checks, ())
     return _finished(session, modify, checks, (), ())
 
 
@@ -224,7 +250,7 @@ def _finished(
     _check_views(session, modify, checks, changes)
     returned: list[Row] = []
     if modify.returning:
-        rest = carried or ((),) * len(changes)
+        rest = [carried[number] for number in checks.kept] if carried else ((),) * len(changes)
         written = [
             (*checks.named(change), change.to or change.table, *more)
             for change, more in zip(changes, rest, strict=True)

@@ -276,13 +276,13 @@ def work_out(session: Session, planned: ModifyPlan) -> Pending:
 
 
 def write(session: Session, pending: Sequence[Pending]) -> None:
-    """Write the changes of the statements, each at a snapshot of its own, and fire the triggers of foreign keys."""
-    from pgrepl.rows.foreign import fire_triggers
+    """Write the changes of the statements, each at a snapshot of its own, and fire the triggers behind them."""
+    from pgrepl.rows.foreign import fire_all
     from pgrepl.rows.write import next_snapshot, write_changes
 
     gone: set[tuple[int, Any]] = set()
     for number, each in enumerate(pending):
-        changes = each.changes
+        changes = each.changes[each.checks.written :]
         if len(pending) > 1:
             # a row that two statements change is changed by the first
             changes = [c for c in changes if c.place is None or (c.table, c.place) not in gone]
@@ -290,8 +290,7 @@ def write(session: Session, pending: Sequence[Pending]) -> None:
         if number:
             next_snapshot(session)
         write_changes(session, changes)
-    for each in pending:
-        fire_triggers(session, each.checks, each.changes)
+    fire_all(session, [(each.checks, each.changes) for each in pending])
 
 
 # --- statements in WITH ---------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pgrepl.catalog.relkind import open_table
 from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.rows.foreign import pending
+from pgrepl.rows.foreign import pending, truncate_tables
 from pgrepl.rows.in_use import lock_table
 from pgrepl.rows.references import referencing_tables, refuse_referenced
 from pgrepl.sql.nodes import TruncateStmt
@@ -50,8 +50,13 @@ def truncate(stmt: TruncateStmt, session: Session) -> Result:
         refuse_referenced(session, list(tables))
     if stmt.restart:
         check_sequences_owner(session, tables)
-        restart_sequences(session, tables)
-    empty(session, list(tables.values()), cascade=stmt.cascade, restart=stmt.restart)
+
+    def remove() -> None:
+        if stmt.restart:
+            restart_sequences(session, tables)
+        empty(session, list(tables.values()), cascade=stmt.cascade, restart=stmt.restart)
+
+    truncate_tables(session, list(tables.values()), remove)
     return Result("TRUNCATE TABLE")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
+from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
@@ -158,8 +158,10 @@ def test_a_schema_of_that_name_that_is_not_ours_is_left_alone(url: str, pair16: 
 
 
 def test_a_newer_catalog_is_refused(catalog: Catalog, url: str, pair16: Pair) -> None:
-    pair16.ask(pair16.publisher, "shared", "UPDATE pgrepl.pgrepl_instance SET format_version = 9;\n", "-q")
-    with pytest.raises(PgError, match="was made by a newer pgrepl: it has format 9"):
+    pair16.ask(
+        pair16.publisher, "shared", f"UPDATE pgrepl.pgrepl_instance SET format_version = {FORMAT_VERSION + 1};\n", "-q"
+    )
+    with pytest.raises(PgError, match=f"was made by a newer pgrepl: it has format {FORMAT_VERSION + 1}"):
         open_catalog(url)
 
 

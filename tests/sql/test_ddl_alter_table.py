@@ -139,7 +139,7 @@ A = ColumnDef("a", INT4)
         ("SET ACCESS METHOD heap", AlterTableCmd(KIND.SET_ACCESS_METHOD, "heap")),
         ("SET ACCESS METHOD DEFAULT", AlterTableCmd(KIND.SET_ACCESS_METHOD)),
         ("SET TABLESPACE ts", AlterTableCmd(KIND.SET_TABLESPACE, "ts")),
-        ("ENABLE TRIGGER ALL", AlterTableCmd(KIND.UNSUPPORTED, "ENABLE TRIGGER")),
+        ("ENABLE TRIGGER ALL", AlterTableCmd(KIND.ENABLE_TRIGGER_ALL)),
         ("DISABLE RULE r", AlterTableCmd(KIND.UNSUPPORTED, "DISABLE RULE")),
         ("OF ty", AlterTableCmd(KIND.UNSUPPORTED, "OF")),
         ("NOT OF", AlterTableCmd(KIND.UNSUPPORTED, "NOT OF")),

@@ -2,7 +2,7 @@
 
 What pgrepl stores comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum
 horizon) are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of
-something pgrepl cannot have (triggers, policies, foreign servers) is truly empty.
+something pgrepl cannot have (policies, foreign servers) is truly empty.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pgrepl.catalog import store, tables
+from pgrepl.catalog import store, tables, triggers
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
 from pgrepl.catalog.declarative import SystemRow
 from pgrepl.catalog.routines import PLPGSQL_LANGUAGE, routine_rows
@@ -59,19 +59,14 @@ def _classes(session: Session) -> Iterator[Values]:
         "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
         "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
     }  # fmt: skip
-    keyed = {
-        oid
-        for row in store.rows(session, tables.pg_constraint, datid=session.database.oid)
-        if row.contype == "f"
-        for oid in (row.conrelid, row.confrelid)
-    }
+    triggered = {trigger.relid for trigger in triggers.all_triggers(session)}
     from pgrepl.lake.sizes import PAGE, volumes
 
     known = volumes(session)
     for row in store.rows(session, tables.pg_class, datid=session.database.oid):
         values = {
             **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
-            "relhasrules": row.relkind in "vm", "relhastriggers": row.oid in keyed,
+            "relhasrules": row.relkind in "vm", "relhastriggers": row.oid in triggered,
         }  # fmt: skip
         volume = known.get(row.table_id) if row.relkind in "rm" and row.table_id is not None else None
         if volume is not None:
@@ -303,6 +298,12 @@ def _descriptions(session: Session) -> Iterator[Values]:
         yield row._asdict()
 
 
+def _triggers(session: Session) -> Iterator[Values]:
+    for trigger in triggers.all_triggers(session):
+        args = b"".join(arg.encode() + b"\0" for arg in trigger.args)
+        yield {**triggers.values(trigger), "tgnargs": len(trigger.args), "tgargs": args}
+
+
 def _indexes(session: Session) -> Iterator[Values]:
     for row in _of_relations(tables.pg_index, "indrelid", indcheckxmin=False)(session):
         yield {**row, "indcollation": row["indcollation"][: row["indnkeyatts"]]}
@@ -336,6 +337,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_rewrite": _of_relations(
         tables.pg_rewrite, "ev_class", ev_type="1", ev_enabled="O", is_instead=True, ev_qual="<>"
     ),
+    "pg_trigger": _triggers,
     "pg_sequence": _of_relations(tables.pg_sequence, "seqrelid"),
     "pg_depend": stored(tables.pg_depend),
     "pg_description": _descriptions,
@@ -370,7 +372,7 @@ PROVIDERS: dict[str, Provider] = {
 
 EMPTY = frozenset(
     "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_conversion pg_largeobject "
-    "pg_statistic pg_trigger pg_largeobject_metadata pg_extension pg_foreign_table pg_policy pg_statistic_ext "
+    "pg_statistic pg_largeobject_metadata pg_extension pg_foreign_table pg_policy pg_statistic_ext "
     "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel pg_ts_dict "
     "pg_ts_parser pg_ts_config pg_ts_config_map pg_ts_template pg_parameter_acl".split()
 )

@@ -115,8 +115,12 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
             WHEN 'check_option=local' = ANY (c.reloptions) THEN 'LOCAL' ELSE 'NONE' END AS check_option,
        CASE WHEN pg_relation_is_updatable(c.oid, false) & 20 = 20 THEN 'YES' ELSE 'NO' END AS is_updatable,
        CASE WHEN pg_relation_is_updatable(c.oid, false) & 8 = 8 THEN 'YES' ELSE 'NO' END AS is_insertable_into,
-       'NO'::varchar AS is_trigger_updatable,
-       'NO'::varchar AS is_trigger_deletable, 'NO'::varchar AS is_trigger_insertable_into
+       CASE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgtype & 81 = 81)
+            THEN 'YES' ELSE 'NO' END AS is_trigger_updatable,
+       CASE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgtype & 73 = 73)
+            THEN 'YES' ELSE 'NO' END AS is_trigger_deletable,
+       CASE WHEN EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid AND g.tgtype & 69 = 69)
+            THEN 'YES' ELSE 'NO' END AS is_trigger_insertable_into
 FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid
 WHERE c.relkind = 'v' AND (pg_has_role(c.relowner, 'USAGE') OR has_table_privilege(c.oid, 'SELECT'))
 
@@ -231,3 +235,33 @@ SELECT current_database() AS sequence_catalog, n.nspname AS sequence_schema, c.r
        s.seqincrement::text AS increment, CASE WHEN s.seqcycle THEN 'YES' ELSE 'NO' END AS cycle_option
 FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 1259 AND d.objid = c.oid AND d.deptype = 'i')
+
+information_schema.triggers
+SELECT current_database() AS trigger_catalog, n.nspname AS trigger_schema, t.tgname AS trigger_name,
+       e.word::varchar AS event_manipulation, current_database() AS event_object_catalog,
+       n.nspname AS event_object_schema, c.relname AS event_object_table,
+       rank() OVER (PARTITION BY c.oid, e.bit, t.tgtype & 67 ORDER BY t.tgname)::int AS action_order,
+       CASE WHEN pg_has_role(c.relowner, 'USAGE')
+            THEN (regexp_match(pg_get_triggerdef(t.oid), '.{35,} WHEN \((.+)\) EXECUTE FUNCTION'))[1]
+       END::varchar AS action_condition,
+       (regexp_match(pg_get_triggerdef(t.oid), '^.{47,}?(EXECUTE FUNCTION.*)$'))[1]::varchar AS action_statement,
+       CASE WHEN t.tgtype & 1 = 1 THEN 'ROW' ELSE 'STATEMENT' END::varchar AS action_orientation,
+       CASE t.tgtype & 66 WHEN 2 THEN 'BEFORE' WHEN 64 THEN 'INSTEAD OF' ELSE 'AFTER' END::varchar AS action_timing,
+       t.tgoldtable AS action_reference_old_table, t.tgnewtable AS action_reference_new_table,
+       NULL::name AS action_reference_old_row, NULL::name AS action_reference_new_row,
+       NULL::timestamptz AS created
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     JOIN (VALUES (4, 'INSERT'), (8, 'DELETE'), (16, 'UPDATE')) e (bit, word) ON t.tgtype & e.bit <> 0
+WHERE NOT t.tgisinternal AND NOT pg_is_other_temp_schema(n.oid)
+  AND (pg_has_role(c.relowner, 'USAGE')
+       OR has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
+       OR has_any_column_privilege(c.oid, 'INSERT, UPDATE, REFERENCES'))
+
+information_schema.triggered_update_columns
+SELECT current_database() AS trigger_catalog, n.nspname AS trigger_schema, t.tgname AS trigger_name,
+       current_database() AS event_object_catalog, n.nspname AS event_object_schema,
+       c.relname AS event_object_table, a.attname AS event_object_column
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN unnest(t.tgattr::int2[]) u (num) JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.num
+WHERE NOT t.tgisinternal AND t.tgtype & 16 <> 0 AND NOT pg_is_other_temp_schema(n.oid)
+  AND (pg_has_role(c.relowner, 'USAGE') OR has_column_privilege(c.oid, a.attnum, 'INSERT, UPDATE, REFERENCES'))

@@ -319,6 +319,22 @@ def set_tablespace(location: int, tablespace: str) -> AlterTableCmd:
     return AlterTableCmd(AlterTableKind.SET_TABLESPACE, tablespace, location=location)
 
 
+def _triggers(alias: str, kind: AlterTableKind) -> None:
+    def command(location: int, name: str | None = None) -> AlterTableCmd:
+        return AlterTableCmd(kind, name, location=location)
+
+    build(alias)(command)
+
+
+_triggers("enable_trigger", AlterTableKind.ENABLE_TRIGGER)
+_triggers("enable_always_trigger", AlterTableKind.ENABLE_ALWAYS_TRIGGER)
+_triggers("enable_replica_trigger", AlterTableKind.ENABLE_REPLICA_TRIGGER)
+_triggers("enable_trigger_all", AlterTableKind.ENABLE_TRIGGER_ALL)
+_triggers("enable_trigger_user", AlterTableKind.ENABLE_TRIGGER_USER)
+_triggers("disable_trigger", AlterTableKind.DISABLE_TRIGGER)
+_triggers("disable_trigger_all", AlterTableKind.DISABLE_TRIGGER_ALL)
+_triggers("disable_trigger_user", AlterTableKind.DISABLE_TRIGGER_USER)
+
 _plain("set_without_cluster", AlterTableKind.DROP_CLUSTER)
 _plain("set_default_access_method", AlterTableKind.SET_ACCESS_METHOD)
 _plain("set_logged", AlterTableKind.SET_LOGGED)
@@ -330,8 +346,7 @@ _plain("force_row_security", AlterTableKind.FORCE_RLS)
 _plain("no_force_row_security", AlterTableKind.NO_FORCE_RLS)
 
 for _words in (
-    "ALTER COLUMN OPTIONS", "OPTIONS", "OF", "NOT OF", "ENABLE TRIGGER", "ENABLE ALWAYS TRIGGER",
-    "ENABLE REPLICA TRIGGER", "DISABLE TRIGGER", "ENABLE RULE", "ENABLE ALWAYS RULE", "ENABLE REPLICA RULE",
-    "DISABLE RULE",
+    "ALTER COLUMN OPTIONS", "OPTIONS", "OF", "NOT OF", "ENABLE RULE", "ENABLE ALWAYS RULE",
+    "ENABLE REPLICA RULE", "DISABLE RULE",
 ):  # fmt: skip
     _plain(f"unsupported_command_{_words.lower().replace(' ', '_')}", AlterTableKind.UNSUPPORTED, _words)

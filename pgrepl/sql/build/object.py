@@ -27,12 +27,13 @@ def _kind(alias: str, kind: Kind) -> None:
 for _inside in (
     ObjectType.TABLE, ObjectType.SEQUENCE, ObjectType.VIEW, ObjectType.INDEX, ObjectType.PUBLICATION, ObjectType.SCHEMA,
     ObjectType.DATABASE, ObjectType.ROLE, ObjectType.SUBSCRIPTION, ObjectType.MATVIEW,
+    ObjectType.TRIGGER,
 ):  # fmt: skip
     _kind(f"kind_{_inside.value.replace(' ', '_')}", _inside)
 for _outside in (
     "FOREIGN TABLE", "COLLATION", "CONVERSION", "STATISTICS", "TEXT SEARCH PARSER",
     "TEXT SEARCH DICTIONARY", "TEXT SEARCH TEMPLATE", "TEXT SEARCH CONFIGURATION", "ACCESS METHOD", "EVENT TRIGGER",
-    "EXTENSION", "FOREIGN DATA WRAPPER", "LANGUAGE", "SERVER", "TABLESPACE", "POLICY", "RULE", "TRIGGER",
+    "EXTENSION", "FOREIGN DATA WRAPPER", "LANGUAGE", "SERVER", "TABLESPACE", "POLICY", "RULE",
 ):  # fmt: skip
     _kind(f"kind_{_outside.lower().replace(' ', '_')}", _outside)
 
@@ -85,8 +86,17 @@ def drop_index_concurrently_if_exists(location: int, names: list[Names], cascade
 
 
 @build
-def drop_on_relation(location: int, kind: str, name: str, relation: Names, cascade: bool) -> UnsupportedStmt:
-    return UnsupportedStmt(f"DROP {kind}", location)
+def drop_on_relation(
+    location: int, kind: Kind, name: str, relation: Names, cascade: bool
+) -> DropStmt | UnsupportedStmt:
+    return _drop(location, kind, [(*relation, name)], cascade)
+
+
+@build
+def drop_on_relation_if_exists(
+    location: int, kind: Kind, name: str, relation: Names, cascade: bool
+) -> DropStmt | UnsupportedStmt:
+    return _drop(location, kind, [(*relation, name)], cascade, missing_ok=True)
 
 
 # ------------------------------------------------------------------------------------------------ COMMENT
@@ -115,8 +125,10 @@ def comment_on_constraint(location: int, name: str, relation: Names, text: str |
 
 
 @build
-def comment_on_relation_part(location: int, kind: str, name: str, relation: Names, text: str | None) -> UnsupportedStmt:
-    return UnsupportedStmt(f"COMMENT ON {kind}", location)
+def comment_on_relation_part(
+    location: int, kind: Kind, name: str, relation: Names, text: str | None
+) -> CommentStmt | UnsupportedStmt:
+    return comment(location, kind, (*relation, name), text)
 
 
 # ------------------------------------------------------------------------------------------------ RENAME, OWNER

@@ -1,4 +1,4 @@
-"""Functions and procedures; and what of aggregates, operators and triggers PostgreSQL's grammar checks."""
+"""Functions and procedures; and what of aggregates and operators PostgreSQL's grammar checks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pgrepl.errors import PgError
-from pgrepl.sql.build import AtCurrentToken, build
-from pgrepl.sql.build.constraint import Attributes, refuse
+from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Indirection, Names, qualified_func_name
 from pgrepl.sql.nodes import (
     AlterFunctionStmt,
@@ -330,36 +329,3 @@ for _kind in _KINDS:
 @build
 def call_stmt(location: int, call: FuncCall) -> CallStmt:
     return CallStmt(call)
-
-
-# ------------------------------------------------------------------------------------------------ triggers
-
-
-@build
-def trigger_update_of(location: int, *words: object) -> str:
-    return "update"
-
-
-@build
-def more_trigger_events(location: int, events: list[str], event: str) -> list[str]:
-    if event in events:
-        raise AtCurrentToken("duplicate trigger events specified")
-    return [*events, event]
-
-
-@build
-def create_constraint_trigger(
-    location: int,
-    or_replace: bool,
-    name: str,
-    events: list[str],
-    relation: object,
-    referenced: object,
-    attributes: Attributes,
-    when: Expr | None,
-    function: None,
-) -> UnsupportedStmt:
-    if or_replace:
-        raise PgError("0A000", "CREATE OR REPLACE CONSTRAINT TRIGGER is not supported")
-    refuse(attributes, "TRIGGER", "NOT VALID", "NO INHERIT")
-    return UnsupportedStmt("CREATE TRIGGER", location)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.select import *  # noqa: F403
     from pgrepl.sql.nodes.subscription import *  # noqa: F403
     from pgrepl.sql.nodes.table import *  # noqa: F403
+    from pgrepl.sql.nodes.trigger import *  # noqa: F403
     from pgrepl.sql.nodes.type import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
@@ -33,6 +34,7 @@ _FAMILIES = (
     "dml",
     "table",
     "routine",
+    "trigger",
     "type",
 )
 

@@ -183,13 +183,21 @@ class AlterTableKind(Enum):
     SET_UNLOGGED = "SET UNLOGGED"
     SET_ACCESS_METHOD = "SET ACCESS METHOD"  # name None: DEFAULT
     SET_TABLESPACE = "SET TABLESPACE"
-    UNSUPPORTED = "unsupported"  # name says what: ENABLE TRIGGER, OF …
+    ENABLE_TRIGGER = "ENABLE TRIGGER"
+    ENABLE_ALWAYS_TRIGGER = "ENABLE ALWAYS TRIGGER"
+    ENABLE_REPLICA_TRIGGER = "ENABLE REPLICA TRIGGER"
+    ENABLE_TRIGGER_ALL = "ENABLE TRIGGER ALL"
+    ENABLE_TRIGGER_USER = "ENABLE TRIGGER USER"
+    DISABLE_TRIGGER = "DISABLE TRIGGER"
+    DISABLE_TRIGGER_ALL = "DISABLE TRIGGER ALL"
+    DISABLE_TRIGGER_USER = "DISABLE TRIGGER USER"
+    UNSUPPORTED = "unsupported"  # name says what: ENABLE RULE, OF …
 
 
 @frozen
 class AlterTableCmd(Node):
     kind: AlterTableKind
-    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX, CLUSTER ON), tablespace …
+    name: str | None = None  # column, constraint, index (REPLICA IDENTITY USING INDEX, CLUSTER ON), trigger …
     column: ColumnDef | None = None  # ADD COLUMN; ALTER_TYPE (type, collation)
     expr: Expr | None = None  # default; USING of ALTER_TYPE
     constraint: Constraint | None = None

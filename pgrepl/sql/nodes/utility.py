@@ -68,7 +68,8 @@ class ObjectType(Enum):
 
 @frozen
 class DropStmt(Statement):
-    """DROP TABLE | VIEW | INDEX | SEQUENCE | SCHEMA | PUBLICATION …; a name is a tuple of its parts."""
+    """DROP TABLE | VIEW | INDEX | SEQUENCE | SCHEMA | PUBLICATION …; a name is a tuple of its parts, of a trigger the
+    relation's and its own."""
 
     kind: ObjectType
     names: tuple[tuple[str, ...], ...]
@@ -80,13 +81,13 @@ class DropStmt(Statement):
 @frozen
 class RenameStmt(Statement):
     """ALTER … RENAME: of the object; or of a part of `relation`: a column (`kind` COLUMN) or constraint
-    (TABCONSTRAINT), an attribute of a composite type, a constraint of a domain (DOMCONSTRAINT)."""
+    (TABCONSTRAINT), a trigger, an attribute of a composite type, a constraint of a domain (DOMCONSTRAINT)."""
 
     kind: ObjectType
     new_name: str
     relation: RangeVar | None = None
     relation_kind: ObjectType = ObjectType.TABLE
-    name: str | None = None  # of a publication, subscription, role, schema, database, column or constraint
+    name: str | None = None  # of a publication, subscription, role, schema, database, column, constraint, trigger
     missing_ok: bool = False
     cascade: bool = False
 
@@ -122,9 +123,7 @@ class AlterObjectSchemaStmt(Statement):
 @frozen
 class CommentStmt(Statement):
     kind: ObjectType
-    name: tuple[
-        str, ...
-    ]  # for COLUMN the relation's parts, then the column; for TABCONSTRAINT the relation's parts, then it
+    name: tuple[str, ...]  # for COLUMN, TABCONSTRAINT and TRIGGER the relation's parts, then its own
     comment: str | None
     location: int = -1
     routine: Node | None = None  # of FUNCTION, PROCEDURE, ROUTINE: a RoutineName

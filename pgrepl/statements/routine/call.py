@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.acl import check_execute
 from pgrepl.catalog.routines import routine_row
 from pgrepl.errors import PgError, unsupported
+from pgrepl.rows.trigger_builtin import call_builtin
 from pgrepl.statements.routine.languages import language_name, language_of
+from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
+    from pgrepl.rows.changes import Row
+    from pgrepl.rows.trigger_data import TriggerData
     from pgrepl.types.builtin import Proc
 
 
@@ -37,6 +41,21 @@ def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: C
     with _surroundings(session, routine):
         found = language.call(session, routine, args, call)
         return list(found) if routine.proretset else found
+
+
+def call_trigger(session: Session, function: int, data: TriggerData) -> Row | None:
+    """Call a trigger function. Nobody needs EXECUTE for that: it was asked for when the trigger was made."""
+    proc = proc_by_oid(function)
+    if proc is not None:
+        return call_builtin(proc.src, data)
+    routine = routine_row(session, function)
+    if routine is None:
+        raise PgError("XX000", f"cache lookup failed for function {function}")
+    language = language_of(routine)
+    if language is None:
+        raise unsupported(f"LANGUAGE {language_name(routine.prolang)}")
+    with _surroundings(session, routine):
+        return language.call_trigger(session, routine, data)
 
 
 @contextmanager

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
+    from pgrepl.rows.changes import Row
+    from pgrepl.rows.trigger_data import TriggerData
 
 
 class Language(Protocol):
@@ -25,6 +27,9 @@ class Language(Protocol):
         """Run the routine. `args` are the values of its input parameters; `call` has their actual types, where the
         declared ones are polymorphic, and that of the result. Returns a value (a Record for a row), or, if it returns
         a set, an iterable of values. A procedure returns the Record of its output parameters, or None."""
+
+    def call_trigger(self, session: Session, routine: pg_proc, data: TriggerData) -> Row | None:
+        """Call the routine for a trigger (see TriggerData for what it returns)."""
 
 
 # language: its OID, and the module and name of its Language

@@ -13,6 +13,8 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import refuse_triggers
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
 from pgrepl.writing.copy.encoding import codec
 from pgrepl.writing.copy.places import Incoming, check_place, incoming
@@ -153,6 +155,10 @@ def _take_locks(session: Session, target: CopyTarget) -> None:
 
 def _choice(session: Session, source: RowSource) -> engine.Choice:
     unfit = "" if source.target.relation.columns else "rows without columns"
+    try:
+        refuse_triggers(session, source.target.relation.oid, TriggerEvent.INSERT)
+    except engine.Declined as reason:
+        unfit = str(reason)
     return engine.choose(session, lambda: source.extent(engine.local_rows(session)), unfit=unfit)
 
 

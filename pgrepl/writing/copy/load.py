@@ -15,6 +15,8 @@ from pgrepl.errors import PgError
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign import fire_triggers
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import before_statement
 from pgrepl.rows.write import write_changes
 from pgrepl.writing.copy.reader import is_placed, placed
 
@@ -33,11 +35,12 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
     rows = _Entering(source, one_by_one=one_by_one)
     checks = prepare(session, target.relation, ModifyKind.INSERT, frozenset(target.attnums))
     try:
+        before_statement(session, target.relation, TriggerEvent.INSERT, frozenset(), checks.begun)
         changes = checks.local(rows.changes(), entered=rows.entered)
     except PgError as error:
         raise rows.placed(error, checks.failed) from None
     say_skipped(session, source)
-    write_changes(session, changes)
+    write_changes(session, changes[checks.written :])
     fire_triggers(session, checks, changes)
     return len(changes)
 

@@ -43,6 +43,13 @@ def pg_get_indexdef(call: Call, oid: int, column: int = 0, pretty: bool = False)
     return definitions.index_definition(call.session, oid, column, pretty)
 
 
+@implements("pg_get_triggerdef", "pg_get_triggerdef_ext", context=True)
+def pg_get_triggerdef(call: Call, oid: int, pretty: bool = False) -> str | None:
+    from pgrepl.expr.trigger_definition import trigger_definition
+
+    return trigger_definition(call.session, oid, pretty)
+
+
 @implements("pg_get_viewdef", "pg_get_viewdef_ext", context=True)
 def pg_get_viewdef(call: Call, oid: int, pretty: bool = False) -> str | None:
     return definitions.view_definition(call.session, oid, pretty)

@@ -37,6 +37,11 @@ def pg_backend_pid(call: Call) -> int:
     return call.session.pid
 
 
+@implements("pg_trigger_depth", context=True)
+def pg_trigger_depth(call: Call) -> int:
+    return call.session.trigger_depth
+
+
 @implements("current_query", context=True)
 def current_query(call: Call) -> str:
     return call.session.query

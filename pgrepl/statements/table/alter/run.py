@@ -33,6 +33,7 @@ from pgrepl.statements.table.alter.type import prepare_type
 from pgrepl.statements.table.alter.work import Pass, WorkQueue
 from pgrepl.statements.table.permissions import check_alterable
 from pgrepl.statements.table.position import named_relation, named_relation_or_none
+from pgrepl.statements.trigger.change import prepare_enable
 from pgrepl.writing.rewrite.phase3 import require, rewrite
 
 Prepare = Callable[[WorkQueue, Relation, AlterTableCmd, bool, bool], None]
@@ -78,6 +79,19 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
     K.SET_UNLOGGED: persistence.prepare_persistence,
     K.SET_TABLESPACE: access.prepare_tablespace,
     K.SET_ACCESS_METHOD: access.prepare_access_method,
+    **dict.fromkeys(
+        (
+            K.ENABLE_TRIGGER,
+            K.ENABLE_ALWAYS_TRIGGER,
+            K.ENABLE_REPLICA_TRIGGER,
+            K.ENABLE_TRIGGER_ALL,
+            K.ENABLE_TRIGGER_USER,
+            K.DISABLE_TRIGGER,
+            K.DISABLE_TRIGGER_ALL,
+            K.DISABLE_TRIGGER_USER,
+        ),
+        prepare_enable,
+    ),
     K.DROP_OIDS: table_options.prepare_nothing,
 }
 

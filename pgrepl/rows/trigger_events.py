@@ -1,0 +1,201 @@
+"""The triggers that fire after a statement, and those that fire once before it (AfterTriggerSaveEvent, fireBSTriggers).
+
+Statements that the actions of foreign keys run belong to the statement that fires them: on one table, triggers FOR EACH
+STATEMENT fire once for all of them, and a transition table has all of their rows until a trigger has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.transition_tables import TransitionTable
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
+from pgrepl.rows.triggers import Firing, RelationTriggers, relation_triggers
+from pgrepl.rows.write import next_snapshot
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.checks import RowChecks
+
+Subject = tuple[int, TriggerEvent]  # a relation, and what is done with its rows
+
+
+@dataclass(eq=False, slots=True)
+class Captured:
+    """The rows of the transition tables of one relation and event, in its layout."""
+
+    relation: Relation
+    old: list[Row] = field(default_factory=list)
+    new: list[Row] = field(default_factory=list)
+    seen: bool = False  # by a trigger: later rows go into other tables
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """A trigger to call after the statement."""
+
+    firing: Firing
+    event: TriggerEvent
+    old: Row | None = None
+    new: Row | None = None
+    captured: Captured | None = None
+
+    @property
+    def table(self) -> int:
+        return self.firing.relation.oid
+
+    @property
+    def name(self) -> bytes:
+        return self.firing.trigger.name.encode()
+
+    def make(self, session: Session) -> None:
+        trigger, captured = self.firing.trigger, self.captured
+        old_table = new_table = None
+        if captured is not None:
+            captured.seen = True
+            if trigger.old_table is not None:
+                old_table = TransitionTable(trigger.old_table, captured.relation, captured.old)
+            if trigger.new_table is not None:
+                new_table = TransitionTable(trigger.new_table, captured.relation, captured.new)
+        next_snapshot(session)
+        self.firing.call(session, self.event, self.old, self.new, (old_table, new_table))
+
+
+def before_statement(
+    session: Session, rel: Relation, event: TriggerEvent, columns: frozenset[int], begun: set[Subject]
+) -> None:
+    """Fire the BEFORE triggers of a statement, unless they have been fired."""
+    if (rel.oid, event) in begun:
+        return
+    begun.add((rel.oid, event))
+    found = relation_triggers(session, rel)
+    if found is None:
+        return
+    updated = found.updated(columns) if event is TriggerEvent.UPDATE else None
+    for firing in found.of(TriggerWhen.BEFORE, TriggerLevel.STATEMENT, event):
+        if firing.admits(None, None, updated):
+            firing.call(session, event)
+            next_snapshot(session)
+
+
+class TriggerEvents:
+    """The calls of triggers that a statement, with the actions of foreign keys, makes necessary."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.begun: set[Subject] = set()  # statements whose BEFORE triggers have fired
+        self._triggers: dict[int, RelationTriggers | None] = {}
+        self._captured: dict[Subject, Captured] = {}
+        self._ended: dict[Subject, list[Call]] = {}
+        self._columns: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
+
+    def triggers(self, relid: int) -> RelationTriggers | None:
+        if relid not in self._triggers:
+            self._triggers[relid] = relation_triggers(self.session, relation(self.session, relid))
+        return self._triggers[relid]
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def of_rows(self, checks: RowChecks, changes: Sequence[ModifiedRow]) -> Callable[[ModifiedRow], list[Call]] | None:
+        """A function for the calls that one changed row makes necessary; None: there are none. It has to be asked for
+        each row, as it captures transition tables."""
+        tables = {table for change in changes for table in (change.table, change.to or change.table)}
+        if not any(self.triggers(table) is not None for table in (*tables, checks.relation.oid)):
+            return None
+        return lambda change: list(self._of_row(checks, change))
+
+    def _of_row(self, checks: RowChecks, change: ModifiedRow) -> Iterator[Call]:
+        old, new = change.old, change.new
+        event = TriggerEvent.INSERT if old is None else TriggerEvent.DELETE if new is None else TriggerEvent.UPDATE
+        captured = self._capture(checks, event, change)
+        if old is not None and new is not None and change.to != change.table:
+            yield from self._calls(change.table, TriggerEvent.DELETE, old, None, None)
+            yield from self._calls(change.to, TriggerEvent.INSERT, None, new, None)
+            return
+        table = change.table if new is None else change.to
+        updated = checks.set_columns(relation(self.session, table)) if event is TriggerEvent.UPDATE else None
+        yield from self._calls(table, event, old, new, updated, captured)
+
+    def _calls(
+        self,
+        table: int,
+        event: TriggerEvent,
+        old: Row | None,
+        new: Row | None,
+        updated: frozenset[int] | None,
+        captured: Captured | None = None,
+    ) -> Iterator[Call]:
+        found = self.triggers(table)
+        if found is None:
+            return
+        columns = None if updated is None else found.updated(updated)
+        for firing in found.of(TriggerWhen.AFTER, TriggerLevel.ROW, event):
+            if firing.admits(old, new, columns):
+                yield Call(firing, event, old, new, captured)
+
+    def _capture(self, checks: RowChecks, event: TriggerEvent, change: ModifiedRow) -> Captured | None:
+        """Note the row in the transition tables of the relation that the statement names."""
+        named = checks.relation
+        found = self.triggers(named.oid)
+        if found is None or not _captures(found, event):
+            return None
+        captured = self._tables(named, event)
+        session = self.session
+        if change.old is not None:
+            captured.old.append(converter(relation(session, change.table), named)(change.old))
+        if change.new is not None:
+            captured.new.append(converter(relation(session, change.to), named)(change.new))
+        return captured
+
+    def _tables(self, named: Relation, event: TriggerEvent) -> Captured:
+        found = self._captured.get((named.oid, event))
+        if found is None or found.seen:
+            found = self._captured[named.oid, event] = Captured(named)
+        return found
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def begin(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> None:
+        before_statement(self.session, rel, event, columns, self.begun)
+
+    def of_statement(self, checks: RowChecks) -> tuple[list[Call], list[Call]]:
+        """The calls at the end of a statement, and earlier ones that they replace (cancel_prior_stmt_triggers)."""
+        calls: list[Call] = []
+        replaced: list[Call] = []
+        for event in events_of(checks):
+            added = self.at_end(checks.relation, event, checks.set_columns(checks.relation))
+            replaced += self._ended.get((checks.relation.oid, event), [])
+            self._ended[checks.relation.oid, event] = added
+            calls += added
+        return calls, replaced
+
+    def at_end(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> list[Call]:
+        found = self.triggers(rel.oid)
+        if found is None:
+            return []
+        updated = found.updated(columns) if event is TriggerEvent.UPDATE else None
+        captured = self._tables(rel, event) if _captures(found, event) else None
+        return [
+            Call(firing, event, captured=captured)
+            for firing in found.of(TriggerWhen.AFTER, TriggerLevel.STATEMENT, event)
+            if firing.admits(None, None, updated)
+        ]
+
+
+def events_of(checks: RowChecks) -> list[TriggerEvent]:
+    """The events of a statement, in the order of their AFTER triggers: ON CONFLICT DO UPDATE is an UPDATE, too."""
+    own = TriggerEvent(checks.kind.value)
+    return [TriggerEvent.UPDATE, own] if checks.kind is ModifyKind.INSERT and checks.updates else [own]
+
+
+def _captures(found: RelationTriggers, event: TriggerEvent) -> bool:
+    return any(
+        firing.trigger.old_table is not None or firing.trigger.new_table is not None
+        for level in TriggerLevel
+        for firing in found.of(TriggerWhen.AFTER, level, event)
+    )

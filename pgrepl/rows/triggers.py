@@ -1,0 +1,224 @@
+"""The triggers of a relation, ready to be called: which of them fire for an event, and whether WHEN lets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import triggers
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.transition_tables import TransitionTable
+from pgrepl.catalog.triggers import Trigger, is_enabled, triggers_of
+from pgrepl.engine import Declined
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import stored
+from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import default_of
+from pgrepl.expr.dml.queries import column_of, whole_row
+from pgrepl.expr.evaluate import compile
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.tree import Const, Expr, Var
+from pgrepl.expr.walk import rewrite, var_attnums
+from pgrepl.frozen import frozen
+from pgrepl.rows.changes import Row
+from pgrepl.rows.trigger_data import TriggerData, TriggerEvent, TriggerLevel, TriggerWhen
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+Key = tuple[TriggerWhen, TriggerLevel, TriggerEvent]
+_BITS = {
+    TriggerEvent.INSERT: triggers.INSERT, TriggerEvent.UPDATE: triggers.UPDATE,
+    TriggerEvent.DELETE: triggers.DELETE, TriggerEvent.TRUNCATE: triggers.TRUNCATE,
+}  # fmt: skip
+_OLD = 1  # the varno of OLD in WHEN; NEW has the next
+
+
+@frozen
+class Firing:
+    """A trigger of a relation, ready to be called."""
+
+    trigger: Trigger
+    relation: Relation
+    when: TriggerWhen
+    level: TriggerLevel
+    condition: Callable[[Row], Any] | None  # of the old row followed by the new one
+
+    def admits(self, old: Row | None, new: Row | None, updated: frozenset[int] | None) -> bool:
+        """Whether UPDATE OF and WHEN let the trigger fire (TriggerEnabled). `updated`: the columns that an UPDATE
+        sets."""
+        columns = self.trigger.columns
+        if columns and updated is not None and updated.isdisjoint(columns):
+            return False
+        if self.condition is None:
+            return True
+        nothing = (None,) * len(self.relation.attributes)
+        return self.condition((*(old or nothing), *(new or nothing))) is True
+
+    def call(
+        self,
+        session: Session,
+        event: TriggerEvent,
+        old: Row | None = None,
+        new: Row | None = None,
+        tables: tuple[TransitionTable | None, TransitionTable | None] = (None, None),
+    ) -> Row | None:
+        """Call the function (ExecCallTriggerFunc)."""
+        trigger = self.trigger
+        old_table, new_table = tables
+        data = TriggerData(
+            self.relation, trigger.name, event, self.when, self.level, trigger.args, old, new, old_table, new_table
+        )
+        before = session.transition_tables
+        session.transition_tables = {table.name: table for table in tables if table is not None}
+        session.trigger_depth += 1
+        try:
+            return session.call_trigger(trigger.function, data)
+        finally:
+            session.trigger_depth -= 1
+            session.transition_tables = before
+
+
+class RelationTriggers:
+    """The triggers of one relation that are enabled for this session, in their order, by what they fire for."""
+
+    def __init__(self, session: Session, rel: Relation, enabled: Iterable[Trigger]) -> None:
+        self.relation = rel
+        self._session = session
+        self._by_key: dict[Key, list[Firing]] = {}
+        self._generated: dict[frozenset[int], frozenset[int]] = {}
+        for trigger in enabled:
+            firing = _ready(session, rel, trigger)
+            for event, bit in _BITS.items():
+                if trigger.type & bit:
+                    self._by_key.setdefault((firing.when, firing.level, event), []).append(firing)
+
+    def of(self, when: TriggerWhen, level: TriggerLevel, event: TriggerEvent) -> Sequence[Firing]:
+        return self._by_key.get((when, level, event), ())
+
+    def updated(self, columns: frozenset[int]) -> frozenset[int]:
+        """The columns that an UPDATE of these changes: generated columns, too (ExecGetAllUpdatedCols). After a BEFORE
+        trigger all of them are computed again."""
+        known = self._generated.get(columns)
+        if known is None:
+            known = self._generated[columns] = columns | frozenset(self._generated_of(columns))
+        return known
+
+    def _generated_of(self, columns: frozenset[int]) -> Iterable[int]:
+        every = bool(self.of(TriggerWhen.BEFORE, TriggerLevel.ROW, TriggerEvent.UPDATE))
+        for column in self.relation.columns:
+            if not column.generated:
+                continue
+            expr = default_of(self._session, self.relation.oid, column.num)
+            if every or (expr is not None and columns & var_attnums(expr)):
+                yield column.num
+
+    def before(
+        self, event: TriggerEvent, old: Row | None, new: Row | None, updated: frozenset[int] | None = None
+    ) -> Row | None:
+        """Fire the BEFORE triggers of a row (ExecBRInsertTriggers and its like). Returns the row that they give back,
+        of a DELETE the old one; None: nothing is to be done with the row."""
+        columns = self.updated(updated) if updated is not None else None
+        result = new if new is not None else old
+        for firing in self.of(TriggerWhen.BEFORE, TriggerLevel.ROW, event):
+            if not firing.admits(old, new, columns):
+                continue
+            result = firing.call(self._session, event, old, self._ungenerated(new))
+            if result is None:
+                return None
+            if new is not None:
+                given, new = new, result
+                if event is TriggerEvent.INSERT and firing.trigger.parent and given != new:
+                    self._check_partition(firing.trigger, new)
+        return result if new is None else new
+
+    def _ungenerated(self, row: Row | None) -> Row | None:
+        """The new row as BEFORE triggers see it: its generated columns are computed later."""
+        if row is None or not any(column.generated for column in self.relation.columns):
+            return row
+        values = list(row)
+        for column in self.relation.columns:
+            if column.generated:
+                values[column.num - 1] = None
+        return tuple(values)
+
+    def _check_partition(self, trigger: Trigger, row: Row) -> None:
+        """A trigger of the partitioned table must leave the row in its partition."""
+        from pgrepl.rows.checks_table import TableChecks
+
+        rel = self.relation
+        if TableChecks(self._session, rel, rel, frozenset()).in_bound(row):
+            return
+        detail = f'Before executing trigger "{trigger.name}", the row was to be in partition "{rel.qualified_name}".'
+        message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported"
+        raise PgError("0A000", message, detail=detail)
+
+    def instead(self, event: TriggerEvent, old: Row | None, new: Row | None) -> Row | None:
+        """Fire the INSTEAD OF triggers of a view's row. None: the row does not count as changed."""
+        result = new if new is not None else old
+        for firing in self.of(TriggerWhen.INSTEAD_OF, TriggerLevel.ROW, event):
+            result = firing.call(self._session, event, old, new)
+            if result is None:
+                return None
+            if new is not None:
+                new = result
+        return result
+
+
+def relation_triggers(session: Session, rel: Relation) -> RelationTriggers | None:
+    """The triggers of a relation that fire in this session; None: there are none."""
+    enabled = enabled_triggers(session, rel.oid)
+    return RelationTriggers(session, rel, enabled) if enabled else None
+
+
+def enabled_triggers(session: Session, relid: int) -> list[Trigger]:
+    """The triggers of CREATE TRIGGER that session_replication_role lets fire."""
+    found = triggers_of(session, relid)
+    if not found:
+        return found
+    role = session.settings.get("session_replication_role")
+    return [trigger for trigger in found if is_enabled(trigger, role)]
+
+
+def refuse_triggers(session: Session, relid: int, *events: TriggerEvent) -> None:
+    """Declined if a trigger fires when rows of this table, or of one below it, are changed so: each row is done by
+    itself then."""
+    bits = sum(_BITS[event] for event in events)
+    for oid in inheritors(session, relid):
+        if any(trigger.type & bits for trigger in enabled_triggers(session, oid)):
+            raise Declined(f'table "{relation(session, oid).name}" has triggers')
+
+
+def _ready(session: Session, rel: Relation, trigger: Trigger) -> Firing:
+    when = TriggerWhen.AFTER
+    if trigger.type & triggers.BEFORE:
+        when = TriggerWhen.BEFORE
+    elif trigger.type & triggers.INSTEAD:
+        when = TriggerWhen.INSTEAD_OF
+    level = TriggerLevel.ROW if trigger.is_row else TriggerLevel.STATEMENT
+    condition = None
+    if trigger.when is not None:
+        condition = compile(_over_both(session, rel, stored.from_json(trigger.when)), Context(session))
+    return Firing(trigger, rel, when, level, condition)
+
+
+def _over_both(session: Session, rel: Relation, when: Expr) -> Expr:
+    """The condition over one row: the old one followed by the new one."""
+    width = len(rel.attributes)
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, Var):
+            return None
+        shift = 0 if node.varno == _OLD else width
+        if node.attnum > 0:
+            return replace(node, varno=1, attnum=node.attnum + shift)
+        if node.attnum == 0:
+            return whole_row(session, rel, lambda n: replace(column_of(rel, n, 0), attnum=n + shift))
+        if node.attnum == TABLEOID:
+            return Const(oids.OID, value=rel.oid)
+        raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[node.attnum]}" in WHEN')
+
+    return rewrite(when, visit)
