@@ -156,17 +156,6 @@ class RelationTriggers:
         message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported"
         raise PgError("0A000", message, detail=detail)
 
-    def instead(self, event: TriggerEvent, old: Row | None, new: Row | None) -> Row | None:
-        """Fire the INSTEAD OF triggers of a view's row. None: the row does not count as changed."""
-        result = new if new is not None else old
-        for firing in self.of(TriggerWhen.INSTEAD_OF, TriggerLevel.ROW, event):
-            result = firing.call(self._session, event, old, new)
-            if result is None:
-                return None
-            if new is not None:
-                new = result
-        return result
-
 
 def relation_triggers(session: Session, rel: Relation) -> RelationTriggers | None:
     """The triggers of a relation that fire in this session; None: there are none."""
