@@ -40,7 +40,7 @@ def trigger_definition(session: Session, oid: int, pretty: bool = False) -> str 
                 text += f"{word} TABLE AS {quote_identifier(transition)} "
     text += f"FOR EACH {'ROW' if trigger.is_row else 'STATEMENT'} "
     if trigger.when is not None:
-        text += f"WHEN ({_condition(session, stored.from_json(trigger.when), table, pretty)}) "
+        text += f"WHEN ({_condition(session, stored.from_json(trigger.when, session), table, pretty)}) "
     args = ", ".join(quote_literal(arg) for arg in trigger.args)
     return f"{text}EXECUTE FUNCTION {_function(session, trigger.function)}({args})"
 

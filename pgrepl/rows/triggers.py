@@ -190,7 +190,7 @@ def _ready(session: Session, rel: Relation, trigger: Trigger) -> Firing:
     level = TriggerLevel.ROW if trigger.is_row else TriggerLevel.STATEMENT
     condition = None
     if trigger.when is not None:
-        condition = compile(_over_both(session, rel, stored.from_json(trigger.when)), Context(session))
+        condition = compile(_over_both(session, rel, stored.from_json(trigger.when, session)), Context(session))
     return Firing(trigger, rel, when, level, condition)
 
 

@@ -219,7 +219,7 @@ def store_trigger(session: Session, rel: Relation, trigger: Trigger, *, is_const
         record_dependency(session, myself, ObjectAddress(PG_CLASS, rel.oid), Dependency.PARTITION_SEC)
     record_dependencies(session, myself, [ObjectAddress(PG_CLASS, rel.oid, number) for number in trigger.columns])
     if trigger.when is not None:
-        record_expression_dependencies(session, myself, stored.from_json(trigger.when), rel.oid)
+        record_expression_dependencies(session, myself, stored.from_json(trigger.when, session), rel.oid)
 
 
 def copy_to(
@@ -232,7 +232,7 @@ def copy_to(
     names = [parent.attributes[number - 1].name for number in trigger.columns]
     when = None
     if trigger.when is not None:
-        when = stored.to_json(of_partition(stored.from_json(trigger.when), parent, partition))
+        when = stored.to_json(of_partition(stored.from_json(trigger.when, session), parent, partition))
     copy = replace(
         trigger,
         oid=same.oid if same is not None else store.new_oid(session),
