@@ -40,8 +40,9 @@ from pgrepl.rows.foreign_key import (
 )
 from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_calls import Call
 from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.trigger_events import Call, TriggerEvents
+from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.frozen import frozen
 from pgrepl.rows.changes import Row
 from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey
-from pgrepl.rows.trigger_events import Call
+from pgrepl.rows.trigger_calls import Call
 from pgrepl.rows.unique import UniqueIndex
 
 

@@ -7,15 +7,14 @@ STATEMENT fire once for all of them, and a transition table has all of their row
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.transition_tables import TransitionTable
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_calls import Call, Captured
 from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
-from pgrepl.rows.triggers import Firing, RelationTriggers, relation_triggers
+from pgrepl.rows.triggers import RelationTriggers, relation_triggers
 from pgrepl.rows.write import next_snapshot
 
 if TYPE_CHECKING:
@@ -23,47 +22,6 @@ if TYPE_CHECKING:
     from pgrepl.rows.checks import RowChecks
 
 Subject = tuple[int, TriggerEvent]  # a relation, and what is done with its rows
-
-
-@dataclass(eq=False, slots=True)
-class Captured:
-    """The rows of the transition tables of one relation and event, in its layout."""
-
-    relation: Relation
-    old: list[Row] = field(default_factory=list)
-    new: list[Row] = field(default_factory=list)
-    seen: bool = False  # by a trigger: later rows go into other tables
-
-
-@dataclass(eq=False, slots=True)
-class Call:
-    """A trigger to call after the statement."""
-
-    firing: Firing
-    event: TriggerEvent
-    old: Row | None = None
-    new: Row | None = None
-    captured: Captured | None = None
-
-    @property
-    def table(self) -> int:
-        return self.firing.relation.oid
-
-    @property
-    def name(self) -> bytes:
-        return self.firing.trigger.name.encode()
-
-    def make(self, session: Session) -> None:
-        trigger, captured = self.firing.trigger, self.captured
-        old_table = new_table = None
-        if captured is not None:
-            captured.seen = True
-            if trigger.old_table is not None:
-                old_table = TransitionTable(trigger.old_table, captured.relation, captured.old)
-            if trigger.new_table is not None:
-                new_table = TransitionTable(trigger.new_table, captured.relation, captured.new)
-        next_snapshot(session)
-        self.firing.call(session, self.event, self.old, self.new, (old_table, new_table))
 
 
 def before_statement(
