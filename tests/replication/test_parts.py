@@ -16,12 +16,17 @@ import pyarrow as pa
 import pytest
 
 from pgrepl import engine
+from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.catalog.transaction import reading
 from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.replication.subscriber.apply.columns import large, stage
+from pgrepl.replication.publisher.filters import are_columnar, by_columns
+from pgrepl.replication.publisher.lake import stream_columns
+from pgrepl.replication.publisher.plan import send_plan
+from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
@@ -29,6 +34,7 @@ from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import Decoded, MessageWriter
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
+from tests.harness.tasks import played_here
 from tests.harness.trio import Trio
 
 
@@ -51,9 +57,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return noted
 
-    for user in (large, stage):
-        monkeypatch.setattr(user, "by_key", watched(by_key))
-        monkeypatch.setattr(user, "as_they_are", watched(as_they_are))
+    monkeypatch.setattr(large, "by_key", watched(by_key))
+    monkeypatch.setattr(large, "as_they_are", watched(as_they_are))
     return found
 
 
@@ -148,10 +153,16 @@ def ready(trio: Trio, case: Case) -> None:
 
 
 @pytest.fixture
-def tasks(monkeypatch: pytest.MonkeyPatch, spark: Any) -> list[str]:
-    """Parts are tasks of Spark's, of twelve messages each. What Spark's jobs were called."""
+def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Parts are tasks of twelve messages each, which are played here. What Spark's jobs would be called."""
+    played_here(monkeypatch)
+    return by_tasks(monkeypatch)
+
+
+def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
-    monkeypatch.setattr(engine, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
+    for user in (engine, stream_columns):
+        monkeypatch.setattr(user, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
     texts, steps = [""], []
     play, described = on_spark.play, lake_spark.described
 
@@ -190,16 +201,60 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", ["whole number", "two columns", "identity full", "made", "kinds"])
+@pytest.mark.parametrize("name", CASES)
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
+    changed_by_tasks(trio, made, tasks, name, 4)
+
+
+@pytest.mark.parametrize("name", ["whole number", "partitions"])
+def test_random_changes_by_spark(
+    trio: Trio, made: list[int], name: str, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed_by_tasks(trio, made, by_tasks(monkeypatch), name, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 30))
+@pytest.mark.parametrize("name", CASES)
+def test_more_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str, seed: int) -> None:
+    changed_by_tasks(trio, made, tasks, name, seed, 4)
+
+
+def changed_by_tasks(trio: Trio, made: list[int], steps: list[str], name: str, seed: int, rounds: int = 2) -> None:
     case = CASES[name]
     ready(trio, case)
     if name == "identity full":
         trio.pub("ALTER TABLE t REPLICA IDENTITY FULL")
-    workload(trio, case, random.Random(4), 2)
+    workload(trio, case, random.Random(seed), rounds)
     assert len(made) > 1
     applying = 'subscription "s", changes of public.t: '
-    assert {f"{applying}{step}" for step in ("keys", "parts", "apply", "deletes")} <= set(tasks)
+    assert {f"{applying}{step}" for step in ("keys", "parts", "apply", "deletes")} <= set(steps)
+
+
+FILTERS = {  # and whether it is evaluated row by row, where Arrow is not sure
+    "columns": ("a % 7 <> 3", False),
+    "rows": ("md5(b) < '8' AND a % 7 <> 3", True),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_row_filters_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
+    text, by_rows = FILTERS[name]
+    trio.everywhere("CREATE TABLE t (a int, b text, n int, PRIMARY KEY (a, b))")
+    trio.pub(f"CREATE PUBLICATION p FOR TABLE t WHERE ({text})")
+    trio.pub("INSERT INTO t SELECT g, 'v' || g, g FROM generate_series(1, 90) g")
+    trio.subscribe()
+    trio.pub("UPDATE t SET b = b || '!', n = 0 WHERE n % 3 = 0", "UPDATE t SET n = -n", "DELETE FROM t WHERE a % 5 = 1")
+    trio.pub("INSERT INTO t SELECT g, 'w' || g, g FROM generate_series(100, 150) g")
+    assert trio.compare_ways("t") == []
+    read = [step for step in tasks if step == "changes of public.t: read"]
+    assert (len(read) > 0, len(made) > 1) == (True, True)
+    with reading(trio.pub.session):
+        table = find_relation(trio.pub.session, range_var("t"))
+        assert table is not None
+        plan = send_plan(trio.pub.session, ["p"], table.oid)
+        assert plan is not None
+        assert are_columnar(by_columns(trio.pub.session, plan).values()) is not by_rows
 
 
 @pytest.mark.usefixtures("way")
@@ -346,22 +401,6 @@ def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
     assert trio.compare_ways("t") == []
 
 
-def test_too_many_changed_keys_for_tasks_are_dealt_here(
-    trio: Trio, made: list[int], tasks: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage, "MOVES", 30)
-    case = CASES["whole number"]
-    ready(trio, case)
-    trio.sub("SELECT pg_stat_reset()")
-    trio.pub("UPDATE t SET a = a + 1000")
-    assert trio.compare_ways("t") == []
-    assert trio.sub.ways()["apply"] == 1
-    assert [step.rpartition(": ")[2] for step in tasks if "changes" in step][-1:] == [
-        "keys"
-    ]  # no task deals or applies
-    assert len(made) > 1
-
-
 def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
     trio: Trio, made: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,7 +418,7 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
     workload(trio, case, random.Random(2), 3)
     trio.pub("UPDATE t SET b = 'last'; DELETE FROM t WHERE n % 3 = 0")
     assert trio.compare_ways("t") == []
-    assert set(done) == {"read_range", "_code", "_touch", "_deal", "apply_part", "merge_deletes"}
+    assert set(done) == {"read_range", "_code", "_scatter", "_share", "_deal", "apply_part", "merge_deletes"}
     folder = trio.path.with_name(f"{trio.path.name}.files") / "sub"
     there = {path.name for path in folder.rglob("*") if path.is_file() and ".owner" not in path.name}
     with closing(sqlite3.connect(trio.path)) as catalog:

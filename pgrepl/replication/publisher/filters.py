@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import evaluate
@@ -29,14 +29,22 @@ def any_true(exprs: Sequence[Expr], context: Context) -> Test:
 
 
 def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
-    """The row filters that Arrow evaluates as PostgreSQL does, by operation."""
-    from pgrepl.expr.arrow.program import any_is_true, divided, program_of
+    """The row filters that ask no session, by operation. What Arrow does not evaluate as PostgreSQL does, the evaluator
+    evaluates row by row."""
+    from pgrepl.expr.arrow.program import any_is_true, program_of
     from pgrepl.expr.walk import map_attnums
 
     found = {}
     own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
     for operation, exprs in plan.filters.items():
         program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
-        if program is not None and not divided(program.expr)[1]:
+        if program is not None:
             found[operation] = program
     return found
+
+
+def are_columnar(programs: Iterable[Program]) -> bool:
+    """Whether Arrow evaluates all of the conditions."""
+    from pgrepl.expr.arrow.program import divided
+
+    return not any(divided(program.expr)[1] for program in programs)

@@ -166,8 +166,8 @@ class _Found:
         return self._in_files(source, ranges)
 
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
-        """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters use the
-        session."""
+        """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters ask the
+        session or Spark SQL."""
         from pgrepl.lake import spark
         from pgrepl.lake.kernels.job import play_apart
 
@@ -175,7 +175,7 @@ class _Found:
         on_spark = choose_parts(self._session, source.count).on_spark and source.is_portable
         path = self._folder.path(relation, shared=on_spark)
         tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
-        if source.is_portable:
+        if on_spark or source.is_columnar:
             with spark.described(f"changes of {relation.qualified_name}: read"):
                 found = play_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
         else:

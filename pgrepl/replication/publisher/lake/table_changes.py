@@ -1,8 +1,8 @@
 """The messages of one table's changes as whole columns: the rules of publisher/decision.py for many changes at once.
 
-Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow, or else by
-Spark SQL, which answers a boolean for each row. Rows are read when the subscriber picks them. Without Spark SQL no
-session is used, and a kernel may read the changes (range_part.py).
+Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow. What Arrow
+cannot evaluate Spark SQL does, where it is worth a job, and answers a boolean for each row; otherwise, and in a kernel
+(range_part.py), the evaluator, row by row. Rows are read when the subscriber picks them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
 from pgrepl.lake.kernels.part import forms_of
 from pgrepl.replication.publisher.decision import describe, sent_of
-from pgrepl.replication.publisher.filters import by_columns
+from pgrepl.replication.publisher.filters import are_columnar, by_columns
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
 from pgrepl.replication.wire import messages as operations
@@ -61,7 +61,7 @@ class TableChanges:
     ) -> None:
         """`chosen` are the snapshots whose changes of the table are sent, `first` the one at which sequence numbers
         begin. `orders`: as for ChangesFrame."""
-        self.session = session
+        self.session: Session | None = session  # None: in a kernel
         self.plan = plan
         self.relation: SentRelation = describe(plan)
         self.chosen = list(chosen)
@@ -76,7 +76,8 @@ class TableChanges:
         self.is_sure &= self.rows.behind < 1 << (RANK_BITS - 2)
         self.count = 0  # of all changes, if they are read in ranges
         self.tests = by_columns(session, plan)  # row filters by operation
-        self.is_portable = self.tests.keys() == plan.filters.keys()  # changes are read without the session
+        self.is_portable = self.tests.keys() == plan.filters.keys()  # changes can be read without the session
+        self.is_columnar = self.is_portable and are_columnar(self.tests.values())
 
     def alone(self) -> TableChanges:
         """A copy for one range, with the session: ranges are read at once, and each tells what it has met."""
@@ -85,11 +86,12 @@ class TableChanges:
         return own
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.is_portable, "Spark SQL uses the session"
+        assert self.is_portable, "row filters ask the session"
         return {**self.__dict__, "session": None}
 
     def ranges(self) -> list[RowIds]:
         """Ranges of row ids, each with as many changes as memory may hold."""
+        assert self.session is not None, "a kernel is told its range"
         found = self.rows.ranges(most_held(self.session, self.rows.width))
         if len(found) > 1:
             self.count = self.rows.estimate
@@ -162,14 +164,20 @@ class LakeChanges:
         op = sent_of(op, self._known_old, True, True)
         if not plan.filters:
             return op
-        if (
-            not self._source.is_portable
-            and not choose_job(self._session, max(self._source.count, int(np.count_nonzero(op)))).on_spark
-        ):
+        asks_spark = self._asks_spark(int(np.count_nonzero(op)))
+        if not asks_spark and not self._source.is_portable:
             self._source.is_sure = False
             return op
-        after, before = self._passing(op, new=True), self._passing(op, new=False)
+        after = self._passing(op, asks_spark, new=True)
+        before = self._passing(op, asks_spark, new=False)
         return sent_of(op, self._known_old, before, after)
+
+    def _asks_spark(self, count: int) -> bool:
+        """Whether Spark SQL evaluates the row filters. A kernel has no session, and does it itself."""
+        source = self._source
+        if source.is_columnar or source.session is None:
+            return False
+        return choose_job(source.session, max(source.count, count)).on_spark
 
     def _key_changed(self, updated: Numbers) -> Numbers:
         import numpy as np
@@ -180,7 +188,7 @@ class LakeChanges:
         changed[at] = differing(olds, news, len(at))
         return changed
 
-    def _passing(self, op: Numbers, *, new: bool) -> Numbers:
+    def _passing(self, op: Numbers, asks_spark: bool, *, new: bool) -> Numbers:
         """Which changes' new, or old, rows pass the row filters of their operations."""
         import numpy as np
 
@@ -191,7 +199,7 @@ class LakeChanges:
         chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
         if not wanted or not chosen.any():
             return passing
-        if self._source.is_portable:
+        if not asks_spark:
             for each in wanted:
                 at = np.flatnonzero(chosen & (op == CODES[each]))
                 passing[at] = self._tested(each, at, new=new)
@@ -200,7 +208,7 @@ class LakeChanges:
         return passing
 
     def _tested(self, operation: str, at: Numbers, *, new: bool) -> Numbers:
-        """Which of the new, or old, rows of some changes pass the row filter of the operation, by Arrow."""
+        """Which of the new, or old, rows of some changes pass the row filter of the operation."""
         test, covers = self._source.tests[operation], self.plan.identity.covers
         forms = forms_of(self._found.table, test.attnums)
         arrays = {

@@ -15,6 +15,7 @@ from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.data_file import DataFile, NewFile
+from pgrepl.lake.kernels.part import Shared
 from pgrepl.lake.staged_deletes import StagedDeletes, stage_deletes
 from pgrepl.lake.storage import uuid7
 from pgrepl.lake.table import LakeTable
@@ -23,8 +24,10 @@ from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
+from pgrepl.replication.subscriber.apply.columns.partitions import LeafChanges, by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import rows_to_write
+from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.replication.wire.file_changes import of_slices
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
 from pgrepl.replication.wire.messages import SentRelation
@@ -63,19 +66,34 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
 
 
 @frozen
-class PartToApply:
-    """`number`: of the part; `rows`: the table's rows that may have its keys; `folder`: of the job, in the table's;
-    `spill`: the prefix of names of temporary files. Messages before `since` do not concern the table."""
+class TableOfPart:
+    """`described`: the table, or a leaf of a partitioned one (a DescribedTable, which parts share). `rows`: those that
+    may have the part's keys; `folder`: of the job, in the table's. `is_told`: whether old rows can be looked for."""
 
-    described: DescribedTable
+    described: Shared
+    truncates: tuple[int, ...]
+    rows: TableRows
+    folder: str
+    is_told: bool = True
+
+    @property
+    def table(self) -> DescribedTable:
+        found: DescribedTable = self.described.value
+        return found
+
+
+@frozen
+class PartToApply:
+    """`number`: of the part; `tree`: of a partitioned table, which parts share, whose leaves are the `tables`; `spill`:
+    the prefix of names of temporary files. Messages before `since` do not concern the tables."""
+
     sent: SentRelation
     part: DealtPart
     number: int
     since: int
-    truncates: tuple[int, ...]
-    rows: TableRows
-    folder: str
     spill: str
+    tables: Mapping[int, TableOfPart]  # by OID
+    tree: Shared | None = None
 
 
 @frozen
@@ -89,6 +107,10 @@ class LeftPositions:
 
 @frozen
 class AppliedPart:
+    """What a part has done to one table."""
+
+    oid: int
+    ops: frozenset[int]  # the kinds of its messages
     files: tuple[NewFile, ...]
     deletes: tuple[LeftPositions, ...]
     inlined: tuple[int, ...]  # row ids of inlined rows to delete
@@ -96,22 +118,53 @@ class AppliedPart:
     looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
 
 
-def apply_part(task: PartToApply, watch: PartWatch) -> AppliedPart | Unfinished:
+def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart] | Unfinished:
     return _told(_apply, task, watch)
 
 
-def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
-    described = task.described
+def _apply(task: PartToApply, watch: PartWatch) -> list[AppliedPart]:
+    """Of the obstacles in several leaves the first one in the order of messages counts."""
     changes = of_slices(task.sent, task.part.slices)
+    found: list[AppliedPart] = []
+    obstacles: list[int] = []
+    for each in _tables_of(task, changes):
+        watch.check()
+        try:
+            found.append(_to_table(task, each, watch))
+        except NotClean as obstacle:
+            obstacles.append(obstacle.message)
+    if obstacles:
+        raise NotClean(min(obstacles))
+    return found
+
+
+def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]:
+    if task.tree is None:
+        (oid,) = task.tables
+        return [LeafChanges(oid, changes, None)]
+
+    def check(leaf: int) -> None:
+        if not task.tables[leaf].is_told:
+            raise Declined("rows that are found without their partition key")
+
+    return by_leaf(task.tree.value, changes, task.since, check)
+
+
+def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> AppliedPart:
+    import numpy as np
+
+    own = task.tables[each.leaf]
+    described = own.table
     spill = f"{task.spill}.{uuid7()}"
     kept = KeptKeys(described.table, spill, task.number)
     decided = decide(
         described,
-        changes,
-        are_within(task.rows),
+        each.changes,
+        are_within(own.rows),
         since=task.since,
-        truncates=task.truncates,
+        truncates=own.truncates,
         kept=kept,
+        left=each.left,
         again=False,
     )
     if not decided.changes.fits(described.new_places, MOST_BYTES):
@@ -119,17 +172,18 @@ def _apply(task: PartToApply, watch: PartWatch) -> AppliedPart:
     files = []
     for rows in rows_to_write(described, decided):
         watch.check()
-        for file in rows.write(task.folder):
+        for file in rows.write(own.folder):
             watch.add(file.record_count, file.file_size_bytes)
             files.append(file)
     deletes, inlined = leaving(decided)
     left = []
-    for number, (file_id, positions) in enumerate(deletes if not task.truncates else ()):
+    for number, (file_id, positions) in enumerate(deletes if not own.truncates else ()):
         path = f"{spill}.{number}.positions"
         write_numbers(path, positions)
         left.append(LeftPositions(file_id, path, len(positions)))
-    gone = () if task.truncates else tuple(inlined)
-    return AppliedPart(tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up))
+    gone = () if own.truncates else tuple(inlined)
+    ops = frozenset(np.unique(each.changes.op[each.changes.seq >= task.since]).tolist())
+    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up))
 
 
 @frozen

@@ -8,15 +8,19 @@ the order of messages counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.catalog.statistics import count_index_scans
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.kernels import job
+from pgrepl.lake.kernels.part import Shared
 from pgrepl.lake.staged_deletes import StagedDeletes
 from pgrepl.lake.table_rows import TableRows, table_rows
 from pgrepl.replication.subscriber.apply.columns.apply_part import (
@@ -25,6 +29,7 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
     FileDeletes,
     LeftPositions,
     PartToApply,
+    TableOfPart,
     Unfinished,
     ValuesToCheck,
     apply_part,
@@ -34,6 +39,7 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.other_keys import IndexValues, index_relation
+from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile
@@ -41,7 +47,6 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import NewDeletes, NewFile
     from pgrepl.lake.kernels.part import Kernel
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write import Write
@@ -51,89 +56,148 @@ Answer = TypeVar("Answer")
 _POSITIONS = 1 << 20  # that one task merges, about
 
 
+@frozen
+class LargeTarget:
+    """A table that takes changes, or a leaf of a partitioned one. `truncates`: sequence numbers. `is_told`: whether old
+    rows can be looked for."""
+
+    write: Write
+    described: DescribedTable
+    truncates: tuple[int, ...]
+    is_told: bool = True
+
+
 class LargeApply:
-    """`most`: messages that are held in memory together. `moves`: the most keys that may change (None: any number)."""
+    """`targets`: the table, or the leaves of the `tree`, by OID. `most`: messages that are held in memory together."""
 
     def __init__(
-        self, session: Session, write: Write, described: DescribedTable, play: Play, most: int, moves: int | None
+        self,
+        session: Session,
+        targets: Mapping[int, LargeTarget],
+        tree: PartitionTree | None,
+        play: Play,
+        most: int,
     ) -> None:
-        assert write.snapshot is not None, "rows are looked for before the write lock is held"
         self._session = session
-        self._write = write
-        self._table = write.table
-        self._snapshot: int = write.snapshot
-        self._described = described
+        self._targets = targets
+        self._tree = tree
         self._play = play
         self._most = most
-        self._moves = moves
+        self._first = next(iter(targets.values()))  # all have the same key
 
-    def stage(self, messages: MessageFiles, since: int, truncates: Sequence[int], spill: str) -> None:
-        """Apply the messages, and enter the files into the write. `spill`: the prefix of names of temporary files."""
-        table, write, described = self._table, self._write, self._described
-        with job.job_folder(table) as folder:
-            tasks = [
-                PartToApply(
-                    described, messages.relation, part, number, since, tuple(sorted(truncates)), rows, folder, spill
-                )
-                for number, (part, rows) in enumerate(self._parts(messages))
-            ]
-            applied, obstacles = done(self._play("apply", tasks, apply_part))
+    def stage(self, messages: MessageFiles, since: int, spill: str) -> dict[int, frozenset[int]]:
+        """Apply the messages, and enter the files into the writes: the kinds of the messages that each table has got.
+        `spill`: the prefix of names of temporary files."""
+        with ExitStack() as stack:
+            folders = {
+                oid: stack.enter_context(job.job_folder(target.write.table)) for oid, target in self._targets.items()
+            }
+            tasks = list(self._tasks(messages, since, spill, folders))
+            answers, obstacles = done(self._play("apply", tasks, apply_part))
             crash_point("columns.part")
-            others = OtherValues(self._session, table, self._snapshot, self._most, self._play)
-            for answer in applied:
-                others.take(answer.kept)
-                for attnums, count in answer.looked_up.items():
-                    count_index_scans(self._session, table.oid, attnums, count)
-            obstacles += others.check()
+            applied: dict[int, list[AppliedPart]] = {}
+            for answer in answers:
+                for each in answer:
+                    applied.setdefault(each.oid, []).append(each)
+            obstacles += self._other_obstacles(applied)
             if obstacles:
                 raise NotClean(min(obstacles))
-            merged = self._merged(applied, folder)
-            files = [file for answer in applied for file in answer.files]
-            made = [each.file for each in merged if each.file is not None]
-            taken: list[NewFile | NewDeletes] = job.take(table, folder, [*files, *made])
-        self._arrive(taken[: len(files)], taken[len(files) :], merged)
-        if truncates:
-            write.truncate()
-        else:
-            write.delete_inlined(row_id for answer in applied for row_id in answer.inlined)
+            merged = self._merged(applied, folders)
+            for oid, own in applied.items():
+                self._arrive(self._targets[oid], folders[oid], own, merged.get(oid, []))
+        for target in self._targets.values():
+            if target.truncates:
+                target.write.truncate()
+        return {oid: frozenset().union(*(each.ops for each in own)) for oid, own in applied.items()}
 
-    def _arrive(self, files: Sequence[Any], deletes: Sequence[Any], merged: Sequence[StagedDeletes]) -> None:
-        from dataclasses import replace
+    def _arrive(
+        self, target: LargeTarget, folder: str, applied: Sequence[AppliedPart], merged: Sequence[StagedDeletes]
+    ) -> None:
+        files = [file for each in applied for file in each.files]
+        made = [each.file for each in merged if each.file is not None]
+        taken: list[Any] = job.take(target.write.table, folder, [*files, *made])
+        target.write.insert_files(taken[: len(files)])
+        deletes = iter(taken[len(files) :])
+        target.write.insert_deletes(replace(each, file=each.file and next(deletes)) for each in merged)
+        target.write.delete_inlined(row_id for each in applied for row_id in each.inlined)
 
-        self._write.insert_files(files)
-        made = iter(deletes)
-        self._write.insert_deletes(replace(each, file=each.file and next(made)) for each in merged)
+    def _other_obstacles(self, applied: Mapping[int, Sequence[AppliedPart]]) -> list[int]:
+        found: list[int] = []
+        for oid, own in applied.items():
+            write = self._targets[oid].write
+            others = OtherValues(self._session, write.table, _snapshot(write), self._most, self._play)
+            for each in own:
+                others.take(each.kept)
+                for attnums, count in each.looked_up.items():
+                    count_index_scans(self._session, oid, attnums, count)
+            found += others.check()
+        return found
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def _parts(self, messages: MessageFiles) -> Iterator[tuple[DealtPart, TableRows]]:
-        attnums = self._described.keys.attnums
-        if not attnums:
-            nothing = TableRows(self._snapshot, (), {}, (), ())
+    def _tasks(
+        self, messages: MessageFiles, since: int, spill: str, folders: Mapping[int, str]
+    ) -> Iterator[PartToApply]:
+        tree = None if self._tree is None else Shared(self._tree)
+        described = {oid: Shared(target.described) for oid, target in self._targets.items()}
+        for number, (part, rows) in enumerate(self._parts(messages)):
+            tables = {
+                oid: TableOfPart(described[oid], target.truncates, rows[oid], folders[oid], target.is_told)
+                for oid, target in self._targets.items()
+            }
+            yield PartToApply(messages.relation, part, number, since, spill, tables, tree)
+
+    def _parts(self, messages: MessageFiles) -> Iterator[tuple[DealtPart, dict[int, TableRows]]]:
+        described = self._first.described
+        if not described.keys.attnums:
+            nothing = {oid: TableRows(_snapshot(each.write), (), {}, (), ()) for oid, each in self._targets.items()}
             yield from ((part, nothing) for part in as_they_are(messages))
             return
-        rows = _RowsOfParts(self._session, self._table, self._snapshot, attnums)
-        for part in by_key(messages, values_of(self._described), self._most, self._play, self._moves):
-            yield part, rows.of(part)
+        found = {
+            oid: _RowsOfParts(self._session, each.write.table, _snapshot(each.write), each.described.keys.attnums)
+            for oid, each in self._targets.items()
+        }
+        for part in by_key(messages, values_of(described), self._most, self._play):
+            yield part, {oid: rows.of(part) for oid, rows in found.items()}
 
-    def _merged(self, applied: Sequence[AppliedPart], folder: str) -> list[StagedDeletes]:
-        """The delete files of all data files that lose rows."""
+    def _merged(
+        self, applied: Mapping[int, Sequence[AppliedPart]], folders: Mapping[int, str]
+    ) -> dict[int, list[StagedDeletes]]:
+        """By table, the delete files of all data files that lose rows."""
+        tasks: list[DeletesToMerge] = []
+        whose: list[int] = []
+        for oid, own in applied.items():
+            for task in self._to_merge(self._targets[oid].write, own, folders[oid]):
+                tasks.append(task)
+                whose.append(oid)
+        answers, _ = done(self._play("deletes", tasks, merge_deletes)) if tasks else ([], [])
+        merged: dict[int, list[StagedDeletes]] = {}
+        for oid, answer in zip(whose, answers, strict=True):
+            merged.setdefault(oid, []).extend(answer)
+        return merged
+
+    def _to_merge(self, write: Write, applied: Sequence[AppliedPart], folder: str) -> Iterator[DeletesToMerge]:
         left: dict[int, list[LeftPositions]] = {}
         for answer in applied:
             for each in answer.deletes:
                 left.setdefault(each.data_file_id, []).append(each)
         if not left:
-            return []
-        rows = table_rows(self._session, self._table, self._snapshot, ())
+            return
+        table, snapshot = write.table, _snapshot(write)
+        rows = table_rows(self._session, table, snapshot, ())
         found = [
             FileDeletes(file, tuple(rows.deletes.get(file.data_file_id, ())), tuple(left[file.data_file_id]))
             for file in rows.files
             if file.data_file_id in left
         ]
-        likely = self._write.likely_snapshot()
-        tasks = [DeletesToMerge(self._table, tuple(lot), self._snapshot, likely, folder) for lot in _lots(found)]
-        merged, _ = done(self._play("deletes", tasks, merge_deletes))
-        return [staged for answer in merged for staged in answer]
+        likely = write.likely_snapshot()
+        for lot in _lots(found):
+            yield DeletesToMerge(table, tuple(lot), snapshot, likely, folder)
+
+
+def _snapshot(write: Write) -> int:
+    assert write.snapshot is not None, "rows are looked for before the write lock is held"
+    return write.snapshot
 
 
 class OtherValues:

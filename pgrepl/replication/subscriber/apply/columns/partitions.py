@@ -1,4 +1,5 @@
-"""Messages for a partitioned table, divided among its leaves: each leaf is then a table like others.
+"""Messages for a partitioned table, divided among its leaves: each leaf is then a table like others. The tree of
+partitions is plain data, so that kernels route rows, too.
 
 A row is looked for in the leaf that its old key, or else its new row, is routed to. An UPDATE that moves a row to
 another leaf is a DELETE in the one, which must find the row, and an INSERT in the other; where the message lacks a
@@ -7,19 +8,18 @@ value of the new row it is left to the exact way, and so is a row without a part
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
-from pgrepl.errors import PgError
-from pgrepl.expr.partition_order import partition_desc
+from pgrepl.expr.partition_order import PartitionDesc, partition_desc
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.subscriber.convert import MatchedColumns
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, Kept, RelationChanges
-from pgrepl.rows.routing import Router
+from pgrepl.rows.routing import Choose, chooser
 from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
 
@@ -34,10 +35,75 @@ _NOWHERE = -1
 
 
 @frozen
-class LeafChanges:
-    """The changes of a leaf. `left`: which of them delete a row that goes to another leaf."""
+class PartitionLevel:
+    """A partitioned table. `key`: its partition key, by the columns' numbers in the root. `parts`: in the order of
+    `desc`, a partitioned table, or the OID of a leaf."""
 
-    leaf: Relation
+    desc: PartitionDesc
+    key: tuple[int, ...]
+    parts: tuple[PartitionLevel | int, ...]
+
+    def leaves(self) -> Iterable[int]:
+        for part in self.parts:
+            if isinstance(part, int):
+                yield part
+            else:
+                yield from part.leaves()
+
+    def keys(self) -> set[int]:
+        """The columns of all partition keys, by their numbers in the root."""
+        return set(self.key).union(*(part.keys() for part in self.parts if not isinstance(part, int)))
+
+
+@frozen
+class PartitionTree:
+    """The partitions of a target. `key`: the columns of all partition keys, by number, and `places` those that are
+    sent for them. `lacks_columns`: a new row of the target has columns that are not sent."""
+
+    top: PartitionLevel
+    key: tuple[int, ...]
+    places: tuple[int, ...]
+    lacks_columns: bool
+
+
+def partition_tree(session: Session, root: Relation, sent: SentRelation) -> PartitionTree:
+    """Declined: rows are not routed by what is sent."""
+    matched = MatchedColumns(root, sent)
+    top = _level(session, root, {column.name: column.num for column in root.columns})
+    key = tuple(sorted(top.keys()))
+    places = tuple([matched.places[n - 1] for n in key])
+    if any(place < 0 for place in places) or not all(matched.same_type(n) for n in key):
+        raise Declined("a partition key that is not what is sent")
+    return PartitionTree(top, key, places, bool(matched.unsent))
+
+
+def _level(session: Session, table: Relation, root: Mapping[str, int]) -> PartitionLevel:
+    """`root`: the numbers of the root's columns by name."""
+    desc = partition_desc(session, table.oid)
+    if any(column.expr is not None for column in desc.key.columns):
+        raise Declined("a partition key of expressions")
+    parts: list[PartitionLevel | int] = []
+    for oid in desc.oids:
+        part = relation(session, oid)
+        parts.append(_level(session, part, root) if part.kind == "p" else oid)
+    key = tuple([root[table.attributes[column.attnum - 1].name] for column in desc.key.columns])
+    return PartitionLevel(desc, key, tuple(parts))
+
+
+def check_identity(session: Session, root: Relation, tree: PartitionTree, leaf: int, sent: SentRelation) -> None:
+    """Rows of the leaf have to be found by a key that says in which leaf they are."""
+    table = relation(session, leaf)
+    identity = identity_of(session, table, MatchedColumns(table, sent).places, sent)
+    names = {table.attributes[n - 1].name for n in identity.attnums}
+    if not identity.by_index or not {root.attributes[n - 1].name for n in tree.key} <= names:
+        raise Declined("rows that are found without their partition key")
+
+
+@frozen
+class LeafChanges:
+    """The changes of a leaf, by its OID. `left`: which of them delete a row that goes to another leaf."""
+
+    leaf: int
     changes: RelationChanges
     left: Numbers | None
 
@@ -80,88 +146,53 @@ class SomeChanges:
         return self._whole.fits(places, most)
 
 
-def by_leaf(session: Session, root: Relation, changes: RelationChanges, since: int) -> list[LeafChanges]:
-    """The changes from sequence number `since` on. Raises NotClean for a message that moves a row of which it lacks a
-    value, or whose row has no leaf."""
+def by_leaf(
+    tree: PartitionTree, changes: RelationChanges, since: int, check: Callable[[int], None]
+) -> list[LeafChanges]:
+    """The changes from sequence number `since` on. `check` raises for a leaf whose rows cannot be looked for. Raises
+    NotClean for a message that moves a row of which it lacks a value, or whose row has no leaf."""
     import numpy as np
 
-    matched = MatchedColumns(root, changes.relation)
-    key = _key_columns(session, root)
-    places = [matched.places[n - 1] for n in key]
-    if any(place < 0 for place in places) or not all(matched.same_type(n) for n in key):
-        raise Declined("a partition key that is not what is sent")
-    if any(place in changes.unchanged for place in places):
+    if any(place in changes.unchanged for place in tree.places):
         raise Declined("a partition key that was not sent")
     chosen = np.flatnonzero(changes.seq >= since)
     has_old, op = changes.has_old[chosen], changes.op[chosen]
-    leaves = _Leaves(session, root, key)
+    leaves = _Leaves(tree)
     leaf = np.full(len(chosen), _NOWHERE, np.int64)
-    leaf[~has_old] = leaves.of(changes, places, chosen[~has_old], old=False)
-    leaf[has_old] = leaves.of(changes, places, chosen[has_old], old=True)
+    leaf[~has_old] = leaves.of(changes, chosen[~has_old], old=False)
+    leaf[has_old] = leaves.of(changes, chosen[has_old], old=True)
     to = leaf.copy()
     changed = np.flatnonzero(has_old & (op == UPDATE))
-    to[changed] = leaves.of(changes, places, chosen[changed], old=False)
+    to[changed] = leaves.of(changes, chosen[changed], old=False)
     moves = to != leaf
     wrong = (leaf == _NOWHERE) | (to == _NOWHERE)
-    if matched.unsent:
+    if tree.lacks_columns:
         wrong |= moves
     for flags in changes.unchanged.values():
         wrong |= moves & flags[chosen]
     if wrong.any():
         raise NotClean(int(changes.seq[chosen[wrong]][0]))
     found: list[LeafChanges] = []
-    for number, one in enumerate(leaves.found):
-        left = moves & (leaf == number)
-        here = np.flatnonzero((leaf == number) | (to == number))
-        if not len(here):
-            continue
+    for one in np.unique(np.concatenate([leaf, to])).tolist():
+        left = moves & (leaf == one)
+        here = np.flatnonzero((leaf == one) | (to == one))
         does = op.copy()
         does[moves], does[left] = INSERT, DELETE
         if (does[here] != INSERT).any():
-            _check_identity(session, root, one, key, changes)
+            check(one)
         found.append(LeafChanges(one, SomeChanges(changes, chosen[here], does[here]), left[here]))
     return found
-
-
-def _key_columns(session: Session, table: Relation) -> list[int]:
-    """The columns of the partition keys of the table and of the partitioned tables below, by their numbers in the
-    table."""
-    from pgrepl.catalog.relation import relation
-
-    desc = partition_desc(session, table.oid)
-    if any(column.expr is not None for column in desc.key.columns):
-        raise Declined("a partition key of expressions")
-    found = {column.attnum for column in desc.key.columns}
-    for oid in desc.oids:
-        part = relation(session, oid)
-        if part.kind == "p":
-            names = {a.name: a.num for a in table.columns}
-            found |= {names[part.attributes[n - 1].name] for n in _key_columns(session, part)}
-    return sorted(found)
-
-
-def _check_identity(
-    session: Session, root: Relation, leaf: Relation, key: Sequence[int], changes: RelationChanges
-) -> None:
-    """A row has to be told by what says which leaf it is in."""
-    identity = identity_of(session, leaf, MatchedColumns(leaf, changes.relation).places, changes.relation)
-    names = {leaf.attributes[n - 1].name for n in identity.attnums}
-    if not identity.by_index or not {root.attributes[n - 1].name for n in key} <= names:
-        raise Declined("rows that are found without their partition key")
 
 
 class _Leaves:
     """Routes messages to leaves, once for each distinct value of the partition key."""
 
-    def __init__(self, session: Session, root: Relation, key: Sequence[int]) -> None:
-        self.found: list[Relation] = []
-        self._router = Router(session, root)
-        self._root = root
-        self._key = key
-        self._numbers: dict[int, int] = {}  # by oid
+    def __init__(self, tree: PartitionTree) -> None:
+        self._tree = tree
+        self._choosers: dict[int, Choose] = {}  # by the level's id
 
-    def of(self, changes: RelationChanges, places: Sequence[int], messages: Numbers, *, old: bool) -> Numbers:
-        """The number of each message's leaf in `found`, or _NOWHERE."""
+    def of(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> Numbers:
+        """The OID of each message's leaf, or _NOWHERE."""
         import numpy as np
         import pyarrow as pa
 
@@ -170,6 +201,7 @@ class _Leaves:
         codes = np.zeros(len(messages), np.int64)
         values: list[list[Any]] = []
         sizes: list[int] = []
+        places = self._tree.places
         for place, array in zip(places, changes.pick(places, messages, old=old), strict=True):
             column = changes.relation.columns[place]
             try:
@@ -183,21 +215,25 @@ class _Leaves:
                 raise Declined("partition keys of too many columns")
         order = np.argsort(codes, kind="stable")
         first = np.append(True, np.diff(codes[order]) != 0)
-        routed = [self._route(values, sizes, code) for code in codes[order][first].tolist()]
+        routed = [self._routed(values, sizes, code) for code in codes[order][first].tolist()]
         found = np.empty(len(messages), np.int64)
         found[order] = np.array(routed, np.int64)[np.cumsum(first) - 1]
         return found
 
-    def _route(self, values: Sequence[Sequence[Any]], sizes: Sequence[int], code: int) -> int:
-        row: list[Any] = [None] * len(self._root.attributes)
-        for attnum, of_column, size in zip(reversed(self._key), reversed(values), reversed(sizes), strict=True):
+    def _routed(self, values: Sequence[Sequence[Any]], sizes: Sequence[int], code: int) -> int:
+        row: dict[int, Any] = {}
+        for attnum, of_column, size in zip(reversed(self._tree.key), reversed(values), reversed(sizes), strict=True):
             code, place = divmod(code, size)
-            row[attnum - 1] = of_column[place]
-        try:
-            leaf, _ = self._router.route(tuple(row))
-        except PgError:
-            return _NOWHERE
-        if leaf.oid not in self._numbers:
-            self._numbers[leaf.oid] = len(self.found)
-            self.found.append(leaf)
-        return self._numbers[leaf.oid]
+            row[attnum] = of_column[place]
+        part: PartitionLevel | int = self._tree.top
+        while not isinstance(part, int):
+            position = self._chooser(part)([row[n] for n in part.key])
+            if position < 0:
+                return _NOWHERE
+            part = part.parts[position]
+        return part
+
+    def _chooser(self, level: PartitionLevel) -> Choose:
+        if id(level) not in self._choosers:
+            self._choosers[id(level)] = chooser(level.desc)
+        return self._choosers[id(level)]

@@ -9,7 +9,8 @@ The messages stay in their files: for each file it is noted which messages belon
 by itself, in a thread or as a task of Spark:
 
     code      a number for the key of each message; a sample of them says where parts begin
-    touch     the keys that some UPDATE changes and another message touches, too
+    scatter   if keys change: the numbers of the keys that are changed, and of those that are not, by parts
+    share     for each part, not for each file: the keys that are changed and that another message touches, too
     deal      the numbers of a file's messages in the order of their parts
 """
 
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 _SAMPLE = 100_000  # about so many keys are sampled to choose where parts begin
 _MOVE = [("message", "i4"), ("old", "i8")]
 _SLICE = 1 << 16  # texts that are hashed at a time
-
-
-class ManyMoves(Exception):
-    """More keys change than the caller allows."""
 
 
 class Play(Protocol):
@@ -92,21 +89,18 @@ def as_they_are(messages: MessageFiles) -> Iterator[DealtPart]:
             yield DealtPart((MessageSlice(file, count, None, 0, count),), 0, 0)
 
 
-def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play, moves: int | None = None) -> Iterator[DealtPart]:
-    """Parts of about `most` messages. Raises ManyMoves if more than `moves` keys change."""
+def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play) -> Iterator[DealtPart]:
+    """Parts of about `most` messages."""
     import numpy as np
 
     step = max(1, messages.count // _SAMPLE)
     coded: list[_Coded] = play(
         "keys", [_ToCode(messages.relation, file, count, keys, step) for file, count in messages.taken], _code
     )
-    changed = sum(each.moves for each in coded)
-    if moves is not None and changed > moves:
-        raise ManyMoves
     ordered = np.sort(np.concatenate([each.sample for each in coded] or [np.empty(0, np.int64)]))
     wanted = -(-messages.count // most)
     bounds = np.unique(ordered[[len(ordered) * n // wanted for n in range(1, wanted)]])
-    shared = _shared(coded, play) if changed else ""
+    shared = _shared(coded, bounds, play) if any(each.moves for each in coded) else ()
     dealt: list[_Dealt] = play("parts", [_ToDeal(each, bounds, shared) for each in coded], _deal)
     for part in range(len(bounds) + 2):
         slices, lows, highs = [], [], []
@@ -190,36 +184,88 @@ def _codes(changes: RelationChanges, keys: Keys) -> tuple[Numbers, Numbers]:
 
 
 @frozen
-class _ToTouch:
+class _ToScatter:
     coded: _Coded
-    moves: str  # a file with all keys that are changed, old and new, ascending
+    bounds: Numbers
 
 
-def _shared(coded: Sequence[_Coded], play: Play) -> str:
-    """A file with the codes of keys that are changed and that another message touches, too; "" if there are none."""
-    import numpy as np
+@frozen
+class _Scattered:
+    """`path`: the prefix of two files: the keys that are changed, old and new, and the other messages' keys. By part:
+    where each of them begins."""
 
+    path: str
+    moved: Numbers
+    still: Numbers
+
+
+@frozen
+class _ToShare:
+    """Of one part, the pieces of files of keys that are changed, and of others: the path, the begin and the count."""
+
+    moved: tuple[tuple[str, int, int], ...]
+    still: tuple[tuple[str, int, int], ...]
+    path: str
+
+
+def _shared(coded: Sequence[_Coded], bounds: Numbers, play: Play) -> tuple[str, ...]:
+    """Files with the keys that are changed and that another message touches, too; ascending, also from file to file."""
+    scattered: list[_Scattered] = play("changed keys", [_ToScatter(each, bounds) for each in coded], _scatter)
+    tasks = []
+    for part in range(len(bounds) + 1):
+        moved = _pieces(scattered, part, "moved")
+        if moved:
+            tasks.append(_ToShare(moved, _pieces(scattered, part, "still"), f"{coded[0].path}.{part}"))
+    found: list[str] = play("shared keys", tasks, _share)
+    return tuple([path for path in found if path])
+
+
+def _pieces(scattered: Sequence[_Scattered], part: int, name: str) -> tuple[tuple[str, int, int], ...]:
     found = []
-    for each in coded:
-        moving = each.moving
-        found += [moving["old"], each.codes[moving["message"]]]
-    moves = np.sort(np.concatenate(found))
-    path = f"{coded[0].path}.moved"
-    write_numbers(path, moves)
-    touched = play("changed keys", [_ToTouch(each, path) for each in coded], _touch)
-    shared = np.unique(np.concatenate([moves[1:][moves[1:] == moves[:-1]], *touched]))
-    write_numbers(f"{path}.shared", shared)
-    return f"{path}.shared" if len(shared) else ""
+    for each in scattered:
+        first, behind = (int(n) for n in getattr(each, name)[part : part + 2])
+        if behind > first:
+            found.append((f"{each.path}.{name}", first, behind - first))
+    return tuple(found)
 
 
-def _touch(task: _ToTouch, watch: PartWatch) -> Numbers:
-    watch.check()
+def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
     import numpy as np
 
-    codes = task.coded.codes
-    touched = _among(codes, _read(task.moves))
-    touched[task.coded.moving["message"]] = False
-    return np.unique(codes[touched])
+    watch.check()
+    codes, moving = task.coded.codes, task.coded.moving
+    is_still = np.ones(len(codes), np.bool_)
+    is_still[moving["message"]] = False
+    moved = np.sort(np.concatenate([moving["old"], codes[moving["message"]]]))
+    still = np.unique(codes[is_still])
+    path = f"{task.coded.path}.{uuid7()}"
+    write_numbers(f"{path}.moved", moved)
+    write_numbers(f"{path}.still", still)
+    return _Scattered(path, _starts(moved, task.bounds), _starts(still, task.bounds))
+
+
+def _starts(codes: Numbers, bounds: Numbers) -> Numbers:
+    """Where the parts begin in ascending codes, and the end of the last."""
+    import numpy as np
+
+    found: Numbers = np.concatenate([[0], np.searchsorted(codes, bounds, side="left"), [len(codes)]])
+    return found
+
+
+def _share(task: _ToShare, watch: PartWatch) -> str:
+    """The path of the file of shared keys; "": there are none."""
+    import numpy as np
+
+    watch.check()
+    moved = np.sort(np.concatenate([read_numbers(path, np.int64, *place) for path, *place in task.moved]))
+    several = moved[1:][moved[1:] == moved[:-1]]
+    touched = [moved[_among(moved, read_numbers(path, np.int64, *place))] for path, *place in task.still]
+    shared = np.unique(np.concatenate([several, *touched]))
+    if not len(shared):
+        return ""
+    path = f"{task.path}.{uuid7()}.shared"
+    write_numbers(path, shared)
+    return path
 
 
 # --- dealing ----------------------------------------------------------------------------------------------------------
@@ -229,7 +275,7 @@ def _touch(task: _ToTouch, watch: PartWatch) -> Numbers:
 class _ToDeal:
     coded: _Coded
     bounds: Numbers
-    shared: str  # the file of _shared, or "": no key is shared
+    shared: tuple[str, ...]  # the files of _shared
 
 
 @frozen
@@ -251,7 +297,7 @@ def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
     codes, moving = task.coded.codes, task.coded.moving
     part = np.searchsorted(task.bounds, codes, side="right").astype(np.uint16 if parts < 1 << 16 else np.int64)
     if task.shared:
-        shared = _read(task.shared)
+        shared = np.concatenate([_read(path) for path in task.shared])
         last = _among(codes, shared)
         last[moving["message"]] |= _among(moving["old"], shared)
         part[last] = parts - 1

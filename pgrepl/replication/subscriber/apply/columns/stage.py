@@ -9,7 +9,7 @@ Transactions that cannot be applied this way, or that have an error in some row,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
@@ -32,10 +32,14 @@ from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.columns.large import LargeApply, OtherValues, player
-from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
-from pgrepl.replication.subscriber.apply.columns.partitions import LeafChanges, by_leaf
-from pgrepl.replication.subscriber.apply.columns.parts import ManyMoves, as_they_are, by_key, values_of
+from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
+from pgrepl.replication.subscriber.apply.columns.partitions import (
+    LeafChanges,
+    PartitionTree,
+    by_leaf,
+    check_identity,
+    partition_tree,
+)
 from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns, target_or_none
@@ -54,7 +58,6 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 2  # files written at a time
 _ATTEMPTS = 3
-MOVES = 1_000_000  # changed keys at most where parts are tasks of Spark: each task reads all of them
 _WORK = "apply"  # the name in pgrepl_stat_engine
 
 
@@ -95,14 +98,14 @@ class StagedBatch:
                     self.passed += messages.until(since).count
                 if self._subscription.subbinary and differing_types(target, messages.relation):
                     raise Declined("values in binary form for columns of other types")
-                if not isinstance(messages, MessageFiles) or not self._stage_large(target, messages, since, files):
+                if not isinstance(messages, MessageFiles) or not self._stage_large(target, messages, since):
                     small += self._decided(target, messages.whole(), since)
             files.begin(self._jobs(small))
             files.settle()
         for write in self._writes.values():
             write.stage()
 
-    def _stage_large(self, target: Relation, messages: MessageFiles, since: int, files: FileJobs) -> bool:
+    def _stage_large(self, target: Relation, messages: MessageFiles, since: int) -> bool:
         """Apply the messages in parts, if they are more than memory is to hold. False: they are few, or partitions have
         different keys."""
         session = self._session
@@ -114,100 +117,47 @@ class StagedBatch:
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
             return False
         on_spark = engine.choose_parts(session, messages.count).on_spark
-        described = found.get(target.oid)
-        declined = ""
-        if described is None:
-            declined = "a partitioned table"
-            self._stage_in_turn(target, found, messages, since, most, files)
-        else:
-            try:
-                self._stage_parts(target, described, messages, since, most, on_spark=on_spark)
-            except ManyMoves:
-                declined = "many keys that change"
-                self._stage_parts(target, described, messages, since, most, on_spark=False)
-        if declined and on_spark:
-            session.notice("DEBUG1", f"parts of changes are not tasks of Spark's: {declined}")
-        return True
-
-    def _stage_parts(
-        self,
-        target: Relation,
-        described: DescribedTable,
-        messages: MessageFiles,
-        since: int,
-        most: int,
-        *,
-        on_spark: bool,
-    ) -> None:
-        """Apply the messages by kernels, in threads of this process or as tasks of Spark."""
-        session = self._session
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
         play = player(session, what, on_spark=on_spark, check=self._check)
         with acting_for(session, self._subscription, target):
-            inserts, updates, deletes = (op in messages.operations for op in (INSERT, UPDATE, DELETE))
-            check_rights(session, target, inserts, updates, deletes)
-        self._come_from(target.oid, messages.relation)
-        large = LargeApply(session, self._write(target.oid), described, play, most, MOVES if on_spark else None)
+            tree = partition_tree(session, target, messages.relation) if target.kind == "p" else None
+            targets = {oid: self._large_target(target, oid, each, tree, messages) for oid, each in found.items()}
+            if tree is None:  # of leaves those are checked that get messages
+                self._check_gets(target.oid, messages.operations, messages.relation)
+        large = LargeApply(session, targets, tree, play, most)
         with closing(MessageFolder(session.catalog.data_path)) as folder:
             spill = folder.path(messages.relation, shared=on_spark)
             if on_spark and engine.has_cluster() and not messages.stand_in(session.catalog.data_path):
                 messages = messages.copied(spill)
-            large.stage(messages, since, self._emptied.get(target.oid, ()), spill)
+            done = large.stage(messages, since, spill)
+        with acting_for(session, self._subscription, target):
+            for oid, kinds in done.items():
+                self._check_gets(oid, kinds, messages.relation)
         self.by_spark |= on_spark
+        return True
 
-    def _stage_in_turn(
-        self,
-        target: Relation,
-        found: Mapping[int, DescribedTable],
-        messages: MessageFiles,
-        since: int,
-        most: int,
-        files: FileJobs,
-    ) -> None:
-        """Apply part after part in this process: the files of one are written while the next one is decided. Of all
-        obstacles the first one counts."""
-        session = self._session
-        obstacles: list[int] = []
-        play = player(session, target.qualified_name, on_spark=False, check=self._check)
-        first = next(iter(found.values()))
-        dealt = by_key(messages, values_of(first), most, play) if first.keys.attnums else as_they_are(messages)
-        tables = {oid: lake_table(session, oid) for oid, each in found.items() if each.keys.others}
-        others = {oid: OtherValues(session, table, self._snapshot, most, play) for oid, table in tables.items()}
-        with closing(MessageFolder(session.catalog.data_path)) as folder:
-            for number, part in enumerate(dealt):
-                spill = f"{folder.path(messages.relation)}.{number}"
-                kept = {oid: KeptKeys(table, f"{spill}.{oid}", number) for oid, table in tables.items()}
-                try:
-                    decided = self._decided(target, messages.sliced(part.slices), since, found, kept)
-                except NotClean as obstacle:
-                    obstacles.append(obstacle.message)
-                for oid, own in kept.items():
-                    others[oid].take(own.files)
-                if not obstacles:
-                    jobs = self._jobs(decided)
-                    files.settle()
-                    crash_point("columns.part")
-                    files.begin(jobs)
-            for values in others.values():
-                obstacles += values.check()
-        if obstacles:
-            raise NotClean(min(obstacles))
+    def _check_gets(self, oid: int, kinds: Collection[int], sent: SentRelation) -> None:
+        """Check that the table may get messages of these kinds."""
+        self._come_from(oid, sent)
+        check_rights(self._session, relation(self._session, oid), INSERT in kinds, UPDATE in kinds, DELETE in kinds)
 
-    def _decided(
-        self,
-        target: Relation,
-        changes: RelationChanges,
-        since: int,
-        described: Mapping[int, DescribedTable] | None = None,
-        kept: Mapping[int, KeptKeys] | None = None,
-    ) -> list[TableApply]:
-        """Decide what the changes do to their table, or to each leaf. `described` and `kept`, by table: given where the
-        changes are one part of all."""
+    def _large_target(
+        self, root: Relation, oid: int, described: DescribedTable, tree: PartitionTree | None, messages: MessageFiles
+    ) -> LargeTarget:
+        is_told = True
+        if tree is not None and messages.searches:
+            try:
+                check_identity(self._session, root, tree, oid, messages.relation)
+            except Declined:
+                is_told = False
+        return LargeTarget(self._write(oid), described, tuple(sorted(self._emptied.get(oid, ()))), is_told)
+
+    def _decided(self, target: Relation, changes: RelationChanges, since: int) -> list[TableApply]:
+        """Decide what the changes do to their table, or to each leaf."""
         session = self._session
         found = []
-        whole = LeafChanges(target, changes, None)
-        for each in by_leaf(session, target, changes, since) if target.kind == "p" else [whole]:
-            leaf = each.leaf
+        for each in self._leaves(target, changes, since):
+            leaf = relation(session, each.leaf)
             self._come_from(leaf.oid, changes.relation)
             with acting_for(session, self._subscription, target):
                 emptied = self._emptied.get(leaf.oid, [])
@@ -219,13 +169,18 @@ class StagedBatch:
                     since,
                     emptied,
                     self._write(leaf.oid),
-                    known=None if described is None else described[leaf.oid],
-                    kept=None if kept is None else kept.get(leaf.oid),
                     left=each.left,
                 )
                 table.decide()
             found.append(table)
         return found
+
+    def _leaves(self, target: Relation, changes: RelationChanges, since: int) -> list[LeafChanges]:
+        session = self._session
+        if target.kind != "p":
+            return [LeafChanges(target.oid, changes, None)]
+        tree = partition_tree(session, target, changes.relation)
+        return by_leaf(tree, changes, since, lambda leaf: check_identity(session, target, tree, leaf, changes.relation))
 
     def _come_from(self, oid: int, relation: SentRelation) -> None:
         if self._sources.setdefault(oid, relation) is not relation:

@@ -15,9 +15,8 @@ from pgrepl.lake.table_rows import rows_within
 from pgrepl.lake.write import Write
 from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
 from pgrepl.replication.subscriber.apply.columns.describe import described
-from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES
 from pgrepl.replication.subscriber.apply.columns.key_columns import table_keys
-from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import RowsToWrite, rows_to_write
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.subscriber.convert import MatchedColumns
@@ -44,14 +43,11 @@ class TableApply:
         truncates: Sequence[int],
         write: Write,
         *,
-        known: DescribedTable | None = None,
-        kept: KeptKeys | None = None,
         left: Numbers | None = None,
     ) -> None:
         """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
-        files. The `target` is the table, or the partitioned table whose rows are routed to it. Where the changes are
-        one part of all, the table is `known`, and `kept` takes the new rows' values of other unique indexes. `left`:
-        which changes delete a row that goes to another leaf."""
+        files. The `target` is the table, or the partitioned table whose rows are routed to it. `left`: which changes
+        delete a row that goes to another leaf."""
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -62,7 +58,7 @@ class TableApply:
         self._since = since
         self._truncates = sorted(truncates)
         self._target = target
-        self._known, self._kept, self._left = known, kept, left
+        self._left = left
 
     def decide(self) -> None:
         """Raises NotClean with the sequence number of a message that cannot be carried out."""
@@ -70,21 +66,16 @@ class TableApply:
         chosen = changes.seq >= self._since
         inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
         check_rights(session, table, inserts, updates, deletes)
-        if self._known is not None:
-            self.described = self._known
-        else:
-            matched = MatchedColumns(table, changes.relation)
-            keys = table_keys(session, table, matched, changes.unchanged, needed=updates or deletes)
-            self.described = described(session, self._target, table, matched, keys, inserts=inserts)
+        matched = MatchedColumns(table, changes.relation)
+        keys = table_keys(session, table, matched, changes.unchanged, needed=updates or deletes)
+        self.described = described(session, self._target, table, matched, keys, inserts=inserts)
         self._decided = decide(
             self.described,
             changes,
             rows_within(self._session, self.table, self._snapshot),
             since=self._since,
             truncates=self._truncates,
-            kept=self._kept,
             left=self._left,
-            again=self._known is None,
         )
         for attnums, count in self._decided.looked_up.items():
             count_index_scans(self._session, self.table.oid, attnums, count)
