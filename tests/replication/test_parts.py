@@ -30,7 +30,7 @@ from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
-from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.replication.wire.file_changes import MessageFiles, of_slices
 from pgrepl.replication.wire.message_files import Decoded, MessageWriter
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
@@ -470,7 +470,7 @@ def test_all_messages_of_a_key_are_in_one_part(tmp_path: Path, name: str) -> Non
     seen: dict[Any, int] = {}
     numbers: list[int] = []
     for n, part in enumerate(by_key(messages, FirstColumn(), 25, play)):
-        made = messages.sliced(part.slices)
+        made = of_slices(messages.relation, part.slices)
         assert (np.diff(made.seq) > 0).all()
         numbers += made.seq.tolist()
         for old in (False, True):

@@ -218,9 +218,6 @@ class MessageFiles:
         files = [file.copied(f"{path}.{n}") for n, (file, count) in enumerate(self.taken) if count]
         return replace(self, files=tuple(files), counts=tuple([count for _, count in self.taken if count]))
 
-    def sliced(self, slices: Sequence[MessageSlice]) -> FileChanges:
-        return of_slices(self.relation, slices)
-
     def in_order(self, most: int) -> Iterator[FileChanges]:
         """All messages in order, about `most` at a time."""
         step = max(1, most // (8 * len(self.files)))
