@@ -52,8 +52,8 @@ class Meaning:
     numbers: tuple[int, ...] | None = None
 
 
-class _Ambiguous(Exception):
-    pass
+class Ambiguous(Exception):
+    """Several functions fit the arguments equally well."""
 
 
 def procs_named(scope: Scope, name: tuple[str, ...]) -> list[Proc]:
@@ -83,9 +83,22 @@ def find_function(
 ) -> Meaning | None:
     """The function that a call means, as func_get_detail finds it; None: no function of that name takes these
     arguments."""
+    return find_among(scope, procs_named(scope, name), name, args, names, expand_variadic=expand_variadic)
+
+
+def find_among(
+    scope: Scope,
+    procs: Sequence[Proc],
+    name: tuple[str, ...],
+    args: Sequence[Expr],
+    names: Sequence[str],
+    *,
+    expand_variadic: bool,
+) -> Meaning | None:
+    """The same among the functions of that name."""
     types = tuple(arg.type for arg in args)
     nargs = len(types)
-    candidates = function_candidates(procs_named(scope, name), nargs, names, expand_variadic=expand_variadic)
+    candidates = function_candidates(procs, nargs, names, expand_variadic=expand_variadic)
     best = next((c for c in candidates if c.args[:nargs] == types), None)
     if best is None:
         if nargs == 1 and not names:
@@ -96,7 +109,7 @@ def find_function(
         if fitting:
             best = fitting[0] if len(fitting) == 1 else select(types, fitting)
             if best is None:
-                raise _Ambiguous
+                raise Ambiguous
     return _meaning(scope, best, names, expand_variadic, nargs) if best is not None else None
 
 
@@ -115,7 +128,7 @@ def name_finds(
 
 def _meaning(scope: Scope, best: Candidate, names: Sequence[str], expand_variadic: bool, nargs: int) -> Meaning | None:
     if not best.oid:
-        raise _Ambiguous
+        raise Ambiguous
     if names and not expand_variadic and nargs and best.numbers is not None and best.numbers[nargs - 1] != nargs - 1:
         return None
     proc = routine(scope.session, best.oid)
@@ -167,7 +180,7 @@ def column_or_function(scope: Scope, name: str, row: Expr, last_srf: Expr | None
             return found
     try:
         meaning = find_function(scope, (name,), [row], (), expand_variadic=True)
-    except _Ambiguous:
+    except Ambiguous:
         return None
     if meaning is None:
         return None
@@ -182,11 +195,11 @@ def call_function(
     location = call.location
     if len(args) > MAX_ARGUMENTS:
         raise too_many_arguments(location)
-    names = _argument_names(args)
+    names = argument_names(args)
     types = [arg.type for arg in args]
     try:
         meaning = find_function(scope, call.name, args, names, expand_variadic=not call.variadic)
-    except _Ambiguous:
+    except Ambiguous:
         raise PgError(
             "42725",
             f"function {signature(scope, call.name, types, names)} is not unique",
@@ -211,7 +224,7 @@ def call_function(
     return _apply(scope, call, args, names, agg_filter, last_srf, meaning)
 
 
-def _argument_names(args: list[Expr]) -> list[str]:
+def argument_names(args: list[Expr]) -> list[str]:
     names: list[str] = []
     for arg in args:
         if isinstance(arg, NamedArg):
@@ -266,19 +279,8 @@ def _apply(
     elif proc.kind == "w":
         _check_window(call)
 
-    default_types = _default_types(scope, proc, meaning, len(args))
-    declared, result = resolve(scope.session, [*types, *default_types], declared, proc.rettype)
-    check_no_internal(declared, result, location)
-    if meaning.numbers is not None:
-        args = [
-            replace(arg, argnumber=number) if isinstance(arg, NamedArg) else arg
-            for arg, number in zip(args, meaning.numbers, strict=False)
-        ]
-    args = coerce_arguments(scope, args, types, declared)
-    variadic = call.variadic and bool(proc.variadic)
-    if meaning.variadic and proc.variadic != oids.ANY:
-        args = _gathered(scope, args, meaning.variadic)
-        variadic = True
+    args, result = coerced_arguments(scope, call, proc, replace(meaning, args=tuple(declared)), args)
+    variadic = bool(proc.variadic) and (call.variadic or (meaning.variadic > 0 and proc.variadic != oids.ANY))
     if args and proc.variadic == oids.ANY and variadic and not typefacts.base_element(types[-1]):
         raise PgError("42804", "VARIADIC argument must be an array", location=location_of(args[-1]))
     if proc.retset:
@@ -302,6 +304,26 @@ def _apply(
     if proc.retset:
         scope.last_srf = node
     return node
+
+
+def coerced_arguments(
+    scope: Scope, call: FuncCall, proc: Proc, meaning: Meaning, args: list[Expr]
+) -> tuple[list[Expr], int]:
+    """The arguments cast to the types of the parameters, those of a VARIADIC parameter as one array; and the type of
+    the result."""
+    types = [arg.type for arg in args]
+    default_types = _default_types(scope, proc, meaning, len(args))
+    declared, result = resolve(scope.session, [*types, *default_types], meaning.args, proc.rettype)
+    check_no_internal(declared, result, call.location)
+    if meaning.numbers is not None:
+        args = [
+            replace(arg, argnumber=number) if isinstance(arg, NamedArg) else arg
+            for arg, number in zip(args, meaning.numbers, strict=False)
+        ]
+    args = coerce_arguments(scope, args, types, declared)
+    if meaning.variadic and proc.variadic != oids.ANY:
+        args = _gathered(scope, args, meaning.variadic)
+    return args, result
 
 
 def _dotted(call: FuncCall) -> str:

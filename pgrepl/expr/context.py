@@ -13,6 +13,7 @@ from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Column
 
 
 class Context:
@@ -86,6 +87,8 @@ class Call:
     type: int
     collation: int = 0
     variadic: bool = False  # the last argument was given as VARIADIC array
+    columns: tuple[Column, ...] | None = None  # of the column definition list in FROM
+    atomic: bool = True  # a procedure must not end the transaction
 
     @property
     def session(self) -> Session:

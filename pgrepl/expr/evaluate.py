@@ -65,12 +65,15 @@ def compile_set(
 
 
 def compile_rows(
-    expr: tree.Expr, context: Context | None = None, special: Special | None = None
+    expr: tree.Expr,
+    context: Context | None = None,
+    special: Special | None = None,
+    defined: tuple[tree.Column, ...] | None = None,
 ) -> Callable[[Any], Iterator[tuple[Any, ...] | None]]:
     """The rows of a function in FROM."""
     from pgrepl.expr import evaluate_sets
 
-    return evaluate_sets.compile_rows(expr, context, special)
+    return evaluate_sets.compile_rows(expr, context, special, defined)
 
 
 def accumulator(node: tree.Aggref | tree.WindowFunc, context: Context) -> Accumulator:

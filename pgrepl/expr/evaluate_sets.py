@@ -14,13 +14,17 @@ from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
 
 
 def compile_set(
-    expr: tree.Expr, context: Context | None = None, special: Special | None = None
+    expr: tree.Expr,
+    context: Context | None = None,
+    special: Special | None = None,
+    defined: tuple[tree.Column, ...] | None = None,
 ) -> Callable[[Any], Iterable[Any]]:
-    """The values of one set-returning call. Its arguments contain no set-returning calls."""
+    """The values of one set-returning call. Its arguments contain no set-returning calls. `defined`: the columns of its
+    column definition list."""
     assert isinstance(expr, (tree.FuncExpr, tree.OpExpr))
     context = context or Context()
     proc, args, variadic = _called(expr, context)
-    call = Call(context, tuple(arg.type for arg in args), expr.type, expr.input_collation, variadic)
+    call = Call(context, tuple(arg.type for arg in args), expr.type, expr.input_collation, variadic, defined)
     function = plain_function(proc, call)
     compiled = [Compiler(context, special).compile(arg) for arg in args]
     columns = out_columns(proc)
@@ -48,12 +52,15 @@ def _called(expr: tree.FuncExpr | tree.OpExpr, context: Context) -> tuple[Proc, 
 
 
 def compile_rows(
-    expr: tree.Expr, context: Context | None = None, special: Special | None = None
+    expr: tree.Expr,
+    context: Context | None = None,
+    special: Special | None = None,
+    defined: tuple[tree.Column, ...] | None = None,
 ) -> Callable[[Any], Iterator[tuple[Any, ...] | None]]:
     """A function in FROM: the tuples of its columns. None stands for a row that is NULL as a whole."""
     composite = gives_rows(expr)
     if returns_set(expr):
-        values = compile_set(expr, context, special)
+        values = compile_set(expr, context, special, defined)
     else:
         values = _single(Compiler(context or Context(), special).compile(expr))
 

@@ -64,7 +64,8 @@ class ExprKind(Enum):
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
     TRIGGER_WHEN = Place("WHEN", "trigger WHEN conditions", "trigger WHEN condition")
     CYCLE_MARK = Place("CYCLE")
-    FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression")
+    CALL_ARGUMENT = Place("CALL", "CALL arguments", "CALL argument")
+    FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression", "DEFAULT expressions")
 
     @property
     def place(self) -> Place:

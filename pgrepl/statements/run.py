@@ -40,6 +40,7 @@ Execute: TypeAlias = "Callable[[Statement, Session], Result]"
 READING = frozenset(
     (
         "SelectStmt",
+        "CallStmt",
         "VariableShowStmt",
         "VariableSetStmt",
         "TransactionStmt",
@@ -59,7 +60,16 @@ LOCK_LATER = frozenset(("DeleteStmt", "InsertStmt", "UpdateStmt"))
 _WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
 # in these PostgreSQL's grammar and analysis know parameters
 _WITH_PARAMETERS = frozenset(
-    ("DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "SelectStmt", "UpdateStmt", "CreateTableAsStmt")
+    (
+        "CallStmt",
+        "DeleteStmt",
+        "ExplainStmt",
+        "InsertStmt",
+        "MergeStmt",
+        "SelectStmt",
+        "UpdateStmt",
+        "CreateTableAsStmt",
+    )
 )
 # the way out of an aborted transaction (IsTransactionExitStmt)
 _EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))

@@ -32,6 +32,7 @@ STATEMENTS = {
     "AlterSubscriptionStmt": ("pgrepl.statements.subscription.alter", "alter_subscription"),
     "AlterSystemStmt": ("pgrepl.statements.system_settings", "alter_system"),
     "AlterTableStmt": ("pgrepl.statements.table.alter.run", "alter_table"),
+    "CallStmt": ("pgrepl.statements.routine.procedure_call", "call"),
     "CheckPointStmt": ("pgrepl.statements.checkpoint", "checkpoint"),
     "CommentStmt": ("pgrepl.statements.comment", "comment_on"),
     "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),

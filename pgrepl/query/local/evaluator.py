@@ -96,9 +96,11 @@ class Evaluator(ABC):
         """The values of an expression with set-returning functions in it."""
         return evaluate.compile_set(self.flat(expr), self.context, self._special)
 
-    def compile_rows(self, expr: Expr) -> Callable[[Env], Iterable[tuple[Any, ...] | None]]:
-        """The rows of a function in FROM."""
-        return evaluate.compile_rows(self.flat(expr), self.context, self._special)
+    def compile_rows(
+        self, expr: Expr, defined: tuple[tree.Column, ...] | None
+    ) -> Callable[[Env], Iterable[tuple[Any, ...] | None]]:
+        """The rows of a function in FROM; `defined`: the columns of its column definition list."""
+        return evaluate.compile_rows(self.flat(expr), self.context, self._special, defined)
 
     def compile_optional(self, expr: Expr | None) -> Compiled:
         return (lambda env: None) if expr is None else self.compile(expr)

@@ -140,12 +140,14 @@ def _state(session: Session, sequence: int) -> list[Row]:
 
 def _functions(entry: Rte, evaluator: Evaluator) -> Run:
     """Functions in FROM run side by side (ROWS FROM); one that returns a row gives its columns."""
-    sets = [evaluator.compile_rows(function) for function in entry.functions]
+    sets: list[FunctionRows] = []
     counts = entry.function_columns
     first = 0
-    for number, (count, defined) in enumerate(zip(counts, entry.function_coldefs, strict=False)):
-        if defined:
-            sets[number] = _checked(sets[number], entry.columns[first : first + count])
+    for number, (function, count) in enumerate(zip(entry.functions, counts, strict=True)):
+        has_list = bool(entry.function_coldefs) and entry.function_coldefs[number]
+        defined = entry.columns[first : first + count] if has_list else None
+        rows_of = evaluator.compile_rows(function, defined)
+        sets.append(rows_of if defined is None else _checked(rows_of, defined))
         first += count
 
     def rows(env: Env) -> Iterator[Row]:

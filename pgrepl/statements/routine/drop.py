@@ -8,8 +8,9 @@ from pgrepl.catalog.acl import check_owner, is_owner
 from pgrepl.catalog.classes import PG_PROC, ObjectAddress
 from pgrepl.catalog.namespace import schema_row
 from pgrepl.errors import PgError
+from pgrepl.expr.typenames import type_name_text
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import DropFunctionStmt
+from pgrepl.sql.nodes import DropFunctionStmt, RoutineName
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.routine.find import find_routine_or_none
@@ -26,13 +27,21 @@ def drop_function(stmt: DropFunctionStmt, session: Session) -> Result:
         if isinstance(found, PgError):
             if not stmt.missing_ok:
                 raise found
-            session.notice("NOTICE", f"{found.message}, skipping")
+            session.notice("NOTICE", f"{_missing(stmt, wanted, found)}, skipping")
             continue
         check_may_drop(session, found)
         addresses.append(ObjectAddress(PG_PROC, found.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
     return Result(command_tag(stmt))
+
+
+def _missing(stmt: DropFunctionStmt, wanted: RoutineName, problem: PgError) -> str:
+    """As does_not_exist_skipping: types as they were written."""
+    if problem.sqlstate != "42883":
+        return problem.message
+    types = [type_name_text(p.type_name) for p in wanted.parameters or () if p.is_input]
+    return f"{stmt.kind.value} {'.'.join(wanted.name)}({','.join(types)}) does not exist"
 
 
 def check_may_drop(session: Session, routine: pg_proc) -> None:

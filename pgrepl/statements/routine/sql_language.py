@@ -117,11 +117,20 @@ def _context(routine: pg_proc, where: str) -> Iterator[None]:
 
 def _plan(session: Session, routine: pg_proc, call: Call) -> _Plan:
     """The analysed statements, kept as long as no definition changes."""
-    key = ("sql_function", routine.oid, call.argtypes, call.type, session.settings.get("search_path"), session.role)
+    key = (
+        "sql_function",
+        routine.oid,
+        call.argtypes,
+        call.type,
+        call.columns,
+        session.settings.get("search_path"),
+        session.role,
+    )
     known: _Plan | None = session.derived.get(key)
     if known is None:
         with _context(routine, "during startup"):
-            known = _planned(session, routine, _parsed(session, routine), call.argtypes, call.type)
+            known = _planned(session, routine, _parsed(session, routine), call.argtypes, call.type, call.columns)
+            _check_allowed(routine, known)
         session.derived[key] = known
     return known
 
@@ -136,13 +145,15 @@ def _planned(
     statements: Sequence[Statement],
     argtypes: Sequence[int],
     result: int,
+    defined: Sequence[Column] | None = None,
 ) -> _Plan:
+    """`defined`: the columns of the call's column definition list."""
     names = input_names(routine)
     variables = SqlVariables(session, routine.proname, names, argtypes)
     with analysing(session, variables):
-        steps = tuple([_step(session, routine, stmt) for stmt in statements])
+        steps = tuple([_step(session, stmt) for stmt in statements])
     columns = steps[-1].columns if steps else None
-    return _Plan(steps, variables, shape_of(session, routine, result, argtypes, columns))
+    return _Plan(steps, variables, shape_of(session, routine, result, argtypes, columns, defined))
 
 
 def input_names(routine: pg_proc) -> list[str]:
@@ -165,27 +176,27 @@ def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None
         session.variables, session.parameters = before, parameters
 
 
-def _step(session: Session, routine: pg_proc, stmt: Statement) -> _Step:
-    if isinstance(stmt, TransactionStmt):
-        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in an SQL function")
+def _step(session: Session, stmt: Statement) -> _Step:
     if isinstance(stmt, _MODIFYING):
-        _check_may_write(routine, stmt)
         modify = analyze_modifying(session, stmt)
         columns = tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in modify.returning)
         return _Step(stmt, None, columns or None)
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         query = analyze_query(session, stmt)
         if any(cte.modify is not None for cte in query.ctes):
-            _check_may_write(routine, stmt)
             return _Step(stmt, None, query.columns)
         return _Step(stmt, None if query.row_marks else query, query.columns)
-    _check_may_write(routine, stmt)
     return _Step(stmt, None, None)
 
 
-def _check_may_write(routine: pg_proc, stmt: Statement) -> None:
-    if routine.provolatile != "v":
-        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
+def _check_allowed(routine: pg_proc, plan: _Plan) -> None:
+    """As init_execution_state does."""
+    for step in plan.steps:
+        tag = command_tag(step.stmt)
+        if isinstance(step.stmt, TransactionStmt):
+            raise PgError("0A000", f"{tag} is not allowed in an SQL function")
+        if routine.provolatile != "v" and not isinstance(step.stmt, SelectStmt):
+            raise PgError("0A000", f"{tag} is not allowed in a non-volatile function")
 
 
 # --- running --------------------------------------------------------------------------------------------------------

@@ -56,9 +56,10 @@ def shape_of(
     result: int,
     argtypes: Sequence[int],
     columns: Sequence[Column] | None,
+    defined: Sequence[Column] | None,
 ) -> Shape:
     """The function that makes the result of a row of the last statement, whose columns are given; None: it returns no
-    rows."""
+    rows. `defined`: the columns of the call's column definition list."""
     if result == oids.VOID:
         return lambda row: None
     declared = typefacts.type_text(session, routine.prorettype)
@@ -74,7 +75,7 @@ def shape_of(
         whole = _cast(session, columns[0], 1, result, -1)
         if whole is not None:
             return whole
-    row = row_of(session, routine, argtypes)
+    row = row_of(session, routine, argtypes) or defined
     if row is None:
         types, names = [c.type for c in columns], [c.name for c in columns]
         return lambda values: Record(values, types, names)
