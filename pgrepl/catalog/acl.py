@@ -49,23 +49,26 @@ class ObjectKind(Enum):
     DATABASE = "database"
     SCHEMA = "schema"
     FUNCTION = "function"
+    PROCEDURE = "procedure"
+    ROUTINE = "routine"
     TYPE = "type"
     LANGUAGE = "language"
 
 
+_ROUTINES = (ObjectKind.FUNCTION, ObjectKind.PROCEDURE, ObjectKind.ROUTINE)
 ALL_RIGHTS = {
     ObjectKind.TABLE: mask_of("INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN"),
     ObjectKind.COLUMN: mask_of("INSERT", "SELECT", "UPDATE", "REFERENCES"),
     ObjectKind.SEQUENCE: mask_of("USAGE", "SELECT", "UPDATE"),
     ObjectKind.DATABASE: mask_of("CREATE", "TEMPORARY", "CONNECT"),
     ObjectKind.SCHEMA: mask_of("USAGE", "CREATE"),
-    ObjectKind.FUNCTION: BIT["EXECUTE"],
+    **dict.fromkeys(_ROUTINES, BIT["EXECUTE"]),
     ObjectKind.TYPE: BIT["USAGE"],
     ObjectKind.LANGUAGE: BIT["USAGE"],
 }
 _WORLD = {
     ObjectKind.DATABASE: mask_of("TEMPORARY", "CONNECT"),
-    ObjectKind.FUNCTION: BIT["EXECUTE"],
+    **dict.fromkeys(_ROUTINES, BIT["EXECUTE"]),
     ObjectKind.TYPE: BIT["USAGE"],
     ObjectKind.LANGUAGE: BIT["USAGE"],
 }

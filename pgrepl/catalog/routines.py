@@ -21,6 +21,7 @@ INTERNAL_LANGUAGE = 12
 C_LANGUAGE = 13
 SQL_LANGUAGE = builtin.SQL
 PLPGSQL_LANGUAGE = 13488
+LANGUAGE_NAMES = {INTERNAL_LANGUAGE: "internal", C_LANGUAGE: "c", SQL_LANGUAGE: "sql", PLPGSQL_LANGUAGE: "plpgsql"}
 
 
 def is_user_routine(oid: int) -> bool:

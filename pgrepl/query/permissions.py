@@ -12,7 +12,7 @@ from pgrepl.expr.rewrite import view_query, view_role
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk, walk_deep
 from pgrepl.query.columns import used_columns
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import Proc, proc_by_oid
 
 # PUBLIC can read pg_subscription, but not the connection string, which may hold a password
 _HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
@@ -28,6 +28,11 @@ _PRIVATE_FUNCTIONS = (
 )
 
 
+def is_public(proc: Proc) -> bool:
+    """Whether PUBLIC may execute a built-in function."""
+    return not proc.name.startswith(_PRIVATE_FUNCTIONS)
+
+
 def check_functions(session: Session, query: Query) -> None:
     """Check that the role may execute all functions that the query calls."""
     if is_superuser(session):
@@ -36,7 +41,7 @@ def check_functions(session: Session, query: Query) -> None:
         if not isinstance(node, tree.FuncExpr):
             continue
         called = proc_by_oid(node.func)
-        if called is not None and called.name.startswith(_PRIVATE_FUNCTIONS):
+        if called is not None and not is_public(called):
             raise PgError("42501", f"permission denied for function {called.name}")
 
 

@@ -17,7 +17,7 @@ from pgrepl.catalog.store import delete, insert, one
 from pgrepl.catalog.triggers import trigger_named
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CommentStmt
+from pgrepl.sql.nodes import CommentStmt, RoutineName
 from pgrepl.sql.nodes.utility import ObjectType
 
 if TYPE_CHECKING:
@@ -40,10 +40,13 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
         # a dump may name the database it came from
         session.notice("WARNING", f'database "{stmt.name[-1]}" does not exist', sqlstate="3D000")
         return Result("COMMENT")
-    find = _FINDERS.get(stmt.kind)
-    if find is None:
-        raise unsupported(f"COMMENT ON {stmt.kind.value.upper()}")
-    address = find(session, stmt.kind, stmt.name)
+    if isinstance(stmt.routine, RoutineName):
+        address = _routine(session, stmt.kind, stmt.routine)
+    else:
+        find = _FINDERS.get(stmt.kind)
+        if find is None:
+            raise unsupported(f"COMMENT ON {stmt.kind.value.upper()}")
+        address = find(session, stmt.kind, stmt.name)
     if stmt.kind in _SHARED:
         _set(session, tables.pg_shdescription, stmt.comment, objoid=address.objid, classoid=address.classid)
     else:
@@ -73,6 +76,15 @@ def _relation(session: Session, kind: ObjectType, name: Sequence[str]) -> Object
         raise PgError("42809", f'"{found.name}" is not {words}')
     check_owner(session, kind.value, found.name, found.owner)
     return ObjectAddress(classes.PG_CLASS, found.oid)
+
+
+def _routine(session: Session, kind: ObjectType, name: RoutineName) -> ObjectAddress:
+    from pgrepl.statements.routine.drop import routine_word
+    from pgrepl.statements.routine.find import find_routine
+
+    found = find_routine(session, kind, name)
+    check_owner(session, routine_word(found), found.proname, found.proowner)
+    return ObjectAddress(classes.PG_PROC, found.oid)
 
 
 def _column(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:

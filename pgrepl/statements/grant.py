@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.store import rows, update
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AccessPriv, GrantStmt
+from pgrepl.sql.nodes import AccessPriv, GrantStmt, RoutineName
 from pgrepl.sql.nodes.utility import ObjectType
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ _KINDS = {
     ObjectType.SEQUENCE: ObjectKind.SEQUENCE,
     ObjectType.SCHEMA: ObjectKind.SCHEMA,
     ObjectType.DATABASE: ObjectKind.DATABASE,
+    ObjectType.FUNCTION: ObjectKind.FUNCTION,
+    ObjectType.PROCEDURE: ObjectKind.PROCEDURE,
+    ObjectType.ROUTINE: ObjectKind.ROUTINE,
 }
 _SELECT = BIT["SELECT"]
 # a REVOKE on the whole relation revokes from these, too
@@ -88,7 +91,9 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
 
 def _targets(
     session: Session, stmt: GrantStmt, kind: ObjectKind
-) -> tuple[list[int], list[tables.pg_namespace] | list[tables.pg_database]]:
+) -> tuple[list[int], Sequence[Owned]]:
+    if stmt.kind in _ROUTINES:
+        return [], _routines(session, stmt)
     if kind is ObjectKind.SCHEMA:
         return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
     if kind is ObjectKind.DATABASE:
@@ -97,6 +102,22 @@ def _targets(
         kinds = "S" if kind is ObjectKind.SEQUENCE else "rvmfp"
         return [oid for name in stmt.objects for oid in _relations_in(session, name[-1], kinds)], []
     return [find_relation(session, range_var(name)).oid for name in stmt.objects], []
+
+
+_ROUTINES = {ObjectType.FUNCTION: "faw", ObjectType.PROCEDURE: "p", ObjectType.ROUTINE: "fawp"}
+
+
+def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
+    if stmt.target == "all_in_schema":
+        found: list[tables.pg_proc] = []
+        for name in stmt.objects:
+            namespace = explicit_schema(session, name[-1])
+            listed = rows(session, tables.pg_proc, datid=session.database.oid, pronamespace=namespace)
+            found += sorted((row for row in listed if row.prokind in _ROUTINES[stmt.kind]), key=lambda row: int(row.oid))
+        return found
+    from pgrepl.statements.routine.find import find_routine
+
+    return [find_routine(session, stmt.kind, name) for name in stmt.routines if isinstance(name, RoutineName)]
 
 
 def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:

@@ -29,7 +29,8 @@ MODULES = {
         "bind", "crosstabview", "e", "edit", "g", "gdesc", "gexec", "gset", "gx", "p", "print", "r", "reset", "w",
         "watch", "write",
     ),
-    "refused": ("ef", "ev", "sf", "sf+", "sv", "sv+"),
+    "refused": ("ev", "sv", "sv+"),
+    "routines": ("ef", "sf", "sf+"),
     "values": ("getenv", "prompt", "set", "setenv", "timing", "unset"),
 }  # fmt: skip
 

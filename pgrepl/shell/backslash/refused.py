@@ -1,4 +1,4 @@
-r"""psql's commands for functions, views' sources and large objects, which pgrepl refuses by name."""
+r"""psql's commands for views' sources and large objects, which pgrepl refuses by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pgrepl.shell.slash_lexer import Argument
 _LARGE_OBJECTS = ("lo_export", "lo_import", "lo_list", "lo_list+", "lo_unlink")
 
 
-@command("ef", "ev", "sf", "sf+", "sv", "sv+", rest=Argument.WHOLE_LINE)
+@command("ev", "sv", "sv+", rest=Argument.WHOLE_LINE)
 def refuse(c: BackslashCommand) -> bool:
     c.shell.error(f"\\{c.name} is not supported")
     return False

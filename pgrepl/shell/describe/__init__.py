@@ -20,10 +20,10 @@ RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
 OF_PSQL = frozenset(
-    "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew df dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
+    "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
 )
 
-_WITH_KINDS = {"df": frozenset("anptw"), "dP": frozenset("itn")}  # kinds of functions, of partitioned relations
+_FUNCTION_KINDS = frozenset("anptw")
 
 
 def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
@@ -31,7 +31,7 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     describe = _find(command)
     if describe is None:
         word = command.replace("+", "").replace("S", "")
-        if word not in OF_PSQL and not (word[:2] in _WITH_KINDS and set(word[2:]) <= _WITH_KINDS[word[:2]]):
+        if word not in OF_PSQL and not (word[:2] == "dP" and set(word[2:]) <= set("itn")):
             return None
         shell.error(f"\\{command} is not supported")
         return False
@@ -39,16 +39,14 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     if connection is None:
         shell.error("You are currently not connected to a database.")
         return False
-    pattern = args[0] if args else None
-    second = args[1] if len(args) > 1 else None
-    if not _echo(shell, command, pattern):
+    if not _echo(shell, command, args[0] if args else None):
         return True
     from pgrepl.catalog.transaction import reading
 
     try:
         connection.check_open()
         with reading(connection.session):
-            return describe(shell, pattern, second)
+            return describe(shell, args)
     except PgError as error:
         shell.report(error.report, None)
         check_connection(shell, error)
@@ -65,7 +63,11 @@ def _echo(shell: Shell, command: str, pattern: str | None) -> bool:
     return query is None or shell.echo_hidden(query)
 
 
-Describe = Callable[["Shell", str | None, str | None], bool]
+Describe = Callable[["Shell", Sequence[str | None]], bool]
+
+
+def _first(args: Sequence[str | None]) -> str | None:
+    return args[0] if args else None
 
 
 def _find(command: str) -> Describe | None:
@@ -74,18 +76,18 @@ def _find(command: str) -> Describe | None:
     if word in ("l", "list"):
         from pgrepl.shell.describe.databases import list_databases
 
-        return lambda shell, pattern, _: list_databases(shell, pattern, verbose)
+        return lambda shell, args: list_databases(shell, _first(args), verbose)
     if word == "z":
         word = "dp"
     if not word.startswith("d"):
         return None
     kind = word[1:]
     if kind == "":
-        return lambda shell, pattern, _: _describe(shell, pattern, verbose, system)
+        return lambda shell, args: _describe(shell, _first(args), verbose, system)
     if set(kind) <= RELATION_LETTERS:
         from pgrepl.shell.describe.relations import list_relations
 
-        return lambda shell, pattern, _: list_relations(shell, kind, pattern, verbose, system)
+        return lambda shell, args: list_relations(shell, kind, _first(args), verbose, system)
     return _other(kind, verbose, system)
 
 
@@ -93,36 +95,40 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
     if kind == "n":
         from pgrepl.shell.describe.databases import list_schemas
 
-        return lambda shell, pattern, _: list_schemas(shell, pattern, verbose, system)
+        return lambda shell, args: list_schemas(shell, _first(args), verbose, system)
+    if kind[:1] == "f" and set(kind[1:]) <= _FUNCTION_KINDS:
+        from pgrepl.shell.describe.functions import list_functions
+
+        return lambda shell, args: list_functions(shell, kind[1:], args, verbose, system)
     if kind in ("u", "g"):
         from pgrepl.shell.describe.roles import list_roles
 
-        return lambda shell, pattern, _: list_roles(shell, pattern, verbose, system)
+        return lambda shell, args: list_roles(shell, _first(args), verbose, system)
     if kind == "config":
         from pgrepl.shell.describe.settings import list_parameters
 
-        return lambda shell, pattern, _: list_parameters(shell, pattern, verbose)
+        return lambda shell, args: list_parameters(shell, _first(args), verbose)
     if kind == "rg":
         from pgrepl.shell.describe.roles import list_role_grants
 
-        return lambda shell, pattern, _: list_role_grants(shell, pattern, system)
+        return lambda shell, args: list_role_grants(shell, _first(args), system)
     if kind == "rds":
         from pgrepl.shell.describe.roles import list_settings
 
-        return lambda shell, pattern, second: list_settings(shell, pattern, second)
+        return lambda shell, args: list_settings(shell, _first(args), args[1] if len(args) > 1 else None)
     if kind == "p":
         from pgrepl.shell.describe.privileges import list_privileges
 
-        return lambda shell, pattern, _: list_privileges(shell, pattern, system)
+        return lambda shell, args: list_privileges(shell, _first(args), system)
     if kind == "Rp":
         from pgrepl.shell.describe.publications import describe_publications, list_publications
 
         chosen = describe_publications if verbose else list_publications
-        return lambda shell, pattern, _: chosen(shell, pattern)
+        return lambda shell, args: chosen(shell, _first(args))
     if kind == "Rs":
         from pgrepl.shell.describe.subscriptions import list_subscriptions
 
-        return lambda shell, pattern, _: list_subscriptions(shell, pattern, verbose)
+        return lambda shell, args: list_subscriptions(shell, _first(args), verbose)
     return None
 
 

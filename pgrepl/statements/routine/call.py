@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import check_execute
-from pgrepl.catalog.routines import routine_row
+from pgrepl.catalog.routines import LANGUAGE_NAMES, routine_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.rows.trigger_builtin import call_builtin
-from pgrepl.statements.routine.languages import language_name, language_of
+from pgrepl.statements.routine.languages import language_of
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: C
     """Run the routine once, with its owner's privileges and settings of its own if it was made so."""
     language = language_of(routine)
     if language is None:
-        raise unsupported(f"LANGUAGE {language_name(routine.prolang)}")
+        raise unsupported(f"LANGUAGE {LANGUAGE_NAMES[routine.prolang]}")
     if not routine.prosecdef and routine.proconfig is None:
         return language.call(session, routine, args, call)
     with _surroundings(session, routine):

@@ -8,14 +8,14 @@ from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.routines import SQL_LANGUAGE
+from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE
 from pgrepl.catalog.tables import pg_proc
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, stored
 from pgrepl.expr.candidates import MAX_ARGUMENTS
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt
-from pgrepl.statements.routine.languages import language_name, language_of, language_oid
+from pgrepl.statements.routine.languages import language_of, language_oid
 from pgrepl.statements.routine.options import RoutineOptions, read_options, with_settings
 from pgrepl.statements.routine.parameters import (
     Parameters,
@@ -92,7 +92,6 @@ def _language(stmt: CreateFunctionStmt, options: RoutineOptions) -> int:
 
 def _source(stmt: CreateFunctionStmt, options: RoutineOptions, language: int) -> str:
     """The text of the body (interpret_AS_clause)."""
-    name = language_name(language)
     if stmt.body is not None and language != SQL_LANGUAGE:
         raise PgError("42P13", "inline SQL function body only valid for language SQL")
     if options.source is None:
@@ -102,7 +101,7 @@ def _source(stmt: CreateFunctionStmt, options: RoutineOptions, language: int) ->
     if stmt.body is not None:
         raise PgError("42P13", "duplicate function body specified")
     if len(options.source) > 1:
-        raise PgError("42P13", f'only one AS item needed for language "{name}"')
+        raise PgError("42P13", f'only one AS item needed for language "{LANGUAGE_NAMES[language]}"')
     return options.source[0]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog.routines import C_LANGUAGE, INTERNAL_LANGUAGE, PLPGSQL_LANGUAGE, SQL_LANGUAGE
+from pgrepl.catalog.routines import LANGUAGE_NAMES
 from pgrepl.errors import PgError, unsupported
 
 if TYPE_CHECKING:
@@ -32,34 +32,26 @@ class Language(Protocol):
         """Call the routine for a trigger (see TriggerData for what it returns)."""
 
 
-# language: its OID, and the module and name of its Language
-LANGUAGES: dict[str, tuple[int, tuple[str, str] | None]] = {
-    "internal": (INTERNAL_LANGUAGE, None),
-    "c": (C_LANGUAGE, None),
-    "sql": (SQL_LANGUAGE, ("pgrepl.statements.routine.sql_language", "SQL")),
-    "plpgsql": (PLPGSQL_LANGUAGE, None),
+# the module and the name of each Language
+LANGUAGES: dict[str, tuple[str, str]] = {
+    "sql": ("pgrepl.statements.routine.sql_language", "SQL"),
 }
 
 
 def language_oid(name: str) -> int:
     """The OID of a language that routines can be written in (get_language_oid)."""
-    known = LANGUAGES.get(name)
-    if known is None:
+    found = next((oid for oid, known in LANGUAGE_NAMES.items() if known == name), None)
+    if found is None:
         raise PgError("42704", f'language "{name}" does not exist')
     if name in ("internal", "c"):
         raise unsupported(f"LANGUAGE {name}")
-    return known[0]
-
-
-def language_name(oid: int) -> str:
-    return next(name for name, (known, _) in LANGUAGES.items() if known == oid)
+    return found
 
 
 def language_of(routine: pg_proc) -> Language | None:
     """The language of a routine; None: routines in it can be created, but not called."""
-    place = LANGUAGES[language_name(routine.prolang)][1]
+    place = LANGUAGES.get(LANGUAGE_NAMES[routine.prolang])
     if place is None:
         return None
-    module, name = place
-    language: Language = getattr(import_module(module), name)
+    language: Language = getattr(import_module(place[0]), place[1])
     return language

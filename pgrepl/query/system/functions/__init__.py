@@ -30,6 +30,10 @@ def families() -> Iterator[Family]:
 
     yield definitions.implements
 
+    from pgrepl.query.system.functions import routines
+
+    yield routines.implements
+
     from pgrepl.query.system.functions import state
 
     yield state.implements

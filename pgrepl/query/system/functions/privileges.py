@@ -15,11 +15,13 @@ from pgrepl.catalog.namespace import schema_by_name, schema_row
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.roles import (
     has_privs_of_role,
+    is_superuser,
     is_admin_of_role,
     is_member_of_role,
     member_can_set_role,
     role_by_name,
 )
+from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.row_security import is_active
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
@@ -27,8 +29,10 @@ from pgrepl.catalog.tables import pg_database
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
+from pgrepl.query.permissions import is_public
 from pgrepl.query.system.names import relation_named
 from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
 
 implements = Family()
 
@@ -130,6 +134,17 @@ def _on_database(session: Session, role: int, given: Any, text: str) -> bool | N
     return None if row is None else any(acl.object_mask(session, ObjectKind.DATABASE, row, role, m) == m for m in masks)
 
 
+def _on_function(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, ("EXECUTE",))
+    oid = given if isinstance(given, int) else session.object_oid(oids.REGPROCEDURE, given)
+    row = routine_row(session, oid)
+    if row is not None:
+        return any(acl.object_mask(session, ObjectKind.FUNCTION, row, role, m) == m for m in masks)
+    found = proc_by_oid(oid)
+    return None if found is None else is_superuser(session, role) or is_public(found)
+
+
+_family("has_function_privilege", _on_function)
 _family("has_table_privilege", _on_table)
 _family("has_sequence_privilege", _on_sequence)
 _family("has_any_column_privilege", _on_any_column)
@@ -240,6 +255,7 @@ _DEFAULTS = {
     "n": ObjectKind.SCHEMA,
     "d": ObjectKind.DATABASE,
     "c": ObjectKind.COLUMN,
+    "f": ObjectKind.FUNCTION,
 }
 
 

@@ -1,0 +1,111 @@
+r"""`\sf` shows a function's definition, `\ef` puts it into the query buffer to be edited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.shell.backslash.command import BackslashCommand, command
+from pgrepl.shell.outcome import Outcome
+from pgrepl.shell.slash_lexer import Argument
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_EMPTY = """\
+CREATE FUNCTION ( )
+ RETURNS 
+ LANGUAGE 
+ -- common options:  IMMUTABLE  STABLE  STRICT  SECURITY DEFINER
+AS $function$
+
+$function$
+"""  # noqa: W291
+_LINE_NUMBER = re.compile(r"(?<=[\s)])([0-9]+)\s*\Z")
+_BODY = ("AS ", "BEGIN ", "RETURN ")  # a line that begins so ends the head
+
+
+@command("sf", "sf+", rest=Argument.WHOLE_LINE)
+def show_function(c: BackslashCommand) -> bool:
+    name = _argument(c)
+    if name is None:
+        c.shell.error("function name is required")
+        return False
+    text = _definition(c, name)
+    if text is None:
+        return False
+    shown = text if c.name == "sf" else "".join(_numbered(text))
+    c.shell.query_out.write(shown)
+    return True
+
+
+@command("ef", rest=Argument.WHOLE_LINE)
+def edit_function(c: BackslashCommand) -> Outcome:
+    from pgrepl.shell.editor import edit_query
+
+    shell, loop = c.shell, c.loop
+    if loop is None:
+        shell.error("no query buffer")
+        return Outcome.FAILED
+    name, line = _argument(c), None
+    if name is not None:
+        number = _LINE_NUMBER.search(name)
+        if number is not None:
+            name, line = name[: number.start()].rstrip(), int(number[1])
+    text = _EMPTY if not name else _definition(c, name)
+    if text is None:
+        return Outcome.FAILED
+    if line is not None:
+        line += sum(1 for shown in _numbered(text) if shown.startswith(" "))
+    edited = edit_query(shell, text, None, line)
+    if edited is None:
+        loop.query.text = ""
+        return Outcome.FAILED
+    if edited.changed:
+        loop.query.text = edited.text
+        return Outcome.EDITED
+    loop.query.text = ""
+    shell.hint("No changes")
+    return Outcome.NEXT
+
+
+def _argument(c: BackslashCommand) -> str | None:
+    text = c.word(Argument.WHOLE_LINE)
+    stripped = (text or "").strip().rstrip(";").rstrip()
+    return stripped or None
+
+
+def _definition(c: BackslashCommand, name: str) -> str | None:
+    """The definition of a function by its name, with or without argument types; None, after a message: none."""
+    from pgrepl.catalog.transaction import reading
+
+    connection = c.shell.connection
+    if connection is None:
+        c.shell.error("You are currently not connected to a database.")
+        return None
+    try:
+        connection.check_open()
+        with reading(connection.session):
+            return _of_name(connection.session, name)
+    except PgError as error:
+        c.shell.report(error.report, None)
+        return None
+
+
+def _of_name(session: Session, name: str) -> str | None:
+    from pgrepl.expr.routine_text import definition
+
+    oid = session.object_oid(oids.REGPROCEDURE if "(" in name else oids.REGPROC, name)
+    return definition(session, oid)
+
+
+def _numbered(text: str) -> Iterator[str]:
+    r"""Lines with numbers that begin with the body (print_with_linenumbers)."""
+    number = 0
+    for line in text.splitlines():
+        if number or line.startswith(_BODY):
+            number += 1
+        yield f"{number:<7} {line}\n" if number else f"        {line}\n"
