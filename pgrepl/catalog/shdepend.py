@@ -43,6 +43,8 @@ def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
             yield RoleDependency(relation.datid, ObjectAddress(classes.PG_CLASS, relation.oid), OWNER)
     for schema in rows(session, tables.pg_namespace, nspowner=role):
         yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), OWNER)
+    for routine in rows(session, tables.pg_proc, proowner=role):
+        yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), OWNER)
     for publication in rows(session, tables.pg_publication, pubowner=role):
         yield RoleDependency(publication.datid, ObjectAddress(classes.PG_PUBLICATION, publication.oid), OWNER)
     for subscription in rows(session, tables.pg_subscription, subowner=role):
@@ -64,6 +66,9 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
     for schema in rows(session, tables.pg_namespace, nspacl=NOT_NULL):
         if _mentions(schema.nspacl, role, schema.nspowner):
             yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), ACL)
+    for routine in rows(session, tables.pg_proc, proacl=NOT_NULL):
+        if _mentions(routine.proacl, role, routine.proowner):
+            yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), ACL)
     for database in rows(session, tables.pg_database, datacl=NOT_NULL):
         if _mentions(database.datacl, role, database.datdba):
             yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, database.oid), ACL)

@@ -139,4 +139,3 @@ def _quoted(source: str, word: str) -> str:
     while delimiter in source:
         delimiter += "x"
     return f"AS {delimiter}${source}{delimiter}$"
-

@@ -89,9 +89,7 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
     return Result("GRANT" if stmt.is_grant else "REVOKE")
 
 
-def _targets(
-    session: Session, stmt: GrantStmt, kind: ObjectKind
-) -> tuple[list[int], Sequence[Owned]]:
+def _targets(session: Session, stmt: GrantStmt, kind: ObjectKind) -> tuple[list[int], Sequence[Owned]]:
     if stmt.kind in _ROUTINES:
         return [], _routines(session, stmt)
     if kind is ObjectKind.SCHEMA:
@@ -113,7 +111,9 @@ def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
         for name in stmt.objects:
             namespace = explicit_schema(session, name[-1])
             listed = rows(session, tables.pg_proc, datid=session.database.oid, pronamespace=namespace)
-            found += sorted((row for row in listed if row.prokind in _ROUTINES[stmt.kind]), key=lambda row: int(row.oid))
+            found += sorted(
+                (row for row in listed if row.prokind in _ROUTINES[stmt.kind]), key=lambda row: int(row.oid)
+            )
         return found
     from pgrepl.statements.routine.find import find_routine
 

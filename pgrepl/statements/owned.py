@@ -20,6 +20,7 @@ from pgrepl.statements.database import change_database_owner
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.grant import InternalGrant, grant_on_object, grant_on_relation
 from pgrepl.statements.publication.drop import reassign_publication
+from pgrepl.statements.routine.alter import reassign_routine
 from pgrepl.statements.schema import change_schema_owner
 from pgrepl.statements.subscription.owner import reassign_subscription
 from pgrepl.statements.table.owner import reassign_relation
@@ -75,6 +76,7 @@ _OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
     classes.PG_CLASS: reassign_relation,
     classes.PG_NAMESPACE: change_schema_owner,
     classes.PG_DATABASE: change_database_owner,
+    classes.PG_PROC: reassign_routine,
     classes.PG_PUBLICATION: reassign_publication,
     classes.PG_SUBSCRIPTION: reassign_subscription,
 }
@@ -107,6 +109,10 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
         schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
         assert schema is not None
         grant_on_object(session, ObjectKind.SCHEMA, schema, change)
+    elif address.classid == classes.PG_PROC:
+        routine = one(session, tables.pg_proc, oid=address.objid)
+        assert routine is not None
+        grant_on_object(session, ObjectKind.FUNCTION, routine, change)
     else:
         database = one(session, tables.pg_database, oid=address.objid)
         assert database is not None

@@ -91,7 +91,7 @@ def _definition(c: BackslashCommand, name: str) -> str | None:
         with reading(connection.session):
             return _of_name(connection.session, name)
     except PgError as error:
-        c.shell.report(error.report, None)
+        c.shell.error(f"{error.report.severity}:  {error.message}")
         return None
 
 

@@ -31,9 +31,7 @@ _HEADERS = ("Schema", "Name", "Result data type", "Argument data types", "Type")
 _MORE = ("Volatility", "Parallel", "Owner", "Security", "Access privileges", "Language", "Internal name", "Description")
 
 
-def list_functions(
-    shell: Shell, kinds: str, patterns: Sequence[str | None], verbose: bool, system: bool
-) -> bool:
+def list_functions(shell: Shell, kinds: str, patterns: Sequence[str | None], verbose: bool, system: bool) -> bool:
     r"""`kinds`: the letters behind \df, n for functions that are nothing else."""
     text = patterns[0] if patterns else None
     pattern = read_pattern(shell, text, qualified=True)

@@ -34,6 +34,7 @@ from pgrepl.expr.definitions import (
 )
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
 
@@ -44,8 +45,11 @@ KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind
 def dump_schema(session: Session) -> Iterator[str]:
     for _, text in schema_parts(session):
         yield text
-    for _, text in relation_parts(session):
+    routines = RoutineParts(session)
+    yield from routines.first()
+    for _, text in relation_parts(session, routines):
         yield text
+    yield from routines.about()
 
 
 def schema_parts(session: Session) -> Iterator[tuple[str, str]]:
@@ -76,16 +80,21 @@ def own_relations(session: Session) -> list[Relation]:
     return [r for r in found if r.oid not in identities]
 
 
-def relation_parts(session: Session) -> Iterator[tuple[int, str]]:
-    """OIDs of relations, each with a statement about it."""
+def relation_parts(session: Session, routines: RoutineParts | None = None) -> Iterator[tuple[int, str]]:
+    """OIDs of relations, each with a statement about it; and of the routines that are not made yet."""
     found = own_relations(session)
     sequences = [r for r in found if r.kind == "S"]
-    tables = _in_order(session, [r for r in found if r.kind != "S"])
+    tables = _in_order(session, [r for r in found if r.kind != "S"], routines)
     for sequence in sequences:
         yield sequence.oid, create_sequence(session, sequence)
     for one_table in tables:
+        if routines is not None:
+            yield from routines.before(one_table.oid)
         for text in _create(session, one_table):
             yield one_table.oid, text
+    if routines is not None:
+        for text in routines.rest():
+            yield 0, text
     for sequence in sequences:
         for text in sequence_owner(session, sequence):
             yield sequence.oid, text
@@ -108,15 +117,20 @@ def _identity_sequence(session: Session, sequence: Relation) -> int | None:
     return sequence.oid if internal is not None else None
 
 
-def _in_order(session: Session, found: list[Relation]) -> list[Relation]:
-    """Parents before children, and what a view reads before the view."""
+def _in_order(session: Session, found: list[Relation], routines: RoutineParts | None) -> list[Relation]:
+    """Parents before children, and what a view reads, or a function that a relation calls, before it."""
     by_oid = {r.oid: r for r in found}
     ordered: dict[int, Relation] = {}
+    begun: set[int] = set()
 
     def place(one_of_them: Relation) -> None:
-        if one_of_them.oid in ordered:
+        if one_of_them.oid in ordered or one_of_them.oid in begun:
             return
-        for oid in needed_by(session, one_of_them):
+        begun.add(one_of_them.oid)
+        needed = needed_by(session, one_of_them)
+        if routines is not None:
+            needed += sorted(routines.relations_needed_by(one_of_them.oid) - set(needed))
+        for oid in needed:
             if oid in by_oid and oid != one_of_them.oid:
                 place(by_oid[oid])
         ordered[one_of_them.oid] = one_of_them

@@ -10,6 +10,7 @@ from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.classes import PG_NAMESPACE, PG_PROC, TOAST_NAMESPACE
 from pgrepl.catalog.namespace import is_temporary, schema_for_creation, schema_name, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.tables import pg_depend, pg_proc
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def alter_function(stmt: AlterFunctionStmt, session: Session) -> Result:
     routine = find_routine(session, stmt.kind, stmt.routine)
     if stmt.new_owner is not None:
-        change_owner(session, routine, resolve_role(session, stmt.new_owner))
+        _change_owner(session, routine, resolve_role(session, stmt.new_owner))
     else:
         check_owner(session, routine_word(routine), routine.proname, routine.proowner)
         if stmt.new_name is not None:
@@ -80,7 +81,13 @@ def _refuse_same(session: Session, routine: pg_proc, name: str, namespace: int) 
             raise PgError("42723", f'function {name}({types}) already exists in schema "{schema}"')
 
 
-def change_owner(session: Session, routine: pg_proc, owner: int) -> None:
+def reassign_routine(session: Session, oid: int, owner: int) -> None:
+    row = routine_row(session, oid)
+    assert row is not None
+    _change_owner(session, row, owner)
+
+
+def _change_owner(session: Session, routine: pg_proc, owner: int) -> None:
     """As AlterObjectOwner_internal does."""
     if routine.proowner == owner:
         return

@@ -15,9 +15,9 @@ from pgrepl.catalog.namespace import schema_by_name, schema_row
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.roles import (
     has_privs_of_role,
-    is_superuser,
     is_admin_of_role,
     is_member_of_role,
+    is_superuser,
     member_can_set_role,
     role_by_name,
 )

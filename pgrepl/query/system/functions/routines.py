@@ -22,7 +22,9 @@ def _of_routine(name: str, text: Callable[[Session, Proc], str | None]) -> None:
     implements(name, context=True)(answer)
 
 
-_of_routine("pg_get_function_arguments", lambda session, proc: routine_text.arguments_text(session, proc, defaults=True))
+_of_routine(
+    "pg_get_function_arguments", lambda session, proc: routine_text.arguments_text(session, proc, defaults=True)
+)
 _of_routine("pg_get_function_identity_arguments", routine_text.arguments_text)
 _of_routine("pg_get_function_result", routine_text.result_text)
 _of_routine("pg_get_functiondef", lambda session, proc: routine_text.definition(session, proc.oid))

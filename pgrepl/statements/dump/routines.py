@@ -1,0 +1,90 @@
+"""Functions and procedures of a dump: each before the relations that use it, and after those whose rows or columns it
+names. Their bodies are not checked when they are restored, as what they call may come later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.acl import ObjectKind
+from pgrepl.catalog.classes import PG_CLASS, PG_PROC, PG_TYPE
+from pgrepl.catalog.routines import as_proc, routine_rows
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import rows
+from pgrepl.expr.routine_text import definition, signature_text
+from pgrepl.statements.dump import naming
+
+
+class RoutineParts:
+    """The routines of the database, and which of them have been made already."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting = {row.oid: row for row in routine_rows(session)}
+        self._all = list(self._waiting.values())
+
+    def first(self) -> Iterator[str]:
+        """What needs no relation."""
+        if self._all:
+            yield "SET check_function_bodies = false;"
+        for row in self._all:
+            if not self.relations_of(row.oid):
+                yield from self._make(row.oid)
+
+    def before(self, relation: int) -> Iterator[tuple[int, str]]:
+        """What a relation uses."""
+        for oid in self._used_by(relation):
+            for text in self._make(oid):
+                yield oid, text
+
+    def rest(self) -> Iterator[str]:
+        for row in self._all:
+            yield from self._make(row.oid)
+
+    def about(self) -> Iterator[str]:
+        """Owners, comments and privileges."""
+        session = self._session
+        for row in self._all:
+            word = "PROCEDURE" if row.prokind == "p" else "FUNCTION"
+            words = f"{word} {signature_text(session, as_proc(session, row))}"
+            yield naming.owner(session, words, row.proowner)
+            yield from naming.comment(session, words, PG_PROC, row.oid)
+            yield from naming.privileges(session, words, ObjectKind.FUNCTION, row.proowner, row.proacl)
+
+    def relations_needed_by(self, relation: int) -> set[int]:
+        """The relations that must exist before the routines that a relation uses."""
+        return {found for oid in self._used_by(relation) for found in self.relations_of(oid)} - {relation}
+
+    def relations_of(self, oid: int, seen: frozenset[int] = frozenset()) -> set[int]:
+        """The relations that a routine, or another that it uses, needs."""
+        found: set[int] = set()
+        for row in rows(self._session, tables.pg_depend, classid=PG_PROC, objid=oid):
+            if row.refclassid == PG_CLASS:
+                found.add(row.refobjid)
+            elif row.refclassid == PG_TYPE:
+                found |= {
+                    source.oid
+                    for source in rows(
+                        self._session, tables.pg_class, datid=self._session.database.oid, reltype=row.refobjid
+                    )
+                }
+            elif row.refclassid == PG_PROC and row.refobjid not in seen:
+                found |= self.relations_of(row.refobjid, seen | {oid})
+        return found
+
+    def _make(self, oid: int) -> Iterator[str]:
+        if self._waiting.pop(oid, None) is None:
+            return
+        for row in rows(self._session, tables.pg_depend, classid=PG_PROC, objid=oid, refclassid=PG_PROC):
+            yield from self._make(row.refobjid)
+        text = definition(self._session, oid) or ""
+        yield text.replace("CREATE OR REPLACE ", "CREATE ", 1).rstrip("\n") + ";"
+
+    def _used_by(self, relation: int) -> list[int]:
+        session = self._session
+        parts = {relation}
+        parts |= {row.oid for row in rows(session, tables.pg_attrdef, adrelid=relation)}
+        parts |= {row.oid for row in rows(session, tables.pg_constraint, conrelid=relation)}
+        parts |= {row.oid for row in rows(session, tables.pg_rewrite, ev_class=relation)}
+        used = rows(session, tables.pg_depend, objid=parts, refclassid=PG_PROC)
+        return sorted({row.refobjid for row in used})
