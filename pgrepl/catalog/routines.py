@@ -30,12 +30,27 @@ def is_user_routine(oid: int) -> bool:
 
 def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
     """The row of a user's routine; None: there is none of that OID in the database."""
-    return one(session, tables.pg_proc, datid=session.database.oid, oid=oid)
+    row = one(session, tables.pg_proc, datid=session.database.oid, oid=oid)
+    return None if row is None else _with_types(session, row)
 
 
 def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
     """The users' routines of the database in OID order."""
-    return sorted(rows(session, tables.pg_proc, datid=session.database.oid), key=lambda row: int(row.oid))
+    found = rows(session, tables.pg_proc, datid=session.database.oid)
+    return [_with_types(session, row) for row in sorted(found, key=lambda row: int(row.oid))]
+
+
+def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
+    """The row with descriptions of the users' types in it."""
+    types = [row.prorettype, row.provariadic, *row.proargtypes, *(row.proallargtypes or ())]
+    if all(typoid < FIRST_NORMAL_OID for typoid in types):
+        return row
+    return row._replace(
+        prorettype=session.type_of(row.prorettype),
+        provariadic=session.type_of(row.provariadic),
+        proargtypes=list(map(session.type_of, row.proargtypes)),
+        proallargtypes=None if row.proallargtypes is None else list(map(session.type_of, row.proallargtypes)),
+    )
 
 
 def routine(session: CatalogSession, oid: int) -> Proc | None:
@@ -62,6 +77,7 @@ def routines_named(session: CatalogSession, name: str) -> list[Proc]:
 def as_proc(session: CatalogSession, row: tables.pg_proc) -> Proc:
     """A user's routine in the form of the built-in ones. The trees of its defaults stay in the row."""
     schema = schema_row(session, row.pronamespace)
+    row = _with_types(session, row)
     return Proc(
         oid=row.oid,
         name=row.proname,

@@ -8,7 +8,7 @@ from pgrepl.catalog import store
 from pgrepl.catalog.acl import check_owner
 from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
 from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE
+from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
 from pgrepl.catalog.tables import pg_proc
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, stored
@@ -144,11 +144,13 @@ def _store(session: Session, stmt: CreateFunctionStmt, values: dict[str, Any]) -
         check_owner(session, "procedure" if old.prokind == "p" else "function", old.proname, old.proowner)
         new = old._replace(**values)
         check_replaceable(session, old, new)
-        store.update(session, pg_proc, {"oid": old.oid}, **values)
+        oid = old.oid
+        store.update(session, pg_proc, {"oid": oid}, **values)
     else:
         oid = store.new_oid(session)
         store.insert(session, pg_proc, **values, oid=oid, proowner=session.role, proacl=None)
-    (row,) = [row for row in store.rows(session, pg_proc, **where) if row.proargtypes == values["proargtypes"]]
+    row = routine_row(session, oid)
+    assert row is not None
     record_uses(session, row, replaced=bool(same))
     language = language_of(row)
     if language is not None:
