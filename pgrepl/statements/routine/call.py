@@ -10,7 +10,7 @@ from pgrepl.catalog.acl import check_execute
 from pgrepl.catalog.routines import LANGUAGE_NAMES, routine_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.rows.trigger_builtin import call_builtin
-from pgrepl.statements.routine.languages import language_of
+from pgrepl.statements.routine.languages import Language, language_of
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def routine_function(session: Session, proc: Proc, call: Call) -> Callable[..., 
 
 def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
     """Run the routine once, with its owner's privileges and settings of its own if it was made so."""
-    language = language_of(routine)
-    if language is None:
-        raise unsupported(f"LANGUAGE {LANGUAGE_NAMES[routine.prolang]}")
+    language = _language(routine)
     if not routine.prosecdef and routine.proconfig is None:
         return language.call(session, routine, args, call)
     with _surroundings(session, routine):
@@ -51,11 +49,16 @@ def call_trigger(session: Session, function: int, data: TriggerData) -> Row | No
     routine = routine_row(session, function)
     if routine is None:
         raise PgError("XX000", f"cache lookup failed for function {function}")
-    language = language_of(routine)
-    if language is None:
-        raise unsupported(f"LANGUAGE {language_name(routine.prolang)}")
+    language = _language(routine)
     with _surroundings(session, routine):
         return language.call_trigger(session, routine, data)
+
+
+def _language(routine: pg_proc) -> Language:
+    language = language_of(routine)
+    if language is None:
+        raise unsupported(f"LANGUAGE {LANGUAGE_NAMES[routine.prolang]}")
+    return language
 
 
 @contextmanager
