@@ -53,5 +53,6 @@ def language_of(routine: pg_proc) -> Language | None:
     place = LANGUAGES.get(LANGUAGE_NAMES[routine.prolang])
     if place is None:
         return None
-    language: Language = getattr(import_module(place[0]), place[1])
+    module, name = place
+    language: Language = getattr(import_module(module), name)
     return language
