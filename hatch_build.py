@@ -16,4 +16,5 @@ class ParseTables(BuildHookInterface):  # type: ignore[type-arg]
         finally:
             sys.path.remove(self.root)
         make_tables.main()
-        build_data["artifacts"].append(str(make_tables.PATH.relative_to(self.root)))
+        for path in (make_tables.PATH, make_tables.PLPGSQL):
+            build_data["artifacts"].append(str(path.relative_to(self.root)))

@@ -35,6 +35,8 @@ class Report:
 class PgError(Exception):
     """A statement fails. `location` is the 0-based character offset in the statement's text."""
 
+    raised_in: object = None  # the call of a routine whose line of CONTEXT has been added
+
     def __init__(
         self,
         sqlstate: str,

@@ -128,6 +128,7 @@ class Session:
     replays = False  # it does on a standby what the primary has done, and so may write there
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
+    portal_count = 0  # of cursors without a name of their own, so far
     query = ""  # the text that is running
     parameters: Sequence[Parameter] | None = None  # the values of $1, $2, … of the running statement, if it has any
     variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
@@ -157,6 +158,7 @@ class Session:
         self.settings = Settings(self)
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
+        self.contexts: list[Callable[[], str]] = []  # the lines of CONTEXT of running routines, the innermost last
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self.unsettled: list[Callable[[], None]] = []  # of statements whose triggers are running
         self.touched: set[tuple[int, int]] = set()  # table and row id of rows that were changed meanwhile

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Protocol
+from typing import Any, Protocol
 
 from pgrepl.catalog import statistics
 from pgrepl.catalog.catalog_transaction import CatalogTransaction, Owner, SqlTransaction
@@ -49,6 +49,7 @@ class Savepoint:
     undo: int
     pending: int
     level: int  # of locks
+    portals: frozenset[str]  # that were open
 
 
 class Transaction(CatalogTransaction):
@@ -58,6 +59,7 @@ class Transaction(CatalogTransaction):
         super().__init__(session)
         self.numbering = Numbering(self, session)
         self.savepoints: list[Savepoint] = []
+        self.portals: dict[str, Any] = {}  # open cursors (query/portal.py)
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
         self.undo: list[Callable[[], None]] = []  # for effects outside the catalog's SQL transaction
@@ -267,6 +269,7 @@ class Transaction(CatalogTransaction):
             statistics.counters(session.catalog).end_transaction()
         kept = settings.transaction_characteristics() if chain else None
         self.savepoints = []
+        self.portals = {}
         self.callbacks = []
         self.before_commit = []
         if not committed:
@@ -333,10 +336,49 @@ class Transaction(CatalogTransaction):
         self.numbering.rolled_back_to_savepoint()
         self._session.forget_all()
 
+    # --- COMMIT and ROLLBACK within a statement --------------------------------------------------------------------
+
+    def begin_within(self) -> None:
+        """Begin the transaction of a statement that may itself commit or roll back (DO, CALL)."""
+        self.begin_implicit()
+
+    def end_within(self, *, commit: bool, chain: bool) -> None:
+        """End the statement's transaction so far, and begin the next one of the same statement."""
+        self._session.beside.end()
+        if commit:
+            self._commit(chain=chain)
+        else:
+            self._rollback(chain=chain)
+        if not chain:
+            self.begin_statement()
+        self.block = Block.IMPLICIT
+
+    def leave_within(self) -> None:
+        """Let the end of the statement commit."""
+        self.block = Block.NONE
+
     # --- savepoints -----------------------------------------------------------------------------------------------
 
     def savepoint(self, name: str) -> None:
         self._require_block("SAVEPOINT")
+        self._push(name)
+
+    def begin_subtransaction(self) -> None:
+        """Begin what an error handler of a routine may undo (BeginInternalSubTransaction)."""
+        self.numbering.store_snapshot()
+        self._push("")
+
+    def release_subtransaction(self) -> None:
+        self.numbering.store_snapshot()
+        self._release(len(self.savepoints) - 1)
+
+    def rollback_subtransaction(self) -> None:
+        """Undo the innermost subtransaction, and end it."""
+        self._session.beside.end()
+        self._back_to(len(self.savepoints) - 1)
+        self.savepoints.pop()
+
+    def _push(self, name: str) -> None:
         sql_name = None
         # a transaction that only reads has nothing to undo, and may end with the statement
         if self.sql is SqlTransaction.WRITE:
@@ -352,12 +394,15 @@ class Transaction(CatalogTransaction):
                 len(self.undo),
                 0 if self.pending is None else self.pending.mark,
                 self.locks.new_level(),
+                frozenset(self.portals),
             )
         )
 
     def release(self, name: str) -> None:
         self._require_block("RELEASE SAVEPOINT")
-        position = self._find(name)
+        self._release(self._find(name))
+
+    def _release(self, position: int) -> None:
         sql_name = self.savepoints[position].sql_name
         if sql_name is not None:
             self._session.link.execute(f"RELEASE SAVEPOINT {sql_name}")
@@ -366,7 +411,10 @@ class Transaction(CatalogTransaction):
 
     def rollback_to(self, name: str) -> None:
         self._require_block("ROLLBACK TO SAVEPOINT")
-        position = self._find(name)
+        self._back_to(self._find(name))
+        self.block = Block.EXPLICIT
+
+    def _back_to(self, position: int) -> None:
         point = self.savepoints[position]
         if point.sql_name is None:
             self._undo_sql()
@@ -378,7 +426,7 @@ class Transaction(CatalogTransaction):
         del self.before_commit[point.before_commit :]
         self._undo_from(point.undo)
         self._session.settings.restore(point.settings)
-        self.block = Block.EXPLICIT
+        self.portals = {name: portal for name, portal in self.portals.items() if name in point.portals}
 
     def _require_block(self, what: str) -> None:
         if self.block not in (Block.EXPLICIT, Block.ABORTED):

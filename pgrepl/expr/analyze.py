@@ -58,12 +58,13 @@ def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
     return assign_collations(transform(scope, node, kind))
 
 
-def analyze_query(session: Session, stmt: SelectStmt) -> Query:
+def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True) -> Query:
     """The typed tree of a top-level query."""
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
     scope = Scope(
         session,
+        resolve_unknowns=resolve_unknown,
         analyze_subquery=analyze_subquery,
         analyze_modifying=analyze_modifying,
         variables=session.variables,

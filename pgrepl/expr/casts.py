@@ -15,6 +15,7 @@ class Context(IntEnum):
 
     IMPLICIT = 0
     ASSIGNMENT = 1
+    PLPGSQL = 2  # as ASSIGNMENT, and through text where there is no cast
     EXPLICIT = 3
 
 
@@ -39,6 +40,13 @@ def pathway(target: int, source: int, context: Context) -> tuple[str, int]:
         return Path.RELABEL, 0
     if oids.INTERNAL in (source, target):
         return Path.NONE, 0
+    found = _cast_pathway(target, source, context)
+    if found[0] == Path.NONE and context is Context.PLPGSQL:
+        return Path.IO, 0
+    return found
+
+
+def _cast_pathway(target: int, source: int, context: Context) -> tuple[str, int]:
     cast = builtin.cast(source, target)
     if cast is not None:
         if context < _CONTEXTS[cast.context]:

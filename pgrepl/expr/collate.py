@@ -30,6 +30,7 @@ from pgrepl.expr.tree import (
     SubLink,
     SubscriptingRef,
     Var,
+    Variable,
     WindowFunc,
 )
 from pgrepl.expr.typenames import collation_name
@@ -107,7 +108,7 @@ def _implicit_mismatch(state: State) -> PgError:
     )
 
 
-_LEAVES = (Var, Const, Param, CaseTestExpr, SetToDefault)
+_LEAVES = (Var, Const, Param, Variable, CaseTestExpr, SetToDefault)
 
 
 def _assign(expr: Expr, outer: State) -> Expr:

@@ -1,4 +1,5 @@
-"""Makes `tables.bin` from the grammar, when the package is built (hatch_build.py) or by `make tables`.
+"""Makes `tables.bin` and `plpgsql.bin` from the grammars, when the package is built (hatch_build.py) or by
+`make tables`.
 
 Lark reads the grammar files and computes the LALR(1) look-aheads; the rules of precedence are yacc's and live here, as
 Lark has none: where it sees a conflict it silently shifts. A conflict that no precedence decides is an error.
@@ -25,19 +26,34 @@ from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer
 
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
-from pgrepl.sql.tables import ACCEPT, PATH, PackedRow, Row, Tables, TokenClass, load, pack
+from pgrepl.sql.plpgsql_keywords import RESERVED, UNRESERVED
+from pgrepl.sql.tables import ACCEPT, PATH, PLPGSQL, PackedRow, Row, Tables, TokenClass, load, pack
 
 GRAMMAR = Path(__file__).parents[2] / "grammar"
-STARTS = ("parse_toplevel", "parse_expression", "parse_type_name")
+STARTS = (
+    "parse_toplevel",
+    "parse_expression",
+    "parse_type_name",
+    "parse_plpgsql_expression",
+    "parse_plpgsql_assignment",
+)
 
+_PUNCTUATION = frozenset(
+    """COMMA LPAR RPAR LSQB RSQB DOT SEMICOLON COLON PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX LESSTHAN MORETHAN
+    EQUAL""".split()
+)
 TERMINALS = frozenset(map(str.upper, KEYWORDS)).union(
     "IDENT ICONST FCONST SCONST BCONST XCONST PARAM OP".split(),
     "NOT_LA NULLS_LA WITH_LA WITHOUT_LA FORMAT_LA".split(),
     "TYPECAST DOT_DOT COLON_EQUALS EQUALS_GREATER LESS_EQUALS GREATER_EQUALS NOT_EQUALS".split(),
-    "COMMA LPAR RPAR LSQB RSQB DOT SEMICOLON COLON PLUS MINUS STAR SLASH PERCENT CIRCUMFLEX".split(),
-    "LESSTHAN MORETHAN EQUAL".split(),
+    _PUNCTUATION,
 )
 """What the scanner gives."""
+PLPGSQL_TERMINALS = frozenset(map(str.upper, RESERVED + UNRESERVED)).union(
+    "T_WORD T_CWORD T_DATUM ICONST FCONST SCONST BCONST XCONST OP LESS_LESS GREATER_GREATER COLON_EQUALS HASH".split(),
+    _PUNCTUATION,
+)
+"""What PL/pgSQL's scanner gives (pgrepl/plpgsql/scanner.py)."""
 
 _DIRECTIVE = re.compile(r"^%(left|right|nonassoc|prec|statement)\b(.*)$", re.M)
 _KEYWORD_RULES = {
@@ -61,10 +77,19 @@ class Grammar:
     overrides: dict[str, str] = field(default_factory=dict)  # alias → terminal
 
 
-def source(folder: Path = GRAMMAR) -> str:
+def source() -> str:
     """All files of the grammar and the key words' terminals and classes, joined."""
-    files = [path.read_text("utf-8") for path in sorted(folder.glob("*.lark"))]
-    return "\n".join(files + [keyword_rules()])
+    return "\n".join([*_files(GRAMMAR), keyword_rules()])
+
+
+def plpgsql_source() -> str:
+    """The grammar of PL/pgSQL with its key words."""
+    lines = [f'{word.upper()}: "{word.upper()}"' for word in RESERVED + UNRESERVED]
+    return "\n".join([*_files(GRAMMAR / "plpgsql"), *lines, _choice("unreserved_keyword", UNRESERVED), ""])
+
+
+def _files(folder: Path) -> list[str]:
+    return [path.read_text("utf-8") for path in sorted(folder.glob("*.lark"))]
 
 
 def keyword_rules() -> str:
@@ -177,21 +202,21 @@ def transitions(state: Any) -> list[tuple[Any, Any]]:
     return sorted(state.transitions.items(), key=lambda item: str(item[0].name))
 
 
-def make(text: str, starts: tuple[str, ...] = STARTS) -> Tables:
+def make(text: str, starts: tuple[str, ...] = STARTS, terminals: frozenset[str] = TERMINALS) -> Tables:
     grammar = read_directives(text)
     lark_grammar, _ = load_grammar(grammar.text, "grammar", [], False)  # type: ignore[no-untyped-call]
     _, rules, _ = lark_grammar.compile(list(starts), "*")
-    check_terminals(rules)
+    check_terminals(rules, terminals)
     analyzer = YaccAnalyzer(ParserConf(rules, {}, list(starts)), grammar)
     analyzer.compute_lalr()  # type: ignore[no-untyped-call]
     return compact(analyzer, fingerprint(text))
 
 
-def check_terminals(rules: list[Rule]) -> None:
+def check_terminals(rules: list[Rule], terminals: frozenset[str]) -> None:
     """A misspelt literal would silently become a terminal that the scanner never gives."""
     for rule in rules:
         for symbol in rule.expansion:
-            if symbol.is_term and symbol.name not in TERMINALS:
+            if symbol.is_term and symbol.name not in terminals:
                 raise GrammarConflict(f"the scanner has no {symbol.name}: {rule}")
 
 
@@ -320,15 +345,19 @@ def pack_row(row: Row, default: int | None, classes: list[frozenset[str]]) -> Pa
 
 
 def main() -> None:
-    """Write the tables, unless those that are there belong to this grammar."""
-    text = source()
-    if PATH.exists() and load().fingerprint == fingerprint(text):
+    """Write the tables, unless those that are there belong to these grammars."""
+    _write(PATH, source(), STARTS, TERMINALS)
+    _write(PLPGSQL, plpgsql_source(), ("parse_function",), PLPGSQL_TERMINALS)
+
+
+def _write(path: Path, text: str, starts: tuple[str, ...], terminals: frozenset[str]) -> None:
+    if path.exists() and load(path).fingerprint == fingerprint(text):
         return
-    tables = make(text)
-    new = PATH.with_suffix(f".{os.getpid()}")
+    tables = make(text, starts, terminals)
+    new = path.with_suffix(f".{os.getpid()}")
     new.write_bytes(pack(tables))
-    new.replace(PATH)  # whole at every moment: another process may be reading
-    print(f"{len(tables.rules)} rules, {len(tables.packed_rows)} states", file=sys.stderr)
+    new.replace(path)  # whole at every moment: another process may be reading
+    print(f"{path.name}: {len(tables.rules)} rules, {len(tables.packed_rows)} states", file=sys.stderr)
 
 
 if __name__ == "__main__":

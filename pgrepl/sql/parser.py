@@ -7,18 +7,23 @@ follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice
+from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken
 from pgrepl.sql.build import on_notice as notice_receiver
 from pgrepl.sql.literals import STANDARD, StringRules
 from pgrepl.sql.nodes import Expr, RawStmt, TypeName
 from pgrepl.sql.scanner import Token, error_at, tokens
 from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
+
+if TYPE_CHECKING:
+    from pgrepl.sql.nodes import PlAssign, SelectStmt
+
+FindBuilder = Callable[[str], "tuple[Builder, int | tuple[int, ...]]"]
 
 
 def parse(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> list[RawStmt]:
@@ -37,6 +42,12 @@ def parse_type_name(text: str, on_notice: OnNotice | None = None) -> TypeName:
     return cast(TypeName, _parser().parse("parse_type_name", text, on_notice))
 
 
+def parse_fragment(text: str, *, assignment: bool, on_notice: OnNotice | None = None) -> SelectStmt | PlAssign:
+    """The raw tree of an expression or an assignment of PL/pgSQL."""
+    start = "parse_plpgsql_assignment" if assignment else "parse_plpgsql_expression"
+    return cast("SelectStmt | PlAssign", _parser().parse(start, text, on_notice))
+
+
 class _Unexpected(Exception):
     """A syntax error: the grammar does not allow this token here."""
 
@@ -44,21 +55,23 @@ class _Unexpected(Exception):
 class Reductions(dict[int, tuple[Any, ...]]):
     """The reduction of each rule, prepared when first used."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, builder: FindBuilder) -> None:
         super().__init__()
         self.tables = tables
+        self.builder = builder
 
     def __missing__(self, rule: int) -> tuple[Any, ...]:
-        made = self[rule] = _reduction(self.tables, *self.tables.rules[rule])
+        made = self[rule] = _reduction(self.tables, self.builder, *self.tables.rules[rule])
         return made
 
 
 class Parser:
     """The parse tables, prepared for the loop as rules and rows are first used."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, builder: FindBuilder | None = None) -> None:
+        """`builder` finds the builder of an alias; None: SQL's."""
         self.tables = tables
-        self.reductions = Reductions(tables)
+        self.reductions = Reductions(tables, builder or _builder)
         self.rows: list[Row | int | None] = [row if isinstance(row, int) else None for row in tables.packed_rows]
         self.defaults: list[int | None] = [None] * len(self.rows)
 
@@ -116,6 +129,8 @@ class Parser:
                     value = builder(location, *several(values))
                 else:
                     value = builder(location)
+                    if value.__class__ is Taken:
+                        value, token = value.value, None
                 if length:
                     del states[-length:], values[-length:], locations[-length:]
                 state = gotos.get(states[-1], usual)
@@ -128,10 +143,12 @@ class Parser:
             raise error_at(last, str(fault), text) from None
 
 
-def _reduction(tables: Tables, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]) -> tuple[Any, ...]:
+def _reduction(
+    tables: Tables, find: FindBuilder, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]
+) -> tuple[Any, ...]:
     """The parts of a rule for the loop: its length, the gotos behind it, the location's place, the one child or the
     several, and the builder (None: the child is the value)."""
-    builder, at = _builder(alias) if alias else (None, 1)
+    builder, at = find(alias) if alias else (None, 1)
     elsewhere = None
     if at != 1:
         symbols = at if isinstance(at, tuple) else (at,)

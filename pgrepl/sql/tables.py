@@ -19,6 +19,7 @@ from typing import Any
 ACCEPT = 1 << 30
 MARSHAL_VERSION = 4
 PATH = Path(__file__).with_name("tables.bin")
+PLPGSQL = PATH.with_name("plpgsql.bin")
 
 Row = dict[str, "int | None"]
 TokenClass = tuple[str, ...]
@@ -57,6 +58,6 @@ def pack(tables: Tables) -> bytes:
 
 
 @cache
-def load() -> Tables:
-    fields: tuple[Any, ...] = marshal.loads(PATH.read_bytes())
+def load(path: Path = PATH) -> Tables:
+    fields: tuple[Any, ...] = marshal.loads(path.read_bytes())
     return Tables(*fields)

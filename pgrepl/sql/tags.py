@@ -58,6 +58,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "CreateTrigStmt": "CREATE TRIGGER",
     "DeleteStmt": "DELETE",
     "DiscardStmt": lambda stmt: f"DISCARD {stmt.target}",
+    "DoStmt": "DO",
     "DropDatabaseStmt": "DROP DATABASE",
     "DropFunctionStmt": lambda stmt: f"DROP {stmt.kind.value.upper()}",
     "DropOwnedStmt": "DROP OWNED",

@@ -51,6 +51,7 @@ READING = frozenset(
         "CopyStmt",
         "UnsupportedStmt",
         "ConstraintsSetStmt",
+        "DoStmt",
     )
 )
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only

@@ -50,6 +50,7 @@ STATEMENTS = {
     "CreateTableAsStmt": ("pgrepl.statements.table.create_as", "create_table_as"),
     "DeleteStmt": ("pgrepl.writing.run", "modify_rows"),
     "DiscardStmt": ("pgrepl.statements.settings", "execute_discard"),
+    "DoStmt": ("pgrepl.statements.routine.do", "execute_do"),
     "DropDatabaseStmt": ("pgrepl.statements.database", "drop_database"),
     "DropFunctionStmt": ("pgrepl.statements.routine.drop", "drop_function"),
     "DropOwnedStmt": ("pgrepl.statements.owned", "drop_owned"),

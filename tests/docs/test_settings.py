@@ -30,7 +30,8 @@ _FILES = {"config_file", "data_directory", "hba_file", "ident_file"}
 # refused if they are to be anything else
 _REFUSED = {
     "allow_system_table_mods", "array_nulls", "default_table_access_method", "default_tablespace",
-    "ignore_checksum_failure", "quote_all_identifiers", "temp_tablespaces", "zero_damaged_pages",
+    "ignore_checksum_failure", "plpgsql.extra_errors", "plpgsql.extra_warnings", "quote_all_identifiers",
+    "temp_tablespaces", "zero_damaged_pages",
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ FLOORS = {
     "backend": 10,
     "statements": 9,
     "replication": 8,
+    "plpgsql": 8,
     "writing": 7,
     "query": 6,
     "rows": 5,

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from pgrepl.errors import PgError
+from pgrepl.plpgsql.builders import builder
 from pgrepl.sql import tables
 from pgrepl.sql.build import BUILDERS, build
-from pgrepl.sql.make_tables import Grammar, GrammarConflict, fingerprint, make, read_directives, source
+from pgrepl.sql.make_tables import (
+    Grammar,
+    GrammarConflict,
+    fingerprint,
+    make,
+    plpgsql_source,
+    read_directives,
+    source,
+)
 from pgrepl.sql.parser import Parser
 
 HEAD = """
@@ -140,10 +149,19 @@ def test_a_state_with_a_single_reduction_needs_no_token() -> None:
 
 def test_the_tables_belong_to_the_grammar() -> None:
     assert tables.load().fingerprint == fingerprint(source()), "run python -m pgrepl.sql.make_tables"
+    assert tables.load(tables.PLPGSQL).fingerprint == fingerprint(plpgsql_source()), (
+        "run python -m pgrepl.sql.make_tables"
+    )
 
 
 def test_every_alias_of_the_grammar_has_a_builder() -> None:
     shipped = Parser(tables.load())
+    for rule in range(len(shipped.tables.rules)):
+        assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
+
+
+def test_every_alias_of_plpgsql_has_a_builder() -> None:
+    shipped = Parser(tables.load(tables.PLPGSQL), builder)
     for rule in range(len(shipped.tables.rules)):
         assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
 

@@ -31,7 +31,7 @@ from pgrepl.expr.walk import location_of
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import AIndices, AStar
 
-_HINT = "You will need to rewrite or cast the expression."
+HINT = "You will need to rewrite or cast the expression."
 
 
 @frozen
@@ -73,7 +73,7 @@ def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
             )  # fmt: skip
         else:
             base = Const(column.type, typmod=column.typmod, collation=column.collation)
-        return _Parts(scope, place.location).into(
+        return Parts(scope, place.location).into(
             base, place.name, False, (column.type, column.typmod, column.collation), place.indirection, expr
         )
     result = coerce_to_target(scope, expr, expr.type, column.type, column.typmod, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
@@ -82,18 +82,19 @@ def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
         message = f'column "{place.name}" is of type {wanted} but expression is of type {given}'
         # the error for a column of a subquery points into the subquery
         shown = expr.location if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink) else location_of(expr)
-        raise PgError("42804", message, hint=_HINT, location=shown)
+        raise PgError("42804", message, hint=HINT, location=shown)
     return result
 
 
 _Type = tuple[int, int, int]  # type, typmod, collation
 
 
-class _Parts:
+class Parts:
     """Assignments to fields and elements, from the outermost container inwards (transformAssignmentIndirection)."""
 
-    def __init__(self, scope: Scope, location: int) -> None:
+    def __init__(self, scope: Scope, location: int, context: Context = Context.ASSIGNMENT) -> None:
         self.scope = scope
+        self.context = context
         self.session = scope.session
         self.location = location
 
@@ -118,14 +119,14 @@ class _Parts:
 
     def _value(self, name: str, subscripting: bool, target: _Type, value: Expr) -> Expr:
         typoid, typmod, _ = target
-        result = coerce_to_target(self.scope, value, value.type, typoid, typmod, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        result = coerce_to_target(self.scope, value, value.type, typoid, typmod, self.context, IMPLICIT_CAST, -1)
         if result is not None:
             return result
         wanted, given = typefacts.type_text(self.session, typoid), typefacts.type_text(self.session, value.type)
         message = f'subfield "{name}" is of type {wanted} but expression is of type {given}'
         if subscripting:
             message = f'subscripted assignment to "{name}" requires type {wanted} but expression is of type {given}'
-        raise PgError("42804", message, hint=_HINT, location=self.location)
+        raise PgError("42804", message, hint=HINT, location=self.location)
 
     def _field(self, base: Expr, name: str, target: _Type, field: str, rest: Sequence[object], value: Expr) -> Expr:
         wrong = f'cannot assign to field "{field}" of column "{name}" because '

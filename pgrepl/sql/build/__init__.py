@@ -12,46 +12,65 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from pgrepl.errors import Report
 
 Builder = Callable[..., Any]
 F = TypeVar("F", bound=Builder)
 
-BUILDERS: dict[str, tuple[Builder, int | tuple[int, ...]]] = {}
+BuilderTable = dict[str, tuple[Builder, "int | tuple[int, ...]"]]
+BUILDERS: BuilderTable = {}
 """Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
 
 FAMILIES = (
     "common", "expression", "select", "names", "operator", "function", "transaction", "setting", "query", "from_",
     "dml", "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table",
     "object", "type", "privilege", "role", "maintenance", "copy", "xml_json", "routine", "trigger", "outside",
+    "fragment",
 )  # fmt: skip
 """The modules of this package that register builders. They are loaded in this order until an alias is found, so the
 families that every session needs come first."""
 
 
-@overload
-def build(name: F, /) -> F: ...
-@overload
-def build(*names: str, at: int | tuple[int, ...] = 1) -> Callable[[F], F]: ...
-def build(*names: Any, at: int | tuple[int, ...] = 1) -> Any:
-    """Register a builder under its own name (`@build`, `@build(at=2)`) or under others (`@build("a", "b")`)."""
-    if names and callable(names[0]):
-        return build()(names[0])
+class _Build(Protocol):
+    @overload
+    def __call__(self, name: F, /) -> F: ...
+    @overload
+    def __call__(self, *names: str, at: int | tuple[int, ...] = 1) -> Callable[[F], F]: ...
 
-    def register(function: F) -> F:
-        for name in names or (function.__name__,):
-            assert name not in BUILDERS, f"two builders for {name}"
-            BUILDERS[name] = (function, at)
-        return function
 
-    return register
+def registering(builders: BuilderTable) -> _Build:
+    """The decorator that registers builders in a table under their own names (`@build`, `@build(at=2)`) or under others
+    (`@build("a", "b")`)."""
+
+    def build(*names: Any, at: int | tuple[int, ...] = 1) -> Any:
+        if names and callable(names[0]):
+            return build()(names[0])
+
+        def register(function: F) -> F:
+            for name in names or (function.__name__,):
+                assert name not in builders, f"two builders for {name}"
+                builders[name] = (function, at)
+            return function
+
+        return register
+
+    return build
+
+
+build = registering(BUILDERS)
 
 
 class AtCurrentToken(Exception):
     """An error found when a rule is reduced, which PostgreSQL reports at the last token read (parser_yyerror):
     `improper use of "*" at or near "FROM"`. The parser makes the PgError."""
+
+
+class Taken(NamedTuple):
+    """The value of a rule without symbols whose builder has used up the token that the parser has read ahead."""
+
+    value: Any
 
 
 OnNotice = Callable[[Report], None]

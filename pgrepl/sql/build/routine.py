@@ -14,6 +14,7 @@ from pgrepl.sql.nodes import (
     CommentStmt,
     CreateFunctionStmt,
     DefElem,
+    DoStmt,
     DropFunctionStmt,
     Expr,
     FloatText,
@@ -324,6 +325,16 @@ def _about(kind: ObjectType) -> None:
 
 for _kind in _KINDS:
     _about(_kind)
+
+
+@build
+def do_stmt(location: int, options: list[DefElem]) -> DoStmt:
+    return DoStmt(tuple(options))
+
+
+@build
+def do_body(location: int, body: str) -> DefElem:
+    return DefElem("as", body, location)
 
 
 @build

@@ -71,11 +71,18 @@ class DropFunctionStmt(Statement):
 
 
 @frozen
+class DoStmt(Statement):
+    """DO: a block of code that runs at once. Options: as, language."""
+
+    options: tuple[DefElem, ...]
+
+
+@frozen
 class CallStmt(Statement):
     call: FuncCall
 
 
 __all__ = [
-    "AlterFunctionStmt", "CallStmt", "CreateFunctionStmt", "DropFunctionStmt", "FunctionParameter", "ReturnStmt",
-    "RoutineName",
+    "AlterFunctionStmt", "CallStmt", "CreateFunctionStmt", "DoStmt", "DropFunctionStmt", "FunctionParameter",
+    "ReturnStmt", "RoutineName",
 ]  # fmt: skip

@@ -166,8 +166,18 @@ class SubLink(Expr):
     location: int = -1
 
 
+@frozen
+class PlAssign(Statement):
+    """An assignment of PL/pgSQL: `name[i].field := query without SELECT`."""
+
+    name: str
+    indirection: tuple[object, ...]
+    query: SelectStmt
+    location: int = -1
+
+
 __all__ = [
     "CTECycleClause", "CTESearchClause", "ColumnDefinition", "CommonTableExpr", "FromItem", "GroupingKind",
-    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "RangeFunction", "RangeSubselect", "RangeTableSample",
-    "ResTarget", "SelectStmt", "SetOp", "SubLink", "UnsupportedFromItem", "WithClause",
+    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "PlAssign", "RangeFunction", "RangeSubselect",
+    "RangeTableSample", "ResTarget", "SelectStmt", "SetOp", "SubLink", "UnsupportedFromItem", "WithClause",
 ]  # fmt: skip

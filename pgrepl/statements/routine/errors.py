@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def transposed(session: Session, source: str, context: str) -> Iterator[None]:
+def transposed(session: Session, source: str, context: str | None = None) -> Iterator[None]:
     """An error with a place in `source` gets its place in the running statement, where `source` is a string constant;
-    one without a place gets the CONTEXT."""
+    one without a place gets the CONTEXT, if there is one."""
     try:
         yield
     except PgError as error:
         position = error.report.position
         if position is None:
-            raise error.with_context(context) from None
+            raise error if context is None else error.with_context(context) from None
         place = _place_in_statement(session.query, source, position)
         if place is None:
             error.report = replace(error.report, position=None, internal_position=position, internal_query=source)

@@ -1,0 +1,11 @@
+"""PL/pgSQL: the language of functions, procedures, triggers and DO.
+
+    body     scanner, build      the parser over grammar/plpgsql makes a tree of statements (nodes.py) with numbered
+                                 variables (datums.py)
+    tree     compile             each statement becomes a Python closure over a `Frame`, the variables' values
+    call     call                frames, results, CONTEXT lines
+
+SQL inside is analysed with the variables as typed nodes (`expr/variables.py`). An expression without a table is
+compiled into a closure of its own; every other statement runs as the client's would, with the values in the variables'
+places.
+"""

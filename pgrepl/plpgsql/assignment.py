@@ -1,0 +1,159 @@
+"""Values into variables: casts, NOT NULL, rows (exec_assign_value, exec_move_row, exec_cast_value)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import evaluate, lookup, typefacts
+from pgrepl.expr.casts import Context
+from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
+from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, Var
+from pgrepl.plpgsql.frame import Frame, NullRow
+from pgrepl.plpgsql.variables import field_of
+from pgrepl.types import oids
+from pgrepl.types.record import Record
+
+if TYPE_CHECKING:
+    from pgrepl.plpgsql.code import Code
+
+Column = tuple[str, int, int]  # name, type, typmod
+
+
+def cast(frame: Frame, value: Any, source: int, source_typmod: int, target: int, typmod: int) -> Any:
+    """The value as one of the target type (exec_cast_value)."""
+    if source == target and typmod in (-1, source_typmod):
+        return value
+    key = (source, source_typmod, target, typmod)
+    code = frame.code
+    function = code.casts.get(key)
+    if function is None:
+        function = code.casts[key] = _cast(code, *key)
+    return function((value,))
+
+
+def _cast(code: Code, source: int, source_typmod: int, target: int, typmod: int) -> Callable[[Any], Any]:
+    value = Variable(source, typmod=source_typmod, collation=typefacts.collation(source))
+    if source == oids.RECORD and typefacts.is_complex(target):
+        columns = columns_of(code, target)
+        return lambda env: None if env[0] is None else _as_row(code, env[0], columns)
+    made: Expr | None = None
+    if source not in (oids.UNKNOWN, oids.RECORD):
+        scope = Scope(code.session)
+        made = coerce_to_target(scope, value, source, target, typmod, Context.PLPGSQL, IMPLICIT_CAST, -1)
+    if made is None:
+        made = CoerceViaIO(target, arg=value)
+    return evaluate.compile(made, code.context, _the_value)
+
+
+def _the_value(node: Expr) -> Callable[[Any], Any] | None:
+    return (lambda env: env[0]) if isinstance(node, Variable) else None
+
+
+def columns_of(code: Code, typoid: int) -> list[Column]:
+    """The columns of a named row type."""
+    found = lookup.row_attributes(code.session, typefacts.base(typoid))
+    return [(a.name, a.type, a.typmod) for a in found if not a.dropped]
+
+
+def _as_row(code: Code, record: Record, columns: Sequence[Column]) -> Record:
+    """A record as a row of these columns, each value cast. The caller has a record that knows its types."""
+    frame = Frame(code, code.session, atomic=True)
+    given = list(zip(record, record.types, strict=True))
+    values = [
+        cast(frame, *given[n], -1, typoid, typmod) if n < len(given) else None
+        for n, (_, typoid, typmod) in enumerate(columns)
+    ]
+    return Record(values, [typoid for _, typoid, _ in columns], [name for name, _, _ in columns])
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+
+def assign(frame: Frame, number: int, value: Any, source: int, typmod: int = -1) -> None:
+    """A value into a variable (exec_assign_value)."""
+    datum = frame.code.function.datums[number]
+    if isinstance(datum, Var):
+        value = cast(frame, value, source, typmod, datum.type.oid, datum.type.typmod)
+        if value is None and datum.not_null:
+            raise null_value(datum)
+        frame[number] = value
+    elif isinstance(datum, RecField):
+        _assign_field(frame, datum, value, source, typmod)
+    elif value is None:
+        if isinstance(datum, Rec) and datum.not_null:
+            raise null_value(datum)
+        move_row(frame, datum, (), None)
+    else:
+        if not (source == oids.RECORD or typefacts.is_complex(source)):
+            what = "a record" if isinstance(datum, Rec) else "a row"
+            raise PgError("42804", f"cannot assign non-composite value to {what} variable")
+        move_row(frame, datum, row_columns(frame, value, source), value)
+
+
+def row_columns(frame: Frame, value: Any, source: int) -> list[Column]:
+    """The columns of a row value."""
+    if source != oids.RECORD:
+        return columns_of(frame.code, source)
+    return [(name, typoid, -1) for name, typoid in zip(value.names, value.types, strict=True)]
+
+
+def null_value(datum: Var | Rec) -> PgError:
+    return PgError("22004", f'null value cannot be assigned to variable "{datum.name}" declared NOT NULL')
+
+
+def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod: int) -> None:
+    record = frame.code.function.datums[field.record]
+    assert isinstance(record, Rec)
+    typoid, wanted, _, place = field_of(frame, record, field.name)
+    value = cast(frame, value, source, typmod, typoid, wanted)
+    row = frame[record.number]
+    if row is None:
+        columns = columns_of(frame.code, record.type.oid)
+        row = Record([None] * len(columns), [c[1] for c in columns], [c[0] for c in columns])
+    values = list(row)
+    values[place] = value
+    frame[record.number] = Record(values, row.types, row.names)
+
+
+def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Sequence[Any] | None) -> None:
+    """A row into a record variable or a list of targets; None: no row (exec_move_row)."""
+    if isinstance(target, Row):
+        for n, number in enumerate(target.targets):
+            if row is None or n >= len(columns):
+                assign(frame, number, None, oids.UNKNOWN)
+            else:
+                assign(frame, number, row[n], columns[n][1], columns[n][2])
+        return
+    if target.type.oid == oids.RECORD:
+        if row is None and not columns:
+            frame[target.number] = None
+            return
+        kind = Record if row is not None else NullRow
+        values = row if row is not None else (None,) * len(columns)
+        frame[target.number] = kind(values, [c[1] for c in columns], [c[0] for c in columns])
+        return
+    if row is None:
+        if target.not_null:
+            raise null_value(target)
+        frame[target.number] = None
+        return
+    wanted = columns_of(frame.code, target.type.oid)
+    values = [
+        cast(frame, row[n], columns[n][1], columns[n][2], typoid, typmod)
+        if n < len(columns)
+        else cast(frame, None, oids.UNKNOWN, -1, typoid, typmod)
+        for n, (_, typoid, typmod) in enumerate(wanted)
+    ]
+    frame[target.number] = Record(values, [c[1] for c in wanted], [c[0] for c in wanted])
+
+
+def default_value(frame: Frame, kind: DataType) -> Any:
+    """NULL as a variable without a default has it: a domain may refuse it."""
+    return cast(frame, None, oids.UNKNOWN, -1, kind.oid, kind.typmod)
+
+
+__all__ = ["assign", "cast", "columns_of", "default_value", "move_row", "row_columns"]

@@ -1,0 +1,171 @@
+"""The state of a compilation: the variables and names of the function so far (plpgsql_curr_compile and the functions
+of pl_comp.c that fill it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.expr.variables import Conflict
+from pgrepl.plpgsql.datums import (
+    DataType,
+    Datum,
+    ItemKind,
+    NameItem,
+    Rec,
+    RecField,
+    Row,
+    Var,
+    Variable,
+    find_name,
+)
+from pgrepl.plpgsql.nodes import Block, Mode, SqlText
+from pgrepl.plpgsql.scanner import Scanner
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@dataclass(eq=False)
+class Function:
+    """A compiled body."""
+
+    name: str  # in messages of the compilation
+    signature: str  # in CONTEXT lines
+    source: str
+    oid: int = 0
+    datums: list[Datum] = field(default_factory=list)
+    block: Block | None = None
+    found: int = -1  # the variable FOUND
+    parameters: list[int] = field(default_factory=list)  # the variables of input parameters
+    out: int = -1  # the variable of the results: a Row, or the only one
+    result: DataType = field(default_factory=lambda: DataType(oids.VOID))
+    returns_set: bool = False
+    may_end: bool = False  # without RETURN
+    returns_record: bool = False  # a row type or record
+    is_procedure: bool = False
+    is_block: bool = False  # of DO
+    collation: int = 0
+    conflict: Conflict = Conflict.ERROR
+    print_strict: bool = False
+    extra: dict[str, int] = field(default_factory=dict)  # variables of triggers: new, old
+
+
+class Compilation:
+    def __init__(self, session: Session, function: Function) -> None:
+        self.session = session
+        self.function = function
+        self.names: NameItem | None = None
+        self.scanner = Scanner(function.source, self.find)
+        self.declared: list[list[Datum]] = []  # by the open DECLARE sections
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def push(self, label: str | None, *, loop: bool = False, other: bool = False) -> None:
+        self.names = NameItem(ItemKind.LABEL, 0, label or "", self.names, loop, other)
+
+    def pop(self) -> None:
+        item = self.names
+        while item is not None and item.kind is not ItemKind.LABEL:
+            item = item.before
+        assert item is not None
+        self.names = item.before
+
+    def add_name(self, datum: Variable, name: str) -> None:
+        kind = ItemKind.VAR if isinstance(datum, Var) else ItemKind.REC
+        self.names = NameItem(kind, datum.number, name, self.names)
+
+    def find(self, names: tuple[str, ...]) -> Datum | None:
+        """The variable that a name in the body means (plpgsql_parse_word, …_dblword, …_tripword)."""
+        item, used = find_name(self.names, names)
+        if item is None:
+            return None
+        datum = self.function.datums[item.number]
+        if isinstance(datum, Var):
+            return datum if used == len(names) else None
+        assert isinstance(datum, Rec)
+        return datum if used == len(names) else self.field(datum, names[used])
+
+    # --- variables ----------------------------------------------------------------------------------------------------
+
+    def field(self, record: Rec, name: str) -> RecField:
+        for known in self.function.datums:
+            if isinstance(known, RecField) and known.record == record.number and known.name == name:
+                return known
+        new = RecField(name, len(self.function.datums), record.number)
+        self.function.datums.append(new)
+        return new
+
+    def variable(self, name: str, line: int, kind: DataType, *, named: bool = True) -> Variable:
+        """A new variable (plpgsql_build_variable)."""
+        number = len(self.function.datums)
+        new: Variable
+        if kind.is_row:
+            new = Rec(name, number, line, kind)
+        elif _is_pseudo(kind.oid):
+            raise PgError("0A000", f'variable "{name}" has pseudo-type {kind.name}')
+        else:
+            new = Var(name, number, line, kind)
+        self.function.datums.append(new)
+        if self.declared:
+            self.declared[-1].append(new)
+        if named:
+            self.add_name(new, name)
+        return new
+
+    def row(self, name: str, line: int, targets: list[tuple[str, int]]) -> Row:
+        new = Row(name, len(self.function.datums), line, [n for n, _ in targets], [t for _, t in targets])
+        self.function.datums.append(new)
+        return new
+
+    # --- SQL ----------------------------------------------------------------------------------------------------------
+
+    def sql(self, text: str, mode: Mode, begin: int, *, leader: int = 0, target: int = -1) -> SqlText:
+        """A piece of SQL, whose syntax is checked (check_sql_expr). `leader`: characters that the text has in place of
+        the body's own."""
+        from pgrepl.sql.parser import parse, parse_fragment
+
+        try:
+            if mode is Mode.STATEMENT:
+                statements = parse(text)
+                if len(statements) > 1:
+                    raise PgError("42601", "query has several statements")
+            else:
+                parse_fragment(text, assignment=mode is Mode.ASSIGNMENT)
+        except PgError as error:
+            raise self.placed(error, begin - leader) from None
+        return SqlText(text, mode, self.names, target)
+
+    def placed(self, error: PgError, begin: int) -> PgError:
+        """An error in a piece of SQL with its position in the body (plpgsql_sql_error_callback)."""
+        inside = error.report.position
+        error.report = replace(error.report, position=begin + (inside if inside is not None else 1))
+        return error
+
+
+def _is_pseudo(oid: int) -> bool:
+    from pgrepl.types.builtin import type_by_oid
+
+    known = type_by_oid(oid)
+    return known is not None and known.typtype == "p"
+
+
+_current: ContextVar[Compilation] = ContextVar("compilation")
+
+
+def current() -> Compilation:
+    return _current.get()
+
+
+@contextmanager
+def compiling(compilation: Compilation) -> Iterator[None]:
+    before = _current.set(compilation)
+    try:
+        yield
+    finally:
+        _current.reset(before)

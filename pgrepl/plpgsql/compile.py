@@ -1,0 +1,60 @@
+"""A body becomes code: parsed by the grammar, and its statements made into steps (pl_comp.c: do_compile)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.expr.variables import Conflict
+from pgrepl.plpgsql import steps_control, steps_cursors, steps_errors, steps_sql, steps_transactions
+from pgrepl.plpgsql.builders import builder
+from pgrepl.plpgsql.code import Code
+from pgrepl.plpgsql.compilation import Compilation, Function, compiling
+from pgrepl.plpgsql.data_types import data_type
+from pgrepl.plpgsql.steps import sequence
+from pgrepl.sql.parser import Parser
+from pgrepl.sql.tables import PLPGSQL, load
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+FORMS = (steps_control, steps_cursors, steps_errors, steps_sql, steps_transactions)  # importing them registers steps
+_CONFLICTS = {each.value: each for each in Conflict}
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(load(PLPGSQL), builder)
+
+
+def new_compilation(session: Session, function: Function) -> Compilation:
+    """A compilation with the level of the function's own names, to which the caller adds the parameters."""
+    function.conflict = _CONFLICTS[session.settings.get("plpgsql.variable_conflict")]
+    function.print_strict = bool(session.settings.value("plpgsql.print_strict_params"))
+    compilation = Compilation(session, function)
+    compilation.push(function.name)
+    return compilation
+
+
+def compiled(compilation: Compilation) -> Code:
+    """The code of the body. An error has a place in the body, or a line of CONTEXT (plpgsql_compile_error_callback)."""
+    function, session = compilation.function, compilation.session
+    try:
+        found = compilation.variable("found", 0, data_type(session, oids.BOOL))
+        function.found = found.number
+        with compiling(compilation):
+            tables = _parser()
+            function.block = tables.run(
+                tables.tables.starts["parse_function"], function.source, iter(compilation.scanner)
+            )
+    except PgError as error:
+        if error.report.position is None:
+            line = compilation.scanner.latest_line
+            error.with_context(f'compilation of PL/pgSQL function "{function.name}" near line {line}')
+        raise
+    code = Code(session, function)
+    assert function.block is not None
+    code.run = sequence([function.block], code)
+    return code

@@ -1,0 +1,110 @@
+"""EXECUTE: a query whose text is computed, with parameters (exec_stmt_dynexecute)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.tree import Const, Expr
+from pgrepl.expr.variables import Conflict
+from pgrepl.plpgsql.nodes import Mode, SqlText
+from pgrepl.plpgsql.piece import Piece
+from pgrepl.plpgsql.sql import Answer, execute_nested, speaking_of
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.parser import parse
+from pgrepl.types import oids
+from pgrepl.types.text import write_text
+
+if TYPE_CHECKING:
+    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.frame import Frame
+
+Given = tuple[Any, int, int]  # value, type, typmod
+
+
+class GivenParameters:
+    """$1, $2 … of EXECUTE … USING; other names are none of the function's."""
+
+    conflict = Conflict.COLUMN
+
+    def __init__(self, given: list[Given]) -> None:
+        self._given = given
+
+    def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
+        return None
+
+    def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
+        return None
+
+    def numbered(self, number: int, location: int) -> Expr | None:
+        if not 0 < number <= len(self._given):
+            return None
+        value, typoid, typmod = self._given[number - 1]
+        return Const(typoid, typmod=typmod, collation=typefacts.collation(typoid), location=location, value=value)
+
+
+class Dynamic:
+    def __init__(self, code: Code, query: SqlText, parameters: list[SqlText]) -> None:
+        self._query = Piece(code, query)
+        self._parameters = [Piece(code, sql) for sql in parameters]
+
+    def values(self, frame: Frame) -> list[Given]:
+        """The parameters' values. A literal is text."""
+        found = []
+        for piece in self._parameters:
+            value = piece.run(frame)
+            found.append((value, oids.TEXT if piece.type == oids.UNKNOWN else piece.type, piece.typmod))
+        return found
+
+    def given(self, frame: Frame) -> list[tuple[str, str | None]]:
+        """The parameters by name and text, for #print_strict_params."""
+        style = frame.session.text_style
+        return [
+            (f"${n}", None if value is None else write_text(value, typoid, style))
+            for n, (value, typoid, _) in enumerate(self.values(frame), 1)
+        ]
+
+    def text(self, frame: Frame) -> str:
+        value = self._query.run(frame)
+        if value is None:
+            raise PgError("22004", "query string argument of EXECUTE is null")
+        return write_text(value, self._query.type, frame.session.text_style)
+
+    def answer(self, frame: Frame, *, as_cursor: bool = False) -> Answer:
+        """Run the query's statements. `as_cursor`: it must be one that gives rows."""
+        text = self.text(frame)
+        given = self.values(frame)
+        session = frame.session
+        before, session.variables = session.variables, GivenParameters(given)
+        try:
+            with speaking_of(frame, SqlText(text, Mode.STATEMENT, None)):
+                statements = parse(text, session.report, session.settings.string_rules)
+                answer = Answer(None, (), 0)
+                for raw in statements:
+                    stmt = raw.stmt
+                    if isinstance(stmt, SelectStmt) and stmt.into is not None:
+                        hint = "You might want to use EXECUTE ... INTO or EXECUTE CREATE TABLE ... AS instead."
+                        raise _Plain("0A000", "EXECUTE of SELECT ... INTO is not implemented", hint=hint)
+                    if type(stmt).__name__ == "TransactionStmt":
+                        raise _Plain("0A000", "EXECUTE of transaction commands is not implemented")
+                    answer = execute_nested(frame, stmt)
+                if as_cursor and answer.columns is None:
+                    what = "empty" if not statements else text.split()[0].upper()
+                    raise _Plain("42P11", f"cannot open {what} query as cursor")
+                return answer
+        except _Plain as error:
+            error.report = _without_context(error)
+            raise
+        finally:
+            session.variables = before
+
+
+class _Plain(PgError):
+    """An error of PL/pgSQL itself, whose CONTEXT does not name the query."""
+
+
+def _without_context(error: PgError) -> Any:
+    from dataclasses import replace
+
+    return replace(error.report, context=None)

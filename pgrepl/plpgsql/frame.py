@@ -1,0 +1,90 @@
+"""The state of one running call of a function: the values of its variables, by number, and where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.types.record import Record
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.nodes import Statement
+
+
+class NullRow(Record):
+    """The value of a record variable that is NULL but knows its columns, after a query without a row."""
+
+
+class Frame(list[Any]):
+    """The values of variables; a list, so that compiled expressions take them by index.
+
+    A record variable has a Record, a NullRow, or None: not assigned yet, or NULL of a named row type.
+    """
+
+    __slots__ = (
+        "atomic",
+        "code",
+        "error",
+        "line",
+        "phase",
+        "read_only",
+        "returned",
+        "row_count",
+        "rows",
+        "session",
+        "statement",
+    )
+
+    def __init__(self, code: Code, session: Session, *, atomic: bool, read_only: bool = False) -> None:
+        super().__init__([None] * len(code.function.datums))
+        self.code = code
+        self.session = session
+        self.atomic = atomic  # COMMIT and ROLLBACK are errors
+        self.read_only = read_only  # of a function that is not volatile
+        self.statement: Statement | None = None  # the running one
+        self.line = 0  # of a variable that is being initialized
+        self.phase = ""  # what is done outside of statements
+        self.row_count = 0
+        self.error: PgError | None = None  # the one that is being handled
+        self.returned: Any = None  # the value of RETURN, and its type
+        self.rows: list[tuple[Any, ...]] = []  # of RETURN NEXT and RETURN QUERY
+
+    def where(self) -> str:
+        """The line of CONTEXT for the frame (plpgsql_exec_error_callback)."""
+        signature, statement = self.code.function.signature, self.statement
+        line = self.line or (statement.line if statement is not None else 0)
+        if self.phase:
+            return f"PL/pgSQL function {signature} " + (f"line {line} " if line else "") + self.phase
+        if statement is not None and line:
+            return f"PL/pgSQL function {signature} line {line} at {statement.kind}"
+        return f"PL/pgSQL function {signature}"
+
+
+Step = Callable[[Frame], "Signal | None"]  # a statement; None: go on with the next
+
+
+class Signal:
+    """Where control goes instead of to the next statement."""
+
+    __slots__ = ("label",)
+
+    def __init__(self, label: str | None = None) -> None:
+        self.label = label
+
+
+class Leave(Signal):
+    """EXIT."""
+
+
+class Again(Signal):
+    """CONTINUE."""
+
+
+class Returned(Signal):
+    """RETURN."""
+
+
+RETURNED = Returned()

@@ -1,0 +1,174 @@
+"""SQL statements of a body, run as statements within the running one (spi.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.transaction import LockNeeded
+from pgrepl.errors import PgError
+from pgrepl.expr.substitute import with_values
+from pgrepl.expr.tree import Const, Query, Variable
+from pgrepl.frozen import frozen
+from pgrepl.plpgsql.datums import Rec
+from pgrepl.plpgsql.variables import FrameVariables, field_of, whole
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.tags import command_tag
+
+if TYPE_CHECKING:
+    from pgrepl.plpgsql.assignment import Column
+    from pgrepl.plpgsql.frame import Frame
+    from pgrepl.plpgsql.nodes import SqlText
+    from pgrepl.query.result import Result
+    from pgrepl.sql.nodes import Statement
+
+# statements that a function which is not volatile may run (CommandIsReadOnly)
+_READS = frozenset(("SelectStmt", "VariableShowStmt", "ExplainStmt"))
+_CHANGES = frozenset(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
+
+
+@frozen
+class Answer:
+    """What a statement has given: its rows, if it gives rows, and how many it has found or changed."""
+
+    columns: Sequence[Column] | None
+    rows: Sequence[Sequence[Any]]
+    count: int
+    changes: bool = False  # INSERT, UPDATE, DELETE, MERGE
+    selects: bool = False
+
+
+# --- CONTEXT ----------------------------------------------------------------------------------------------------------
+
+
+def in_sql(error: PgError, text: str, kind: str) -> PgError:
+    """The error of a statement of a routine: with QUERY if it has a place in its text, otherwise with a line of CONTEXT
+    (_SPI_error_callback)."""
+    report = error.report
+    if report.position is None:
+        return error.with_context(f'{kind} "{text}"')
+    error.report = replace(report, position=None, internal_position=report.position, internal_query=text)
+    return error
+
+
+@contextmanager
+def speaking_of(frame: Frame, sql: SqlText) -> Iterator[None]:
+    """Errors and notices inside come with the statement's line of CONTEXT."""
+    contexts = frame.session.contexts
+    contexts.append(lambda: f'{sql.mode.value} "{sql.text}"')
+    try:
+        yield
+    except PgError as error:
+        raise in_sql(error, sql.text, sql.mode.value) from None
+    finally:
+        contexts.pop()
+
+
+@contextmanager
+def variables_of(frame: Frame, sql: SqlText, *, as_values: bool) -> Iterator[FrameVariables]:
+    """The frame's variables as names in the statement that is analysed."""
+    session = frame.session
+    before, session.variables = session.variables, FrameVariables(frame, sql.names, as_values=as_values)
+    try:
+        yield session.variables
+    finally:
+        session.variables = before
+
+
+# --- queries ----------------------------------------------------------------------------------------------------------
+
+
+def constant(frame: Frame, node: Variable) -> Const:
+    value = frame[node.number]
+    if node.field is None:
+        value = whole(value)
+    elif value is not None:
+        datum = frame.code.function.datums[node.number]
+        assert isinstance(datum, Rec)
+        value = value[field_of(frame, datum, node.field)[3]]
+    return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
+
+
+def is_plain_query(query: Query) -> bool:
+    """Whether the query only reads: it locks no rows, and no statement in its WITH list changes any."""
+    return not query.row_marks and all(cte.modify is None for cte in query.ctes)
+
+
+def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[Any, ...]]:
+    """The rows of an analysed query that only reads; no more than `most`."""
+    from pgrepl.query import permissions
+    from pgrepl.query.rowset import passing_rows
+
+    session = frame.session
+    _begin(frame)
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    found: Iterable[tuple[Any, ...]] = passing_rows(session, with_values(query, lambda node: constant(frame, node)))
+    return list(found if most is None else islice(found, most))
+
+
+def columns_of_query(query: Query) -> list[Column]:
+    return [(c.name, c.type, c.typmod) for c in query.columns]
+
+
+def _begin(frame: Frame) -> None:
+    """A statement of a block that stands by itself sees what others have committed meanwhile."""
+    transaction = frame.session.transaction
+    if not frame.atomic:
+        transaction.refresh()
+    transaction.snapshot_taken = True
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> Answer:
+    """Run a statement with the variables' values in the places of their names."""
+    with variables_of(frame, sql, as_values=True):
+        return execute_nested(frame, stmt)
+
+
+def execute_nested(frame: Frame, stmt: Statement) -> Answer:
+    """Run a statement; `Session.variables` knows the names in it."""
+    name = type(stmt).__name__
+    if name == "TransactionStmt":
+        raise PgError("0A000", "unsupported transaction command in PL/pgSQL")
+    if name == "CopyStmt" and getattr(stmt, "filename", "") is None:
+        raise PgError("0A000", "cannot COPY to/from client in PL/pgSQL")
+    if frame.read_only and name not in _READS:
+        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
+    _begin(frame)
+    result = _executed(frame, stmt)
+    if name not in _CHANGES and name != "SelectStmt":
+        frame.code.refresh()
+    return _answer(name, stmt, result)
+
+
+def _executed(frame: Frame, stmt: Statement) -> Result:
+    session = frame.session
+    transaction = session.transaction
+    may_retry = not transaction.has_written
+    mark = transaction.statement_mark
+    while True:
+        try:
+            result: Result = session.hooks.execute(session, stmt)
+        except LockNeeded as needed:
+            if not may_retry:
+                raise
+            transaction.begin_again(needed, mark)
+        else:
+            return result
+
+
+def _answer(name: str, stmt: Statement, result: Result) -> Answer:
+    columns = None if result.columns is None else [(c.name, c.type, c.typmod) for c in result.columns]
+    rows: Sequence[Sequence[Any]] = list(result.values) if result.values is not None else result.rows
+    last = (result.tag or "").rpartition(" ")[2]
+    count = int(last) if last.isdigit() else 0
+    selects = isinstance(stmt, SelectStmt) and stmt.into is None
+    if selects:
+        count = len(rows)
+    return Answer(columns, rows, count, name in _CHANGES, selects)

@@ -1,0 +1,161 @@
+"""OPEN, FETCH, MOVE, CLOSE, and FOR over a cursor."""
+
+from __future__ import annotations
+
+from pgrepl.errors import PgError
+from pgrepl.plpgsql.assignment import move_row
+from pgrepl.plpgsql.code import Code
+from pgrepl.plpgsql.datums import Var
+from pgrepl.plpgsql.dynamic import Dynamic
+from pgrepl.plpgsql.frame import Frame, Signal, Step
+from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open, SqlText
+from pgrepl.plpgsql.piece import Piece
+from pgrepl.plpgsql.sql import Answer
+from pgrepl.plpgsql.steps import make, required, sequence
+from pgrepl.plpgsql.steps_sql import over_rows
+from pgrepl.query.portal import Portal, close_portal, find_portal, open_portal
+from pgrepl.types import oids
+
+
+class _Opening:
+    """Opens a bound cursor, with its arguments."""
+
+    def __init__(self, code: Code, cursor: Var, arguments: SqlText | None) -> None:
+        assert cursor.query is not None
+        self.cursor = cursor
+        self._query = Piece(code, cursor.query)
+        self._arguments = Piece(code, arguments) if arguments is not None else None
+
+    def answer(self, frame: Frame) -> Answer:
+        if self._arguments is not None:
+            assert self.cursor.parameters is not None
+            given = self._arguments.answer(frame, 1)
+            assert given.columns is not None
+            move_row(frame, self.cursor.parameters, given.columns, given.rows[0] if given.rows else None)
+        return self._query.answer(frame)
+
+
+def _open(frame: Frame, cursor: Var, answer: Answer, text: str, scroll: bool | None) -> Portal:
+    """Open the cursor. A variable without a value gets the portal's name."""
+    if answer.columns is None:
+        raise PgError("42P11", f"cannot open {text.split()[0].upper()} query as cursor")
+    name = frame[cursor.number]
+    portal = open_portal(frame.session, name, answer.columns, answer.rows, scrolls=scroll is not False)
+    if name is None:
+        if cursor.constant:
+            raise PgError("22005", f'variable "{cursor.name}" is declared CONSTANT')
+        frame[cursor.number] = portal.name
+    return portal
+
+
+def _check_free(frame: Frame, cursor: Var) -> None:
+    name = frame[cursor.number]
+    if name is not None and name in frame.session.transaction.portals:
+        raise PgError("42P03", f'cursor "{name}" already in use')
+
+
+@make.register
+def _(stmt: Open, code: Code) -> Step:
+    cursor = stmt.cursor
+    if stmt.query is None:
+        opening = _Opening(code, cursor, stmt.arguments)
+        assert cursor.query is not None
+        text = cursor.query.text
+
+        def bound(frame: Frame) -> None:
+            _check_free(frame, cursor)
+            _open(frame, cursor, opening.answer(frame), text, stmt.scroll)
+
+        return bound
+    if stmt.is_dynamic:
+        dynamic = Dynamic(code, stmt.query, stmt.parameters)
+
+        def by_text(frame: Frame) -> None:
+            _check_free(frame, cursor)
+            _open(frame, cursor, dynamic.answer(frame, as_cursor=True), "", stmt.scroll)
+
+        return by_text
+    piece = Piece(code, stmt.query)
+    text = stmt.query.text
+
+    def free(frame: Frame) -> None:
+        _check_free(frame, cursor)
+        _open(frame, cursor, piece.answer(frame), text, stmt.scroll)
+
+    return free
+
+
+def _portal(frame: Frame, cursor: Var) -> Portal:
+    name = required(frame[cursor.number], f'cursor variable "{cursor.name}" is null')
+    return find_portal(frame.session, name)
+
+
+class _Count:
+    """How far a direction goes."""
+
+    def __init__(self, code: Code, direction: Direction) -> None:
+        self.word = direction.word
+        self._count = direction.count
+        self._piece = Piece(code, direction.expression, oids.INT4) if direction.expression is not None else None
+
+    def of(self, frame: Frame) -> int | None:
+        if self._piece is None:
+            return self._count
+        count: int = required(self._piece.run(frame), "relative or absolute cursor position is null")
+        return count
+
+
+@make.register
+def _(stmt: Fetch, code: Code) -> Step:
+    count = _Count(code, stmt.direction)
+
+    def run(frame: Frame) -> None:
+        portal = _portal(frame, stmt.cursor)
+        rows = portal.fetch(count.word, count.of(frame))
+        move_row(frame, stmt.target, portal.columns, rows[0] if rows else None)
+        frame.row_count = len(rows)
+        frame[code.function.found] = bool(rows)
+
+    return run
+
+
+@make.register
+def _(stmt: Move, code: Code) -> Step:
+    count = _Count(code, stmt.direction)
+
+    def run(frame: Frame) -> None:
+        rows = _portal(frame, stmt.cursor).fetch(count.word, count.of(frame))
+        frame.row_count = len(rows)
+        frame[code.function.found] = bool(rows)
+
+    return run
+
+
+@make.register
+def _(stmt: Close, code: Code) -> Step:
+    def run(frame: Frame) -> None:
+        close_portal(frame.session, _portal(frame, stmt.cursor).name)
+
+    return run
+
+
+@make.register
+def _(stmt: ForCursor, code: Code) -> Step:
+    cursor = stmt.cursor
+    opening = _Opening(code, cursor, stmt.arguments)
+    body = sequence(stmt.body, code)
+    assert cursor.query is not None
+    text = cursor.query.text
+
+    def run(frame: Frame) -> Signal | None:
+        _check_free(frame, cursor)
+        name = frame[cursor.number]
+        portal = _open(frame, cursor, opening.answer(frame), text, cursor.scroll)
+        answer = Answer(portal.columns, portal.rows, len(portal.rows), selects=True)
+        signal = over_rows(frame, answer, stmt.target, body, stmt.label)
+        frame.session.transaction.portals.pop(portal.name, None)
+        if name is None:
+            frame[cursor.number] = None
+        return signal
+
+    return run

@@ -1,0 +1,280 @@
+"""SQL statements, EXECUTE, PERFORM, loops over queries, and RETURN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.plpgsql.assignment import assign, cast, columns_of, move_row, row_columns
+from pgrepl.plpgsql.code import Code
+from pgrepl.plpgsql.datums import Datum, Rec, Row, Var
+from pgrepl.plpgsql.dynamic import Dynamic
+from pgrepl.plpgsql.frame import RETURNED, Frame, Signal, Step
+from pgrepl.plpgsql.nodes import (
+    Execute,
+    ForExecute,
+    ForQuery,
+    Perform,
+    Return,
+    ReturnNext,
+    ReturnQuery,
+    Sql,
+    SqlText,
+)
+from pgrepl.plpgsql.piece import Piece
+from pgrepl.plpgsql.sql import Answer
+from pgrepl.plpgsql.steps import make, sequence
+from pgrepl.plpgsql.steps_control import over
+from pgrepl.plpgsql.variables import whole
+from pgrepl.types import oids
+from pgrepl.types.record import Record
+from pgrepl.types.text import write_text
+
+_ALL = None
+
+
+@make.register
+def _(stmt: Sql, code: Code) -> Step:
+    piece = Piece(code, stmt.query)
+    most = (2 if stmt.strict else 1) if stmt.target is not None else _ALL
+
+    def run(frame: Frame) -> None:
+        answer = piece.answer(frame, most)
+        if answer.selects or answer.changes:
+            frame[code.function.found] = answer.count > 0
+        frame.row_count = answer.count
+        if stmt.target is not None:
+            parameters = (lambda: _names_and_values(frame, stmt.query)) if code.function.print_strict else None
+            into(frame, stmt.target, answer, stmt.strict, parameters)
+        elif answer.columns is not None:
+            hint = "If you want to discard the results of a SELECT, use PERFORM instead."
+            message = "query has no destination for result data"
+            raise PgError("42601", message, hint=hint if answer.selects else None)
+
+    return run
+
+
+def into(frame: Frame, target: Rec | Row, answer: Answer, strict: bool, parameters: Any = None) -> None:
+    """The first row into the target, and NULL if there is none; STRICT requires exactly one."""
+    if answer.columns is None:
+        raise PgError("42601", "INTO used with a command that cannot return data")
+    count = len(answer.rows)
+    if count == 0 and strict:
+        raise PgError("P0002", "query returned no rows", detail=_parameters(parameters))
+    if count > 1 and (strict or answer.changes):
+        hint = "Make sure the query returns a single row, or use LIMIT 1."
+        raise PgError("P0003", "query returned more than one row", detail=_parameters(parameters), hint=hint)
+    move_row(frame, target, answer.columns, answer.rows[0] if count else None)
+
+
+def _parameters(said: Any) -> str | None:
+    """For #print_strict_params."""
+    pairs = said() if said is not None else None
+    if not pairs:
+        return None
+    return "parameters: " + ", ".join(f"{name} = {_quoted(text)}" for name, text in pairs)
+
+
+def _quoted(text: str | None) -> str:
+    return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
+
+
+def _names_and_values(frame: Frame, query: SqlText) -> list[tuple[str, str | None]]:
+    """The variables that the statement names, in the order of their declaration (format_expr_params)."""
+    from pgrepl.plpgsql.datums import find_name
+    from pgrepl.sql.scanner import scan
+
+    numbers = set()
+    for terminal, value, _, _ in scan(query.text):
+        if terminal == "$END":
+            break
+        if isinstance(value, str):
+            item, _ = find_name(query.names, (value,))
+            if item is not None and isinstance(frame.code.function.datums[item.number], Var):
+                numbers.add(item.number)
+    found: list[tuple[str, str | None]] = []
+    for number in sorted(numbers):
+        datum = frame.code.function.datums[number]
+        assert isinstance(datum, Var)
+        value = frame[number]
+        text = None if value is None else write_text(value, datum.type.oid, frame.session.text_style)
+        found.append((datum.name, text))
+    return found
+
+
+@make.register
+def _(stmt: Perform, code: Code) -> Step:
+    piece = Piece(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        answer = piece.answer(frame)
+        frame.row_count = answer.count
+        frame[code.function.found] = answer.count > 0
+
+    return run
+
+
+@make.register
+def _(stmt: Execute, code: Code) -> Step:
+    dynamic = Dynamic(code, stmt.query, stmt.parameters)
+
+    def run(frame: Frame) -> None:
+        answer = dynamic.answer(frame)
+        frame.row_count = answer.count
+        if stmt.target is None:
+            return
+        said = (lambda: dynamic.given(frame)) if code.function.print_strict else None
+        into(frame, stmt.target, answer, stmt.strict, said)
+
+    return run
+
+
+# --- loops over queries -----------------------------------------------------------------------------------------------
+
+
+@make.register
+def _(stmt: ForQuery, code: Code) -> Step:
+    piece = Piece(code, stmt.query)
+    body = sequence(stmt.body, code)
+
+    def run(frame: Frame) -> Signal | None:
+        return over_rows(frame, piece.answer(frame), stmt.target, body, stmt.label)
+
+    return run
+
+
+@make.register
+def _(stmt: ForExecute, code: Code) -> Step:
+    dynamic = Dynamic(code, stmt.query, stmt.parameters)
+    body = sequence(stmt.body, code)
+
+    def run(frame: Frame) -> Signal | None:
+        return over_rows(frame, dynamic.answer(frame, as_cursor=True), stmt.target, body, stmt.label)
+
+    return run
+
+
+def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: Step, label: str | None) -> Signal | None:
+    """The body for each row (exec_for_query)."""
+    columns = answer.columns
+    assert columns is not None
+    if not answer.rows:
+        move_row(frame, target, columns, None)
+    return over(frame, answer.rows, lambda row: move_row(frame, target, columns, row), body, label)
+
+
+# --- RETURN -----------------------------------------------------------------------------------------------------------
+
+
+@make.register
+def _(stmt: Return, code: Code) -> Step:
+    piece = Piece(code, stmt.value) if stmt.value is not None else None
+    datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
+
+    def run(frame: Frame) -> Signal:
+        if piece is not None:
+            value = piece.run(frame)
+            frame.returned = (value, piece.type, piece.typmod)
+        elif datum is not None:
+            frame.returned = value_of(frame, datum)
+        else:
+            frame.returned = None
+        return RETURNED
+
+    return run
+
+
+def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
+    """A variable's value with its type (exec_eval_datum)."""
+    if isinstance(datum, Row):
+        parts = [value_of(frame, frame.code.function.datums[number]) for number in datum.targets]
+        row = Record([p[0] for p in parts], [p[1] for p in parts], datum.names)
+        return row, oids.RECORD, -1
+    assert isinstance(datum, (Var, Rec))
+    return whole(frame[datum.number]), datum.type.oid, datum.type.typmod
+
+
+@make.register
+def _(stmt: ReturnNext, code: Code) -> Step:
+    piece = Piece(code, stmt.value) if stmt.value is not None else None
+    datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
+
+    def run(frame: Frame) -> None:
+        if piece is not None:
+            value = piece.run(frame)
+            add_value(frame, value, piece.type, piece.typmod)
+        elif datum is not None:
+            add_value(frame, *value_of(frame, datum))
+        else:
+            raise PgError("42601", "RETURN NEXT must have a parameter")
+
+    return run
+
+
+def add_value(frame: Frame, value: Any, source: int, typmod: int) -> None:
+    """A row of the function's result (exec_stmt_return_next)."""
+    result = frame.code.columns
+    function = frame.code.function
+    if not function.returns_record:
+        if len(result) != 1:
+            raise PgError("42804", "wrong result type supplied in RETURN NEXT")
+        _, typoid, wanted = result[0]
+        frame.rows.append((cast(frame, value, source, typmod, typoid, wanted),))
+        return
+    if value is None:
+        frame.rows.append((None,) * len(result))
+        return
+    if not (source == oids.RECORD or typefacts.is_complex(source)):
+        raise PgError("42804", "cannot return non-composite value from function returning composite type")
+    add_row(frame, row_columns(frame, value, source), value, "wrong record type supplied in RETURN NEXT")
+
+
+def add_row(frame: Frame, columns: Any, row: Any, message: str) -> None:
+    """A row in the form of the function's result (convert_tuples_by_position)."""
+    result = frame.code.columns
+    session = frame.session
+    if len(columns) != len(result):
+        detail = f"Number of returned columns ({len(columns)}) does not match expected column count ({len(result)})."
+        raise PgError("42804", message, detail=detail)
+    for number, ((_, given, _), (_, wanted, _)) in enumerate(zip(columns, result, strict=True), 1):
+        if given != wanted:
+            one, other = typefacts.type_text(session, given), typefacts.type_text(session, wanted)
+            detail = f"Returned type {one} does not match expected type {other} in column {number}."
+            raise PgError("42804", message, detail=detail)
+    frame.rows.append(tuple(row))
+
+
+@make.register
+def _(stmt: ReturnQuery, code: Code) -> Step:
+    dynamic = Dynamic(code, stmt.query, stmt.parameters) if stmt.is_dynamic else None
+    piece = None if stmt.is_dynamic else Piece(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        answer = dynamic.answer(frame) if dynamic is not None else _plain(piece, frame)
+        if answer.columns is None:
+            raise PgError("42601", "query does not return tuples")
+        for row in answer.rows:
+            add_row(frame, answer.columns, row, "structure of query does not match function result type")
+        if not answer.rows:
+            _check_columns(frame, answer)
+        frame.row_count = len(answer.rows)
+        frame[code.function.found] = bool(answer.rows)
+
+    return run
+
+
+def _plain(piece: Piece | None, frame: Frame) -> Answer:
+    assert piece is not None
+    return piece.answer(frame)
+
+
+def _check_columns(frame: Frame, answer: Answer) -> None:
+    assert answer.columns is not None
+    before = len(frame.rows)
+    nulls = (None,) * len(answer.columns)
+    add_row(frame, answer.columns, nulls, "structure of query does not match function result type")
+    del frame.rows[before:]
+
+
+__all__ = ["assign", "columns_of", "into", "over_rows", "value_of"]

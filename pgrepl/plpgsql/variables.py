@@ -1,0 +1,110 @@
+"""The variables of a frame as the analysis of SQL sees them (resolve_column_ref of pl_comp.c)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.tree import Const, Expr, Variable
+from pgrepl.plpgsql.datums import ItemKind, NameItem, Rec, Var, find_name
+from pgrepl.plpgsql.frame import NullRow
+from pgrepl.types import oids
+from pgrepl.types.record import Record
+
+if TYPE_CHECKING:
+    from pgrepl.expr.variables import Conflict
+    from pgrepl.plpgsql.frame import Frame
+
+
+class FrameVariables:
+    """`as_values`: names become constants, for statements that are analysed each time they run."""
+
+    def __init__(self, frame: Frame, names: NameItem | None, *, as_values: bool) -> None:
+        self.frame = frame
+        self.names = names
+        self.as_values = as_values
+        self.records: set[int] = set()  # the record variables without a type of their own that were looked up
+
+    @property
+    def conflict(self) -> Conflict:
+        return self.frame.code.function.conflict
+
+    def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
+        if len(names) > 3:
+            return None
+        item, used = find_name(self.names, names)
+        if item is None:
+            return None
+        if used == len(names):
+            return self._variable(item.number, location)
+        if item.kind is ItemKind.REC and used == len(names) - 1:
+            return self._field(item.number, names[-1], location)
+        return None
+
+    def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
+        if len(names) > 2:
+            return None
+        item, used = find_name(self.names, names)
+        if item is None or item.kind is not ItemKind.REC or used != len(names):
+            return None
+        return self._variable(item.number, location)
+
+    def numbered(self, number: int, location: int) -> Expr | None:
+        item, _ = find_name(self.names, (f"${number}",))
+        return None if item is None else self._variable(item.number, location)
+
+    def _variable(self, number: int, location: int) -> Expr:
+        datum = self.frame.code.function.datums[number]
+        assert isinstance(datum, (Var, Rec))
+        kind = datum.type
+        if kind.oid == oids.RECORD:
+            self.records.add(number)
+        if self.as_values:
+            value = whole(self.frame[number])
+            return Const(kind.oid, typmod=kind.typmod, collation=kind.collation, location=location, value=value)
+        return Variable(kind.oid, typmod=kind.typmod, collation=kind.collation, location=location, number=number)
+
+    def _field(self, number: int, name: str, location: int) -> Expr:
+        datum = self.frame.code.function.datums[number]
+        assert isinstance(datum, Rec)
+        typoid, typmod, collation, place = field_of(self.frame, datum, name)
+        if datum.type.oid == oids.RECORD:
+            self.records.add(number)
+        if self.as_values:
+            record = self.frame[number]
+            value = None if record is None else record[place]
+            return Const(typoid, typmod=typmod, collation=collation, location=location, value=value)
+        return Variable(typoid, typmod=typmod, collation=collation, location=location, number=number, field=name)
+
+
+def whole(value: Any) -> Any:
+    """The value of a record variable as a whole."""
+    return None if value.__class__ is NullRow else value
+
+
+def field_of(frame: Frame, datum: Rec, name: str) -> tuple[int, int, int, int]:
+    """Type, modifier, collation and place of a record's field."""
+    if datum.type.oid == oids.RECORD:
+        record: Record | None = frame[datum.number]
+        if record is None:
+            raise not_assigned(datum)
+        if name not in record.names:
+            raise no_field(datum, name)
+        place = record.names.index(name)
+        typoid = record.types[place]
+        return typoid, -1, typefacts.collation(typoid), place
+    columns = [a for a in lookup.row_attributes(frame.session, datum.type.oid) if not a.dropped]
+    for place, column in enumerate(columns):
+        if column.name == name:
+            return column.type, column.typmod, column.collation, place
+    raise no_field(datum, name)
+
+
+def not_assigned(datum: Rec) -> PgError:
+    detail = "The tuple structure of a not-yet-assigned record is indeterminate."
+    return PgError("55000", f'record "{datum.name}" is not assigned yet', detail=detail)
+
+
+def no_field(datum: Rec, name: str) -> PgError:
+    return PgError("42703", f'record "{datum.name}" has no field "{name}"')
