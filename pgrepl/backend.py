@@ -127,6 +127,13 @@ def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...]
     return call_trigger(session, function, data)
 
 
+def _check_domain(session: Session, domain: int, value: Any) -> None:
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.domains import check_value
+
+    check_value(domain, value, Context(session))
+
+
 HOOKS = Hooks(
     define_in_lake=_define_in_lake,
     adopt_from_lake=_adopt_from_lake,
@@ -139,4 +146,5 @@ HOOKS = Hooks(
     object_oid=_object_oid,
     object_name=_object_name,
     call_trigger=_call_trigger,
+    check_domain=_check_domain,
 )

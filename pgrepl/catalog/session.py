@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakSet
 
@@ -80,6 +80,7 @@ class Hooks:
     object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]
     call_trigger: Callable[[Session, int, Any], tuple[Any, ...] | None]  # a function's OID, rows.trigger_data
+    check_domain: Callable[[Session, int, Any], None]  # raises the error for a value that is none of the domain's
 
 
 class SessionConnection:
@@ -351,6 +352,7 @@ class Session:
             bytea_output=settings.get("bytea_output"),
             now=self.transaction.now,
             lookup=ObjectNames(self),
+            check_domain=partial(self.hooks.check_domain, self),
         )
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
         yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), OWNER)
     for routine in rows(session, tables.pg_proc, proowner=role):
         yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), OWNER)
+    for type_ in rows(session, tables.pg_type, typowner=role):
+        if not type_.typelem and not type_.typrelid:  # an array has the owner of its element
+            yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), OWNER)
     for publication in rows(session, tables.pg_publication, pubowner=role):
         yield RoleDependency(publication.datid, ObjectAddress(classes.PG_PUBLICATION, publication.oid), OWNER)
     for subscription in rows(session, tables.pg_subscription, subowner=role):

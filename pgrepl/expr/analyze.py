@@ -7,6 +7,7 @@ expressions. A scope carries the functions that analyse the statements nested in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError, unsupported
@@ -201,6 +202,8 @@ def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
         raise PgError("0A000", "cannot use column reference in DEFAULT expression", location=location)
     if scope.kind is ExprKind.PARTITION_BOUND:
         raise PgError("0A000", "cannot use column reference in partition bound expression", location=location)
+    if scope.domain_value is not None and node.fields == ("value",):
+        return replace(scope.domain_value, location=location)
     if scope.variables is None:
         return _column(node, scope)
     *qualifiers, last = node.fields

@@ -75,9 +75,30 @@ def _(node: tree.CaseTestExpr, compiler: Compiler) -> Compiled:
     return lambda env: cell[0]
 
 
+@compile_node.register
+def _(node: tree.CoerceToDomainValue, compiler: Compiler) -> Compiled:
+    return lambda env: env[0]
+
+
+@compile_node.register
+def _(node: tree.CoerceToDomain, compiler: Compiler) -> Compiled:
+    from pgrepl.expr.domains import test_of
+
+    assert node.arg is not None
+    arg, test = compiler.compile(node.arg), test_of(node.type, compiler.context)
+    if test is None:
+        return arg
+
+    def tested(env: Any) -> Any:
+        value = arg(env)
+        test(value)
+        return value
+
+    return tested
+
+
 @compile_node.register(tree.CollateExpr)
 @compile_node.register(tree.ConvertRowtypeExpr)
-@compile_node.register(tree.CoerceToDomain)
-def _(node: tree.CollateExpr | tree.ConvertRowtypeExpr | tree.CoerceToDomain, compiler: Compiler) -> Compiled:
+def _(node: tree.CollateExpr | tree.ConvertRowtypeExpr, compiler: Compiler) -> Compiled:
     assert node.arg is not None
     return compiler.compile(node.arg)

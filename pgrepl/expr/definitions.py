@@ -137,6 +137,8 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
     row = one(session, pg_constraint, oid=oid)
     if row is None:
         return None
+    if row.contypid:
+        return _domain_constraint(session, row, pretty)
     table = relation(session, row.conrelid)
     if row.contype == "f":
         text = _foreign_key(session, row, table)
@@ -155,6 +157,13 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
     if not row.convalidated:
         text += " NOT VALID"
     return text
+
+
+def _domain_constraint(session: Session, row: pg_constraint, pretty: bool) -> str:
+    if row.contype == "n":
+        return "NOT NULL"
+    text = f"CHECK ({expression_text(session, stored.from_json(row.conbin, session), None, pretty)})"
+    return text if row.convalidated else f"{text} NOT VALID"
 
 
 def _columns(table: Relation, numbers: Sequence[int] | None) -> str:

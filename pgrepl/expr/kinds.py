@@ -54,6 +54,7 @@ class ExprKind(Enum):
     VALUES = Place("VALUES")
     VALUES_SINGLE = Place("VALUES", sets_allowed=True)
     CHECK = Place("CHECK", "check constraints", "check constraint")
+    DOMAIN_CHECK = Place("CHECK", "check constraints", "check constraint")
     DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression")
     INDEX_EXPRESSION = Place("index expression", "index expressions", "index expression")
     INDEX_PREDICATE = Place("index predicate", "index predicates", "index predicate")

@@ -307,6 +307,11 @@ def _(expr: tree.Param, out: Printer, implicit: bool) -> None:
     out.put(f"${expr.number}")
 
 
+@print_expr.register(tree.CoerceToDomainValue)
+def _(expr: tree.CoerceToDomainValue, out: Printer, implicit: bool) -> None:
+    out.put("VALUE")
+
+
 @print_expr.register(tree.SetToDefault)
 def _(expr: tree.SetToDefault, out: Printer, implicit: bool) -> None:
     out.put("DEFAULT")

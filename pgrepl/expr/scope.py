@@ -16,7 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import lookup
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.range_table import SYSTEM_COLUMNS, TABLEOID, relation_rte
-from pgrepl.expr.tree import Column, Cte, CteCycle, CteSearch, Expr, Query, Rte, RteKind, Var
+from pgrepl.expr.tree import CoerceToDomainValue, Column, Cte, CteCycle, CteSearch, Expr, Query, Rte, RteKind, Var
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 
@@ -130,6 +130,7 @@ class Scope:
     subqueries: dict[int, Query] = field(
         default_factory=dict
     )  # by the id of the raw SubLink, to name an output column after the subquery's
+    domain_value: CoerceToDomainValue | None = None  # what VALUE means in a domain's CHECK constraint
     variables: Variables | None = None  # of the routine whose statement this is
 
     def __post_init__(self) -> None:

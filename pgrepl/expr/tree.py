@@ -199,6 +199,11 @@ class CoerceToDomain(Typed):
 
 
 @frozen
+class CoerceToDomainValue(Typed):
+    """VALUE in a domain's CHECK constraint: the value that is tested."""
+
+
+@frozen
 class CaseTestExpr(Typed):
     """The tested value in CASE x WHEN …, or an array element in ArrayCoerceExpr."""
 

@@ -35,6 +35,7 @@ from pgrepl.rows.triggers import refuse_triggers
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
 from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.user_types import constrained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,6 +54,8 @@ def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: fr
     refuse_triggers(session, named.oid, TriggerEvent(kind.value))
     if any(is_row_type(a.type) for a in named.columns):
         raise Declined("rows as values")
+    if any(constrained(a.type) for a in named.columns):
+        raise Declined("a domain with constraints")
     names = {a.name for a in named.columns if a.num in modified}
     for member in members(session, named.oid, True):
         rel = member.relation

@@ -27,6 +27,16 @@ class CheckHolds:
 
 
 @frozen
+class DomainHolds:
+    """The constraint of a domain holds for all values of a column: `column "a" of table "t" contains values that
+    violate the new constraint`. expr None: NOT NULL."""
+
+    table: int
+    attnum: int
+    expr: Expr | None
+
+
+@frozen
 class KeysExist:
     """Every row of the table references a row of the other: a foreign key, by its row in pg_constraint."""
 
@@ -78,4 +88,6 @@ class NotReferenced:
     constraint: int
 
 
-Requirement = NotNull | CheckHolds | KeysExist | Unique | Indexed | InPartition | DefaultPartition | NotReferenced
+Requirement = (
+    NotNull | CheckHolds | DomainHolds | KeysExist | Unique | Indexed | InPartition | DefaultPartition | NotReferenced
+)

@@ -22,6 +22,7 @@ from pgrepl.rows.queries import Asking, Run, column, every, is_false, is_not_nul
 from pgrepl.rows.requirements import (
     CheckHolds,
     DefaultPartition,
+    DomainHolds,
     Indexed,
     InPartition,
     KeysExist,
@@ -92,6 +93,23 @@ def _check(asking: Asking, rel: Relation, requirement: CheckHolds) -> None:
             table=rel.name,
             constraint=requirement.name,
         )
+
+
+def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
+    """As validateDomainCheckConstraint and validateDomainNotNullConstraint."""
+    var = column(rel, requirement.attnum)
+    expr = requirement.expr
+    if asking.first([], is_null(var) if expr is None else is_false(own(expr, rel))) is None:
+        return
+    name = rel.attributes[requirement.attnum - 1].name
+    fault = "null values" if expr is None else "values that violate the new constraint"
+    raise PgError(
+        "23502" if expr is None else "23514",
+        f'column "{name}" of table "{rel.name}" contains {fault}',
+        schema=rel.schema,
+        table=rel.name,
+        column=name,
+    )
 
 
 def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
@@ -255,6 +273,7 @@ def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
 _CHECKS: dict[type, Callable[[Asking, Relation, Any], None]] = {
     NotNull: _not_null,
     CheckHolds: _check,
+    DomainHolds: _domain,
     KeysExist: _keys_exist,
     Unique: _unique,
     Indexed: _indexed,

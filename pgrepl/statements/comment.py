@@ -15,6 +15,7 @@ from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
 from pgrepl.catalog.store import delete, insert, one
 from pgrepl.catalog.triggers import trigger_named
+from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CommentStmt, RoutineName
@@ -173,9 +174,36 @@ def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> Ob
     return ObjectAddress(classes.PG_SUBSCRIPTION, row.oid)
 
 
+def _type(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    from pgrepl.expr.typenames import type_of_name
+    from pgrepl.sql.nodes import TypeName
+    from pgrepl.statements.type.names import check_type_owner, domain_of_parts
+
+    if kind is ObjectType.DOMAIN:
+        return ObjectAddress(classes.PG_TYPE, domain_of_parts(session, name).oid)
+    oid, _ = type_of_name(session, TypeName(tuple(name)))
+    row = type_row(session, oid)
+    if row is not None:
+        check_type_owner(session, row)
+    elif not is_superuser(session, session.role):
+        raise PgError("42501", f"must be owner of type {_written(name)}")
+    return ObjectAddress(classes.PG_TYPE, int(oid))
+
+
+def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    from pgrepl.statements.type.domain_constraints import domain_constraint
+    from pgrepl.statements.type.names import domain_of_parts
+
+    row = domain_constraint(session, domain_of_parts(session, name[:-1]), name[-1])
+    return ObjectAddress(classes.PG_CONSTRAINT, row.oid)
+
+
 _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], ObjectAddress]] = {
     **dict.fromkeys(_RELATIONS, _relation),
     ObjectType.COLUMN: _column,
+    ObjectType.TYPE: _type,
+    ObjectType.DOMAIN: _type,
+    ObjectType.DOMCONSTRAINT: _domain_constraint,
     ObjectType.TABCONSTRAINT: _constraint,
     ObjectType.TRIGGER: _trigger,
     ObjectType.SCHEMA: _schema,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _DROP, _RENAME = "pgrepl.statements.table.drop", "pgrepl.statements.table.rename"
 _PUBLICATION, _SUBSCRIPTION = "pgrepl.statements.publication.drop", "pgrepl.statements.subscription.owner"
 _SCHEMA, _DATABASE = "pgrepl.statements.schema", "pgrepl.statements.database"
+_TYPE = "pgrepl.statements.type.change"
+_TYPES = (ObjectType.TYPE, ObjectType.DOMAIN)
 _RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.MATVIEW, ObjectType.SEQUENCE)
 
 # for each statement and kind the module and its function of (statement, session)
@@ -31,6 +33,10 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     (DropStmt, ObjectType.FOREIGN_TABLE): (_DROP, "drop_relations"),
     (RenameStmt, ObjectType.COLUMN): (_RENAME, "rename_column_of"),
     (RenameStmt, ObjectType.TABCONSTRAINT): (_RENAME, "rename_constraint_of"),
+    **{(RenameStmt, kind): (_TYPE, "rename_type") for kind in _TYPES},
+    **{(AlterOwnerStmt, kind): (_TYPE, "alter_type_owner") for kind in _TYPES},
+    **{(AlterObjectSchemaStmt, kind): (_TYPE, "set_type_schema") for kind in _TYPES},
+    (RenameStmt, ObjectType.DOMCONSTRAINT): (_TYPE, "rename_domain_constraint"),
     (DropStmt, ObjectType.SCHEMA): (_SCHEMA, "drop_schema"),
     (RenameStmt, ObjectType.SCHEMA): (_SCHEMA, "rename_schema"),
     (AlterOwnerStmt, ObjectType.SCHEMA): (_SCHEMA, "alter_schema_owner"),

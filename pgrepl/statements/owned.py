@@ -24,6 +24,7 @@ from pgrepl.statements.routine.alter import reassign_routine
 from pgrepl.statements.schema import change_schema_owner
 from pgrepl.statements.subscription.owner import reassign_subscription
 from pgrepl.statements.table.owner import reassign_relation
+from pgrepl.statements.type.change import change_type_owner
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -75,6 +76,7 @@ def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> N
 _OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
     classes.PG_CLASS: reassign_relation,
     classes.PG_NAMESPACE: change_schema_owner,
+    classes.PG_TYPE: change_type_owner,
     classes.PG_DATABASE: change_database_owner,
     classes.PG_PROC: reassign_routine,
     classes.PG_PUBLICATION: reassign_publication,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # for each node the module and its function of (statement, session)
 STATEMENTS = {
     "AlterFunctionStmt": ("pgrepl.statements.routine.alter", "alter_function"),
+    "AlterDomainStmt": ("pgrepl.statements.type.domain", "alter_domain"),
     "AlterEnumStmt": ("pgrepl.statements.type.enum", "alter_enum"),
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
@@ -37,6 +38,7 @@ STATEMENTS = {
     "CommentStmt": ("pgrepl.statements.comment", "comment_on"),
     "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),
     "CopyStmt": ("pgrepl.statements.rows", "copy"),
+    "CreateDomainStmt": ("pgrepl.statements.type.domain", "create_domain"),
     "CreateEnumStmt": ("pgrepl.statements.type.enum", "create_enum"),
     "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
     "CreateFunctionStmt": ("pgrepl.statements.routine.create", "create_function"),

@@ -5,9 +5,10 @@ Values whose text depends on the catalog (`regclass` …) ask `lookup`; 'now' an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
 
@@ -37,6 +38,7 @@ class TextStyle:
     bytea_output: str = "hex"
     now: int | None = None  # start of the transaction, microseconds since 2000-01-01 UTC
     lookup: Lookup | None = field(default=None, compare=False)
+    check_domain: Callable[[int, Any], None] | None = field(default=None, compare=False)  # raises for a wrong value
     stored: bool = False  # the text of values in the lake, where renamed labels of enums have their first names
 
     @property

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange, type_by_oid
+from pgrepl.types.builtin import PgType, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
+from pgrepl.types.user_types import described, labels_of_stored, order_of_labels, stored_labels
 
 if TYPE_CHECKING:
     from pgrepl.types.arrays import PgArray
@@ -82,8 +83,7 @@ def reader(typoid: int) -> Reader:
         return _array_reader(element)
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
-        base = reader(row.basetype)
-        return lambda text, typmod, style: base(text, row.typmod, style)
+        return _domain_reader(typoid, row)
     if row is not None and row.typtype == "e":
         return _enum_reader(typoid)
     if typoid == oids.RECORD:
@@ -114,10 +114,30 @@ def _row_reader(typoid: int) -> Reader:
     return read
 
 
+def _domain_reader(typoid: int, row: PgType) -> Reader:
+    """As domain_in: the base type's input function, then the constraints, unless the value was stored before."""
+    base_type, constraints = typoid, False
+    domain: PgType | None = row
+    while domain is not None and domain.typtype == "d":
+        known = described(base_type)
+        constraints |= domain.notnull or (known is not None and bool(known.checks))
+        base_type, typmod = domain.basetype, domain.typmod
+        domain = type_by_oid(base_type)
+    base = reader(base_type)
+    if not constraints:
+        return lambda text, _, style: base(text, typmod, style)
+
+    def read(text: str, _: int, style: TextStyle) -> Any:
+        value = base(text, typmod, style)
+        if style.check_domain is not None and not style.stored:
+            style.check_domain(typoid, value)
+        return value
+
+    return read
+
+
 def _enum_reader(typoid: int) -> Reader:
     """The input function of an enum, whose values are its labels (enum_in)."""
-    from pgrepl.types.user_types import described, labels_of_stored, order_of_labels
-
     of_stored = labels_of_stored(typoid)
     labels, known = order_of_labels(typoid), described(typoid)
     unsafe = () if known is None else known.unsafe
@@ -161,8 +181,6 @@ def writer(typoid: int) -> Writer:
     if row is not None and row.typtype == "d":
         return writer(row.basetype)
     if row is not None and row.typtype == "e":
-        from pgrepl.types.user_types import stored_labels
-
         stored = stored_labels(typoid)
         return lambda value, style: stored[value] if style.stored and stored else str(value)
     if typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):

@@ -178,3 +178,22 @@ def labels_of_stored(enum: int) -> dict[str, str]:
 def is_enum(typoid: int) -> bool:
     row = type_by_oid(typoid)
     return row is not None and row.typtype == "e"
+
+
+def tests_null(typoid: int) -> bool:
+    """Is it a domain with constraints, so that NULL must be tested, too?"""
+    row = type_by_oid(typoid)
+    return row is not None and row.typtype == "d" and constrained(typoid)
+
+
+def constrained(typoid: int) -> bool:
+    """Is it a domain with constraints, its own or those of a domain below it; or an array of such?"""
+    row = type_by_oid(typoid)
+    while row is not None:
+        if row.typtype == "d":
+            known = described(typoid)
+            if row.notnull or (known is not None and known.checks):
+                return True
+        typoid = row.basetype or row.elem
+        row = type_by_oid(typoid)
+    return False

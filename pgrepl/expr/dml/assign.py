@@ -140,7 +140,16 @@ class Parts:
             message = f"{wrong}there is no such column in data type {text}"
             raise PgError("42703", message, location=self.location)
         part = self.into(None, field, False, (found.type, found.typmod, found.collation), rest, value)
-        return FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
+        stored = FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
+        return self._of_domain(stored, row, target)
+
+    def _of_domain(self, changed: Expr, base: int, target: _Type) -> Expr:
+        """The changed container as a value of the domain over its type."""
+        if base == target[0]:
+            return changed
+        made = coerce_to_target(self.scope, changed, base, target[0], target[1], Context.ASSIGNMENT, IMPLICIT_CAST, -1)
+        assert made is not None
+        return made
 
     def _element(
         self,
@@ -158,7 +167,8 @@ class Parts:
         typoid, typmod = typefacts.base_and_typmod(target[0], target[1])
         needed = (container.type, container.typmod, target[2] if typoid == target[0] else typefacts.collation(typoid))
         part = self.into(None, name, True, needed, rest, value)
-        return replace(container, type=typoid, typmod=typmod, assign=part)
+        changed = replace(container, type=typoid, typmod=typmod, assign=part)
+        return self._of_domain(changed, typoid, target)
 
 
 # --- several assignments to one column ------------------------------------------------------------------------------

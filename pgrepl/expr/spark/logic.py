@@ -14,6 +14,7 @@ from pgrepl.expr.walk import map_children
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type
+from pgrepl.types.user_types import constrained
 
 
 @native.register
@@ -147,7 +148,9 @@ def _(node: tree.DistinctExpr, compiler: Compiler) -> Sql | None:
 
 @native.register(tree.CollateExpr)
 @native.register(tree.CoerceToDomain)
-def _(node: tree.CollateExpr | tree.CoerceToDomain, compiler: Compiler) -> Sql:
+def _(node: tree.CollateExpr | tree.CoerceToDomain, compiler: Compiler) -> Sql | None:
+    if isinstance(node, tree.CoerceToDomain) and constrained(node.type):
+        return None
     assert node.arg is not None
     return compiler.value(node.arg)
 

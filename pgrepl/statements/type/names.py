@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.acl import is_owner
-from pgrepl.catalog.user_types import type_display_name
+from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
+from pgrepl.expr.typefacts import type_text
 from pgrepl.expr.typenames import type_of_name
 from pgrepl.sql.nodes import TypeName
 
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 def type_of_parts(session: Session, parts: Sequence[str]) -> int:
     """The type of a qualified name."""
     return type_of_name(session, TypeName(tuple(parts)))[0]
+
+
+def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
+    """The domain of a qualified name, which the role must own (checkDomainOwner)."""
+    oid = type_of_parts(session, parts)
+    row = type_row(session, oid)
+    if row is None or row.typtype != "d":
+        raise PgError("42809", f"{type_text(session, oid)} is not a domain")
+    check_type_owner(session, row)
+    return row
 
 
 def check_type_owner(session: Session, row: tables.pg_type) -> None:

@@ -14,6 +14,7 @@ from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
+from pgrepl.types.user_types import tests_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,8 @@ def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa
 
     from pgrepl.lake.scan import storage_array
 
+    if array.null_count and style.check_domain is not None and tests_null(typoid):
+        style.check_domain(typoid, None)
     kind = form(typoid, typmod)
     cast = _CASTS.get(typoid)
     if cast is not None:

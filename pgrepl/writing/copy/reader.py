@@ -16,6 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import reader as input_function
+from pgrepl.types.user_types import tests_null
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import DEFAULT, splitter
 from pgrepl.writing.copy.lines import CopyLines
@@ -80,6 +81,7 @@ class CopyReader:
         self._default = default
         names = [column.name for column in columns]
         self._split = splitter(options, names, [column.has_default for column in columns])
+        self._tested = frozenset([n for n, c in enumerate(columns) if tests_null(c.type)])
         self._readers = [(input_function(c.type), c.typmod, style) for c in columns]
         self._forced = [i for i, c in enumerate(columns) if c.force_not_null or c.force_null]
         self._column = -1  # the one whose value is being read
@@ -139,6 +141,8 @@ class CopyReader:
         try:
             for field in fields:
                 if field is None:
+                    if column in self._tested:
+                        self._test_null(column)
                     row.append(None)
                 elif field is DEFAULT:
                     assert self._default is not None
@@ -154,6 +158,11 @@ class CopyReader:
             self._skip()
             return None
         return row
+
+    def _test_null(self, column: int) -> None:
+        """A domain's input function sees NULL, too (domain_in is not strict)."""
+        if self._style.check_domain is not None:
+            self._style.check_domain(self._columns[column].type, None)
 
     def _skip(self) -> None:
         self.skipped += 1

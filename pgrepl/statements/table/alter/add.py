@@ -14,6 +14,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.errors import PgError
 from pgrepl.expr.defaults import default_of
+from pgrepl.expr.dml.defaults import domain_default, null_of
 from pgrepl.expr.index_info import index_info
 from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
@@ -44,6 +45,7 @@ from pgrepl.statements.table.defaults import cook_default, store_default
 from pgrepl.statements.table.foreign import add_foreign_key
 from pgrepl.statements.table.position import unplaced
 from pgrepl.statements.table.rename import rename_relation
+from pgrepl.types.user_types import constrained
 from pgrepl.writing.rewrite.values import NewColumnValue
 
 
@@ -118,6 +120,11 @@ def _fill(session: Session, altered: AlteredTable, column: NewColumn, number: in
         value = NextValueExpr(column.type, sequence=column.identity_sequence)
     else:
         value = default_of(session, altered.oid, number)
+        if value is None and not column.generated:
+            attribute = relation(session, altered.oid).attributes[number - 1]
+            value = domain_default(session, attribute)
+            if value is None and constrained(attribute.type):
+                value = null_of(attribute)
     if value is not None:
         altered.new_values.append(NewColumnValue(altered.oid, number, value, bool(column.generated)))
     elif column.not_null:

@@ -1,0 +1,86 @@
+"""The constraints of domains, tested wherever a value becomes one of the domain: casts and assignments
+(CoerceToDomain), and input functions (domain_in)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import CoerceToDomainValue, Expr
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.user_types import UserType, described
+
+Test = Callable[[Any], None]
+
+
+def domain_value(typoid: int, typmod: int, collation: int) -> CoerceToDomainValue:
+    """What VALUE stands for in the constraints of a domain over this type."""
+    return CoerceToDomainValue(typoid, typmod=typmod, collation=collation)
+
+
+def test_of(domain: int, context: Context) -> Test | None:
+    """The function that raises PostgreSQL's error for a value, NULL included, that is none of the domain's. None: the
+    domain has no constraints."""
+    from pgrepl.expr.evaluate import compile
+
+    not_null = _is_not_null(domain)
+    checks = [(name, compile(expr, context)) for name, expr in _checks(domain)]
+    if not not_null and not checks:
+        return None
+
+    def test(value: Any) -> None:
+        if value is None and not_null:
+            raise _fault("23502", domain, f"domain {_name(domain, context)} does not allow null values")
+        for name, check in checks:
+            if check((value,)) is False:
+                message = f'value for domain {_name(domain, context)} violates check constraint "{name}"'
+                raise _fault("23514", domain, message, name)
+
+    return test
+
+
+def check_value(domain: int, value: Any, context: Context) -> None:
+    """Test one value (domain_check)."""
+    test = test_of(domain, context)
+    if test is not None:
+        test(value)
+
+
+def _is_not_null(domain: int) -> bool:
+    return any(row.notnull for _, row in _levels(domain))
+
+
+def _checks(domain: int) -> Iterator[tuple[str, Expr]]:
+    """The CHECK constraints: of the domain below before its own, each by their names (load_domaintype_info)."""
+    for typoid, _ in reversed(list(_levels(domain))):
+        known = described(typoid)
+        if known is not None and isinstance(typoid, UserType):
+            for name, text in known.checks:
+                yield name, from_json(json.loads(text), typoid.types)
+
+
+def _levels(domain: int) -> Iterator[tuple[int, Any]]:
+    """The domain and the domains that it is over."""
+    row = type_by_oid(domain)
+    while row is not None and row.typtype == "d":
+        yield domain, row
+        domain = row.basetype
+        row = type_by_oid(domain)
+
+
+def _name(domain: int, context: Context) -> str:
+    if context.has_session:
+        from pgrepl.expr.typefacts import type_text
+
+        return type_text(context.session, domain)
+    return format_type(domain)
+
+
+def _fault(sqlstate: str, domain: int, message: str, constraint: str | None = None) -> PgError:
+    row = type_by_oid(domain)
+    return PgError(sqlstate, message, schema=row.schema if row is not None else None, constraint=constraint)

@@ -1,0 +1,233 @@
+"""CREATE DOMAIN and ALTER DOMAIN (typecmds.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.classes import PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
+from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependency
+from pgrepl.catalog.store import one, update
+from pgrepl.catalog.user_types import type_display_name, type_row
+from pgrepl.errors import PgError
+from pgrepl.expr import stored
+from pgrepl.expr.analyze import transform
+from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.scope import Scope
+from pgrepl.expr.tree import Const, Expr
+from pgrepl.expr.typenames import column_collation, type_name_text, type_of_name
+from pgrepl.query.result import Result
+from pgrepl.sql import nodes
+from pgrepl.sql.nodes import AlterDomainKind, AlterDomainStmt, Constraint, ConstrType, CreateDomainStmt
+from pgrepl.statements.deletion import drop_objects
+from pgrepl.statements.dependencies import record_expressions, record_types
+from pgrepl.statements.table.defaults import coerce_default
+from pgrepl.statements.type.create import check_name_is_free, insert_type, namespace_of_new
+from pgrepl.statements.type.domain_columns import check_columns
+from pgrepl.statements.type.domain_constraints import add_check, add_not_null, cooked_check
+from pgrepl.statements.type.names import domain_of_parts
+from pgrepl.types.builtin import type_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_ALTER = Result("ALTER DOMAIN")
+_REFUSED = {
+    ConstrType.UNIQUE: "unique constraints not possible for domains",
+    ConstrType.PRIMARY: "primary key constraints not possible for domains",
+    ConstrType.EXCLUSION: "exclusion constraints not possible for domains",
+    ConstrType.FOREIGN: "foreign key constraints not possible for domains",
+}
+
+
+def create_domain(stmt: CreateDomainStmt, session: Session) -> Result:
+    return _without_place(lambda: _define(stmt, session))
+
+
+def _without_place(action: Callable[[], Result]) -> Result:
+    """DefineDomain and ALTER DOMAIN have no text of the statement, so that no error of theirs points into it."""
+    try:
+        return action()
+    except PgError as error:
+        error.report = replace(error.report, position=None)
+        raise
+
+
+def _define(stmt: CreateDomainStmt, session: Session) -> Result:
+    """As DefineDomain."""
+    name = stmt.name.name
+    namespace = namespace_of_new(session, stmt.name)
+    check_name_is_free(session, namespace, name)
+    base, typmod = type_of_name(session, stmt.type_name)
+    kind = type_by_oid(base)
+    if kind is not None and kind.typtype == "p":
+        message = f'"{type_name_text(stmt.type_name)}" is not a valid base type for a domain'
+        raise PgError("42804", message, location=stmt.type_name.location)
+    collation = column_collation(session, stmt.collation, stmt.collation_location, base)
+    not_null, default = _properties(session, stmt, base, typmod)
+    oid = insert_type(
+        session, namespace, name, typtype="d", typbasetype=base, typtypmod=typmod, typcollation=collation,
+        typndims=len(stmt.type_name.array_bounds), typnotnull=not_null,
+        typdefaultbin=default,
+    )  # fmt: skip
+    row = type_row(session, oid)
+    assert row is not None
+    address = ObjectAddress(PG_TYPE, oid)
+    record_types(session, address, [base])
+    _record_default(session, row)
+    for constraint in stmt.constraints:
+        if constraint.kind is ConstrType.CHECK:
+            add_check(session, row, constraint)
+        elif constraint.kind is ConstrType.NOTNULL:
+            add_not_null(session, row, constraint.name)
+    return Result("CREATE DOMAIN")
+
+
+def _properties(session: Session, stmt: CreateDomainStmt, base: int, typmod: int) -> tuple[bool, object]:
+    """Whether the domain is NOT NULL, and its default as stored, which is by default that of the base type."""
+    below = type_row(session, base)
+    default = None if below is None else below.typdefaultbin
+    not_null: bool | None = None
+    saw_default = False
+    for constraint in stmt.constraints:
+        _refuse(constraint)
+        if constraint.kind is ConstrType.DEFAULT:
+            if saw_default:
+                raise PgError("42601", "multiple default expressions", location=constraint.location)
+            saw_default = True
+            assert constraint.expr is not None
+            default = _cooked_default(session, constraint.expr, stmt.name.name, base, typmod)
+        elif constraint.kind in (ConstrType.NOTNULL, ConstrType.NULL):
+            wanted = constraint.kind is ConstrType.NOTNULL
+            if not_null is not None and not_null is not wanted:
+                raise PgError("42601", "conflicting NULL/NOT NULL constraints", location=constraint.location)
+            if not_null and wanted:
+                raise PgError("42601", "redundant NOT NULL constraint definition", location=constraint.location)
+            not_null = wanted
+    return bool(not_null), default
+
+
+def _refuse(constraint: Constraint) -> None:
+    refused = _REFUSED.get(constraint.kind)
+    if refused is not None:
+        raise PgError("42601", refused, location=constraint.location)
+    if constraint.kind in (ConstrType.GENERATED, ConstrType.IDENTITY):
+        raise PgError("0A000", "specifying GENERATED not supported for domains", location=constraint.location)
+    if constraint.kind.name.startswith("ATTR"):
+        message = "specifying constraint deferrability not supported for domains"
+        raise PgError("0A000", message, location=constraint.location)
+    if constraint.kind is ConstrType.CHECK and constraint.no_inherit:
+        message = "check constraints for domains cannot be marked NO INHERIT"
+        raise PgError("42P16", message, location=constraint.location)
+
+
+def _cooked_default(session: Session, raw: nodes.Expr, name: str, base: int, typmod: int) -> object:
+    """A default as stored, of the base type; None: it is just NULL."""
+    scope = Scope(session)
+    expr: Expr = assign_collations(
+        coerce_default(session, scope, transform(scope, raw, ExprKind.DEFAULT), name, base, typmod)
+    )
+    return None if isinstance(expr, Const) and expr.value is None else stored.to_json(expr)
+
+
+def _record_default(session: Session, row: tables.pg_type) -> None:
+    if row.typdefaultbin is not None:
+        record_expressions(session, ObjectAddress(PG_TYPE, row.oid), [stored.from_json(row.typdefaultbin, session)])
+
+
+# --- ALTER DOMAIN -----------------------------------------------------------------------------------------------------
+
+
+def alter_domain(stmt: AlterDomainStmt, session: Session) -> Result:
+    return _without_place(lambda: _alter(stmt, session))
+
+
+def _alter(stmt: AlterDomainStmt, session: Session) -> Result:
+    row = domain_of_parts(session, stmt.name)
+    kind = stmt.kind
+    if kind is AlterDomainKind.SET_DEFAULT:
+        _set_default(session, row, stmt.expr)
+    elif kind is AlterDomainKind.SET_NOT_NULL:
+        _set_not_null(session, row, None)
+    elif kind is AlterDomainKind.DROP_NOT_NULL:
+        _drop_not_null(session, row)
+    elif kind is AlterDomainKind.ADD_CONSTRAINT:
+        assert stmt.constraint is not None
+        _add_constraint(session, row, stmt.constraint)
+    elif kind is AlterDomainKind.DROP_CONSTRAINT:
+        _drop_constraint(session, row, stmt)
+    else:
+        _validate(session, row, stmt.constraint_name or "")
+    return _ALTER
+
+
+def _set_default(session: Session, row: tables.pg_type, raw: nodes.Expr | None) -> None:
+    """As AlterDomainDefault."""
+    base = session.type_of(row.typbasetype)
+    default = None if raw is None else _cooked_default(session, raw, row.typname, base, row.typtypmod)
+    update(session, tables.pg_type, {"oid": row.oid}, typdefaultbin=default)
+    address = ObjectAddress(PG_TYPE, row.oid)
+    forget_dependencies(session, address, kind=Dependency.NORMAL)
+    record_dependency(session, address, ObjectAddress(PG_NAMESPACE, row.typnamespace))
+    record_types(session, address, [base])
+    fresh = type_row(session, row.oid)
+    assert fresh is not None
+    _record_default(session, fresh)
+
+
+def _set_not_null(session: Session, row: tables.pg_type, name: str | None) -> None:
+    if row.typnotnull:
+        return
+    check_columns(session, row, None)
+    update(session, tables.pg_type, {"oid": row.oid}, typnotnull=True)
+    add_not_null(session, row, name)
+
+
+def _drop_not_null(session: Session, row: tables.pg_type) -> None:
+    if not row.typnotnull:
+        return
+    constraint = one(session, tables.pg_constraint, contypid=row.oid, contype="n")
+    if constraint is not None:
+        drop_objects(session, [ObjectAddress(PG_CONSTRAINT, constraint.oid)], cascade=False)
+    update(session, tables.pg_type, {"oid": row.oid}, typnotnull=False)
+
+
+def _add_constraint(session: Session, row: tables.pg_type, constraint: Constraint) -> None:
+    """As AlterDomainAddConstraint."""
+    _refuse(constraint)
+    if constraint.kind is ConstrType.NOTNULL:
+        _set_not_null(session, row, constraint.name)
+        return
+    expr = add_check(session, row, constraint)
+    if not constraint.skip_validation:
+        check_columns(session, row, expr)
+
+
+def _drop_constraint(session: Session, row: tables.pg_type, stmt: AlterDomainStmt) -> None:
+    """As AlterDomainDropConstraint."""
+    constraint = one(session, tables.pg_constraint, contypid=row.oid, conname=stmt.constraint_name)
+    if constraint is None:
+        name = ".".join(stmt.name)
+        message = f'constraint "{stmt.constraint_name}" of domain "{name}" does not exist'
+        if not stmt.missing_ok:
+            raise PgError("42704", message)
+        session.notice("NOTICE", f"{message}, skipping")
+        return
+    if constraint.contype == "n":
+        update(session, tables.pg_type, {"oid": row.oid}, typnotnull=False)
+    drop_objects(session, [ObjectAddress(PG_CONSTRAINT, constraint.oid)], cascade=stmt.cascade)
+
+
+def _validate(session: Session, row: tables.pg_type, name: str) -> None:
+    """As AlterDomainValidateConstraint."""
+    constraint = one(session, tables.pg_constraint, contypid=row.oid, conname=name)
+    shown = type_display_name(session, row)
+    if constraint is None:
+        raise PgError("42704", f'constraint "{name}" of domain "{shown}" does not exist')
+    if constraint.contype != "c":
+        raise PgError("42809", f'constraint "{name}" of domain "{shown}" is not a check constraint')
+    check_columns(session, row, cooked_check(session, constraint))
+    update(session, tables.pg_constraint, {"oid": constraint.oid}, convalidated=True)

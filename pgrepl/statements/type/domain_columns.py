@@ -1,0 +1,73 @@
+"""The columns of a domain's type, whose values a new constraint must hold for (get_rels_with_domain)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.classes import PG_CLASS, PG_TYPE, ObjectAddress
+from pgrepl.catalog.depend import dependents_of
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.user_types import type_display_name, type_row
+from pgrepl.errors import PgError
+from pgrepl.expr.tree import CoerceToDomainValue, Expr
+from pgrepl.expr.walk import rewrite
+from pgrepl.rows.queries import column
+from pgrepl.rows.requirements import DomainHolds
+from pgrepl.writing.rewrite.phase3 import require
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def check_columns(session: Session, domain: tables.pg_type, condition: Expr | None) -> None:
+    """Raise PostgreSQL's error unless the condition over VALUE holds for all values in columns of the domain and of
+    domains over it; None: NOT NULL."""
+    for relid, attnum in list(_columns(session, domain, type_display_name(session, domain))):
+        expr = None
+        if condition is not None:
+            var = column(relation(session, relid), attnum)
+            expr = rewrite(condition, partial(_instead_of_value, var))
+        require(session, DomainHolds(relid, attnum, expr))
+
+
+def _instead_of_value(var: Expr, node: Expr) -> Expr | None:
+    return var if isinstance(node, CoerceToDomainValue) else None
+
+
+def _columns(session: Session, type_: tables.pg_type, name: str) -> Iterator[tuple[int, int]]:
+    found_rows = dependents_of(session, ObjectAddress(PG_TYPE, type_.oid))
+    for row in sorted(found_rows, key=lambda row: row.classid != PG_CLASS):
+        if row.classid == PG_TYPE:
+            other = type_row(session, row.objid)
+            if other is not None and other.typtype == "d":
+                yield from _columns(session, other, name)
+            elif other is not None:
+                _refuse_containers(session, other, name)
+        elif row.classid == PG_CLASS and row.objsubid > 0:
+            found = relation(session, row.objid)
+            if found.kind in "rm":
+                yield row.objid, row.objsubid
+            elif found.kind == "c":
+                container = type_row(session, found.type)
+                if container is not None:
+                    _refuse_containers(session, container, name)
+
+
+def _refuse_containers(session: Session, container: tables.pg_type, name: str) -> None:
+    """No column may be of an array or composite type that contains the domain (find_composite_type_dependencies)."""
+    for row in dependents_of(session, ObjectAddress(PG_TYPE, container.oid)):
+        if row.classid == PG_TYPE:
+            other = type_row(session, row.objid)
+            if other is not None:
+                _refuse_containers(session, other, name)
+        elif row.classid == PG_CLASS and row.objsubid > 0:
+            found = relation(session, row.objid)
+            if found.kind in "rmp":
+                attribute = found.attributes[row.objsubid - 1].name
+                message = f'cannot alter type "{name}" because column "{found.name}.{attribute}" uses it'
+                raise PgError("0A000", message)
+            if found.kind == "c" and (outer := type_row(session, found.type)) is not None:
+                _refuse_containers(session, outer, name)
