@@ -128,8 +128,8 @@ def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...]
 
 
 def _check_domain(session: Session, domain: int, value: Any) -> None:
-    from pgrepl.expr.context import Context
     from pgrepl.expr.domains import check_value
+    from pgrepl.expr.evaluate import Context
 
     check_value(domain, value, Context(session))
 

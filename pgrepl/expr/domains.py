@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pgrepl.errors import PgError
+from pgrepl.expr.compiler import Compiler
 from pgrepl.expr.context import Context
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import CoerceToDomainValue, Expr
@@ -26,10 +27,8 @@ def domain_value(typoid: int, typmod: int, collation: int) -> CoerceToDomainValu
 def test_of(domain: int, context: Context) -> Test | None:
     """The function that raises PostgreSQL's error for a value, NULL included, that is none of the domain's. None: the
     domain has no constraints."""
-    from pgrepl.expr.evaluate import compile
-
     not_null = _is_not_null(domain)
-    checks = [(name, compile(expr, context)) for name, expr in _checks(domain)]
+    checks = [(name, Compiler(context, None).compile(expr)) for name, expr in _checks(domain)]
     if not not_null and not checks:
         return None
 
@@ -45,7 +44,7 @@ def test_of(domain: int, context: Context) -> Test | None:
 
 
 def check_value(domain: int, value: Any, context: Context) -> None:
-    """Test one value (domain_check)."""
+    """Test one value (domain_check). The caller has imported evaluate.py, which knows how nodes are compiled."""
     test = test_of(domain, context)
     if test is not None:
         test(value)
