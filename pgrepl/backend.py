@@ -109,6 +109,12 @@ def _execute(session: Session, stmt: Any) -> Any:
     return execute_nested(session, stmt)
 
 
+def _procedure(session: Session, stmt: Any) -> Any:
+    from pgrepl.statements.routine.procedure_call import prepare_call
+
+    return prepare_call(session, stmt)
+
+
 def _object_oid(session: Session, typoid: int, text: str) -> int:
     from pgrepl.expr.catalog_names import oid_of
 
@@ -142,6 +148,7 @@ HOOKS = Hooks(
     catalog_function=_catalog_function,
     routine=_routine,
     execute=_execute,
+    procedure=_procedure,
     define=_define,
     object_oid=_object_oid,
     object_name=_object_name,

@@ -76,6 +76,7 @@ class Hooks:
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
     routine: Callable[[Session, Any, Any], Callable[..., Any]]  # a user's routine for a call: (Proc, expr.context.Call)
     execute: Callable[[Session, Any], Any]  # carries out a statement of a routine's body: a raw tree to a Result
+    procedure: Callable[[Session, Any], Any]  # prepares CALL in a routine's body (statements/routine/procedure_call.py)
     define: Callable[[Session, Sequence[str]], None]  # carries out statements that define, as one step of a statement
     object_oid: Callable[[Session, int, str], int]  # the OID that a text means for a reg* type
     object_name: Callable[[Session, int, int], str]

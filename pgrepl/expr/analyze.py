@@ -59,8 +59,8 @@ def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
     return assign_collations(transform(scope, node, kind))
 
 
-def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True) -> Query:
-    """The typed tree of a top-level query."""
+def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True, apart: bool = False) -> Query:
+    """The typed tree of a top-level query. `apart`: of pgrepl's own, which sees no variables of a routine."""
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
     scope = Scope(
@@ -68,7 +68,7 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
         resolve_unknowns=resolve_unknown,
         analyze_subquery=analyze_subquery,
         analyze_modifying=analyze_modifying,
-        variables=session.variables,
+        variables=None if apart else session.variables,
     )
     return analyze_select(stmt, scope)
 

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 Column = tuple[str, int, int]  # name, type, typmod
 
 
-def cast(frame: Frame, value: Any, source: int, source_typmod: int, target: int, typmod: int) -> Any:
+def cast(code: Code, value: Any, source: int, source_typmod: int, target: int, typmod: int) -> Any:
     """The value as one of the target type (exec_cast_value)."""
     if source == target and typmod in (-1, source_typmod):
         return value
     key = (source, source_typmod, target, typmod)
-    code = frame.code
     function = code.casts.get(key)
     if function is None:
         function = code.casts[key] = _cast(code, *key)
@@ -60,11 +59,10 @@ def columns_of(code: Code, typoid: int) -> list[Column]:
 
 
 def _as_row(code: Code, record: Record, columns: Sequence[Column]) -> Record:
-    """A record as a row of these columns, each value cast. The caller has a record that knows its types."""
-    frame = Frame(code, code.session, atomic=True)
+    """A record as a row of these columns, each value cast."""
     given = list(zip(record, record.types, strict=True))
     values = [
-        cast(frame, *given[n], -1, typoid, typmod) if n < len(given) else None
+        cast(code, *given[n], -1, typoid, typmod) if n < len(given) else None
         for n, (_, typoid, typmod) in enumerate(columns)
     ]
     return Record(values, [typoid for _, typoid, _ in columns], [name for name, _, _ in columns])
@@ -77,7 +75,7 @@ def assign(frame: Frame, number: int, value: Any, source: int, typmod: int = -1)
     """A value into a variable (exec_assign_value)."""
     datum = frame.code.function.datums[number]
     if isinstance(datum, Var):
-        value = cast(frame, value, source, typmod, datum.type.oid, datum.type.typmod)
+        value = cast(frame.code, value, source, typmod, datum.type.oid, datum.type.typmod)
         if value is None and datum.not_null:
             raise null_value(datum)
         frame[number] = value
@@ -109,7 +107,7 @@ def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod
     record = frame.code.function.datums[field.record]
     assert isinstance(record, Rec)
     typoid, wanted, _, place = field_of(frame, record, field.name)
-    value = cast(frame, value, source, typmod, typoid, wanted)
+    value = cast(frame.code, value, source, typmod, typoid, wanted)
     row = frame[record.number]
     if row is None:
         columns = columns_of(frame.code, record.type.oid)
@@ -143,9 +141,9 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
         return
     wanted = columns_of(frame.code, target.type.oid)
     values = [
-        cast(frame, row[n], columns[n][1], columns[n][2], typoid, typmod)
+        cast(frame.code, row[n], columns[n][1], columns[n][2], typoid, typmod)
         if n < len(columns)
-        else cast(frame, None, oids.UNKNOWN, -1, typoid, typmod)
+        else cast(frame.code, None, oids.UNKNOWN, -1, typoid, typmod)
         for n, (_, typoid, typmod) in enumerate(wanted)
     ]
     frame[target.number] = Record(values, [c[1] for c in wanted], [c[0] for c in wanted])
@@ -153,7 +151,7 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
 
 def default_value(frame: Frame, kind: DataType) -> Any:
     """NULL as a variable without a default has it: a domain may refuse it."""
-    return cast(frame, None, oids.UNKNOWN, -1, kind.oid, kind.typmod)
+    return cast(frame.code, None, oids.UNKNOWN, -1, kind.oid, kind.typmod)
 
 
 __all__ = ["assign", "cast", "columns_of", "default_value", "move_row", "row_columns"]

@@ -2,48 +2,220 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
+from pgrepl.expr import typefacts
+from pgrepl.expr.routine_results import row_of
+from pgrepl.plpgsql.assignment import cast, row_columns
 from pgrepl.plpgsql.compilation import Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.frame import RETURNED, Frame
+from pgrepl.plpgsql.function import code_of, values_of_parameters
 from pgrepl.plpgsql.steps_errors import located
+from pgrepl.plpgsql.steps_sql import value_of
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
 from pgrepl.types.depth import stack_depth_exceeded
+from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.expr.context import Call
+    from pgrepl.plpgsql.assignment import Column
     from pgrepl.plpgsql.code import Code
+    from pgrepl.rows.trigger_data import TriggerData
 
-INLINE = "inline_code_block"
+_INLINE = "inline_code_block"
+_STORING = "while storing call arguments into local variables"
+_CASTING = "while casting return value to function's return type"
+_EXIT = "during function exit"
 
 
 def compiled_block(session: Session, source: str) -> Code:
     """The code of DO (plpgsql_compile_inline)."""
-    return compiled(new_compilation(session, Function(INLINE, INLINE, source, is_block=True)))
+    return compiled(new_compilation(session, Function(_INLINE, _INLINE, source, is_block=True)))
 
 
 def run_block(session: Session, code: Code, *, atomic: bool) -> None:
-    run(Frame(code, session, atomic=atomic))
+    frame = Frame(code, session, atomic=atomic)
+    with _Running(frame):
+        _run(frame)
 
 
-def run(frame: Frame) -> None:
-    """Run the body. `frame.returned` is what RETURN has given."""
-    session, code = frame.session, frame.code
+def call_function(session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
+    """The value of a call; of a function that returns a set, the values (plpgsql_exec_function)."""
+    code = code_of(session, routine, call.argtypes, _result_type(session, routine, call), call.collation)
     function = code.function
-    contexts = session.contexts
-    depth = len(contexts)
-    contexts.append(frame.where)
+    frame = Frame(code, session, atomic=call.atomic, read_only=routine.provolatile != "v")
+    if function.returns_set:
+        code.columns = _columns(session, routine, call, frame)
+    tables, session.transition_tables = session.transition_tables, {}
+    transaction = session.transaction
+    alone = not call.atomic and transaction.block is Block.NONE
+    if alone:
+        transaction.begin_within()
+    try:
+        with _Running(frame):
+            frame.phase = _STORING
+            values_of_parameters(code, frame, args)
+            frame.phase = ""
+            _run(frame)
+            if function.returns_set:
+                return _rows(frame, code.columns)
+            value = _value(frame, routine, call)
+        if alone:
+            transaction.leave_within()
+        return value
+    finally:
+        session.transition_tables = tables
+
+
+def call_trigger(session: Session, routine: pg_proc, data: TriggerData) -> tuple[Any, ...] | None:
+    """The row that a trigger function returns (plpgsql_exec_trigger)."""
+    code = code_of(session, routine, (), routine.prorettype, relation=data.relation)
+    frame = Frame(code, session, atomic=True)
+    live = [a.num - 1 for a in data.relation.attributes if not a.dropped]
+    columns = [(a.name, a.type) for a in data.relation.attributes if not a.dropped]
+    names, types = [name for name, _ in columns], [typoid for _, typoid in columns]
+    extra = code.function.extra
+    for name, row in (("new", data.new), ("old", data.old)):
+        frame[extra[name]] = None if row is None else Record([row[place] for place in live], types, names)
+    relation = data.relation
+    for name, value in (
+        ("tg_name", data.name),
+        ("tg_when", data.when.value),
+        ("tg_level", data.level.value),
+        ("tg_op", data.event.value),
+        ("tg_relid", relation.oid),
+        ("tg_relname", relation.name),
+        ("tg_table_name", relation.name),
+        ("tg_table_schema", relation.schema),
+        ("tg_nargs", len(data.args)),
+        ("tg_argv", PgArray(oids.TEXT, (len(data.args),), (0,), data.args) if data.args else None),
+    ):
+        frame[extra[name]] = value
+    with _Running(frame):
+        _run(frame)
+        returned = frame.returned
+        if returned is None or returned[0] is None or data.level.value != "ROW":
+            return None
+        frame.phase = _EXIT
+        made = _trigger_row(frame, returned, types)
+        whole: list[Any] = [None] * len(data.relation.attributes)
+        for place, value in zip(live, made, strict=True):
+            whole[place] = value
+        return tuple(whole)
+
+
+def _trigger_row(frame: Frame, returned: tuple[Any, int, int], types: Sequence[int]) -> Sequence[Any]:
+    row, source, _ = returned
+    given = row_columns(frame, row, source)
+    message = "returned row structure does not match the structure of the triggering table"
+    _check_like(frame, given, types, message)
+    return tuple(row)
+
+
+def _check_like(frame: Frame, given: Sequence[Column], wanted: Sequence[int], message: str) -> None:
+    """As convert_tuples_by_position does."""
+    if len(given) != len(wanted):
+        detail = f"Number of returned columns ({len(given)}) does not match expected column count ({len(wanted)})."
+        raise PgError("42804", message, detail=detail)
+    for number, ((_, one, _), other) in enumerate(zip(given, wanted, strict=True), 1):
+        if one != other:
+            texts = [typefacts.type_text(frame.session, typoid) for typoid in (one, other)]
+            detail = f"Returned type {texts[0]} does not match expected type {texts[1]} in column {number}."
+            raise PgError("42804", message, detail=detail)
+
+
+class _Running:
+    """Around a call: its line of CONTEXT for errors and notices."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        frame = self._frame
+        contexts = frame.session.contexts
+        self._depth = len(contexts)
+        contexts.append(frame.where)
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        frame = self._frame
+        del frame.session.contexts[self._depth :]
+        if isinstance(problem, PgError):
+            located(frame, problem)
+        elif isinstance(problem, RecursionError):
+            raise located(frame, stack_depth_exceeded()) from None
+
+
+def _run(frame: Frame) -> None:
+    """Run the body. `frame.returned` is what RETURN has given."""
+    code = frame.code
+    function = code.function
     code.refresh()
     frame[function.found] = False
-    try:
-        signal = code.run(frame)
-        if signal is not RETURNED and not (function.is_block or function.may_end):
-            frame.statement = None
-            raise PgError("2F005", "control reached end of function without RETURN")
-    except PgError as error:
-        raise located(frame, error) from None
-    except RecursionError:
-        raise located(frame, stack_depth_exceeded()) from None
-    finally:
-        del contexts[depth:]
+    signal = code.run(frame)
+    frame.statement = None
+    if signal is RETURNED or function.is_block:
+        return
+    if not function.may_end:
+        what = "trigger procedure" if function.is_trigger else "function"
+        raise PgError("2F005", f"control reached end of {what} without RETURN")
+    if function.out >= 0:
+        frame.returned = value_of(frame, function.datums[function.out])
+
+
+def _result_type(session: Session, routine: pg_proc, call: Call) -> int:
+    return oids.VOID if routine.prokind == "p" and routine.prorettype == oids.VOID else call.type
+
+
+def _value(frame: Frame, routine: pg_proc, call: Call) -> Any:
+    """The value of RETURN as one of the result's type."""
+    function = frame.code.function
+    returned = frame.returned
+    if function.result.oid == oids.VOID and not function.is_procedure:
+        return None
+    if returned is None or returned[0] is None:
+        return None
+    value, source, typmod = returned
+    if function.returns_record or function.is_procedure:
+        if not (source == oids.RECORD or typefacts.is_complex(source)):
+            raise PgError("42804", "cannot return non-composite value from function returning composite type")
+        return _record(frame, routine, call, value, source)
+    frame.phase = _CASTING
+    return cast(frame.code, value, source, typmod, function.result.oid, -1)
+
+
+def _record(frame: Frame, routine: pg_proc, call: Call, value: Any, source: int) -> Any:
+    """A row as the call expects it (coerce_function_result_tuple)."""
+    function = frame.code.function
+    if function.out >= 0:
+        return value
+    given = row_columns(frame, value, source)
+    wanted = _columns(frame.session, routine, call, frame)
+    if not wanted:
+        return value
+    frame.phase = _EXIT
+    _check_like(frame, given, [c[1] for c in wanted], "returned record type does not match expected record type")
+    return Record(value, [c[1] for c in wanted], [c[0] for c in wanted])
+
+
+def _columns(session: Session, routine: pg_proc, call: Call, frame: Frame) -> list[Column]:
+    """The columns of the result as rows; none: a record without known columns."""
+    found = row_of(session, routine, call.argtypes) or call.columns
+    if found is not None:
+        return [(c.name, c.type, c.typmod) for c in found if not c.dropped]
+    result = frame.code.function.result
+    return [] if result.is_row else [("", result.oid, -1)]
+
+
+def _rows(frame: Frame, columns: Sequence[Column]) -> list[Any]:
+    if not frame.code.function.returns_record:
+        return [row[0] for row in frame.rows]
+    types, names = [c[1] for c in columns], [c[0] for c in columns]
+    return [Record(row, types, names) for row in frame.rows]

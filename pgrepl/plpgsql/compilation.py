@@ -49,6 +49,7 @@ class Function:
     may_end: bool = False  # without RETURN
     returns_record: bool = False  # a row type or record
     is_procedure: bool = False
+    is_trigger: bool = False
     is_block: bool = False  # of DO
     collation: int = 0
     conflict: Conflict = Conflict.ERROR

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, Report
 from pgrepl.expr import typefacts
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
@@ -92,7 +93,7 @@ class Dynamic:
                 if as_cursor and answer.columns is None:
                     what = "empty" if not statements else text.split()[0].upper()
                     raise _Plain("42P11", f"cannot open {what} query as cursor")
-                return answer
+                return replace(answer, text=text)
         except _Plain as error:
             error.report = _without_context(error)
             raise
@@ -104,7 +105,5 @@ class _Plain(PgError):
     """An error of PL/pgSQL itself, whose CONTEXT does not name the query."""
 
 
-def _without_context(error: PgError) -> Any:
-    from dataclasses import replace
-
+def _without_context(error: PgError) -> Report:
     return replace(error.report, context=None)

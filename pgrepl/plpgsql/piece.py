@@ -143,7 +143,7 @@ class Piece:
         _, self.type, self.typmod = columns[0]
         value = rows[0][0] if rows else None
         if self._wanted and self._wanted != self.type:
-            value = cast(frame, value, self.type, self.typmod, self._wanted, -1)
+            value = cast(frame.code, value, self.type, self.typmod, self._wanted, -1)
             self.type, self.typmod = self._wanted, -1
         return value
 

@@ -39,6 +39,7 @@ class Answer:
     count: int
     changes: bool = False  # INSERT, UPDATE, DELETE, MERGE
     selects: bool = False
+    text: str = ""  # of EXECUTE
 
 
 # --- CONTEXT ----------------------------------------------------------------------------------------------------------

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.plpgsql.assignment import assign, cast, columns_of, move_row, row_columns
+from pgrepl.plpgsql.assignment import Column, cast, move_row, row_columns
 from pgrepl.plpgsql.code import Code
 from pgrepl.plpgsql.datums import Datum, Rec, Row, Var
 from pgrepl.plpgsql.dynamic import Dynamic
@@ -15,6 +16,7 @@ from pgrepl.plpgsql.nodes import (
     Execute,
     ForExecute,
     ForQuery,
+    Mode,
     Perform,
     Return,
     ReturnNext,
@@ -23,7 +25,7 @@ from pgrepl.plpgsql.nodes import (
     SqlText,
 )
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer
+from pgrepl.plpgsql.sql import Answer, in_sql
 from pgrepl.plpgsql.steps import make, sequence
 from pgrepl.plpgsql.steps_control import over
 from pgrepl.plpgsql.variables import whole
@@ -139,6 +141,7 @@ def _(stmt: ForQuery, code: Code) -> Step:
     body = sequence(stmt.body, code)
 
     def run(frame: Frame) -> Signal | None:
+        frame.session.portal_count += 1  # PostgreSQL reads the rows by a portal without a name
         return over_rows(frame, piece.answer(frame), stmt.target, body, stmt.label)
 
     return run
@@ -150,6 +153,7 @@ def _(stmt: ForExecute, code: Code) -> Step:
     body = sequence(stmt.body, code)
 
     def run(frame: Frame) -> Signal | None:
+        frame.session.portal_count += 1
         return over_rows(frame, dynamic.answer(frame, as_cursor=True), stmt.target, body, stmt.label)
 
     return run
@@ -220,18 +224,18 @@ def add_value(frame: Frame, value: Any, source: int, typmod: int) -> None:
         if len(result) != 1:
             raise PgError("42804", "wrong result type supplied in RETURN NEXT")
         _, typoid, wanted = result[0]
-        frame.rows.append((cast(frame, value, source, typmod, typoid, wanted),))
+        frame.rows.append((cast(frame.code, value, source, typmod, typoid, wanted),))
         return
     if value is None:
         frame.rows.append((None,) * len(result))
         return
     if not (source == oids.RECORD or typefacts.is_complex(source)):
         raise PgError("42804", "cannot return non-composite value from function returning composite type")
-    add_row(frame, row_columns(frame, value, source), value, "wrong record type supplied in RETURN NEXT")
+    add_rows(frame, row_columns(frame, value, source), (value,), "wrong record type supplied in RETURN NEXT")
 
 
-def add_row(frame: Frame, columns: Any, row: Any, message: str) -> None:
-    """A row in the form of the function's result (convert_tuples_by_position)."""
+def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], message: str) -> None:
+    """Rows in the form of the function's result (convert_tuples_by_position)."""
     result = frame.code.columns
     session = frame.session
     if len(columns) != len(result):
@@ -242,7 +246,7 @@ def add_row(frame: Frame, columns: Any, row: Any, message: str) -> None:
             one, other = typefacts.type_text(session, given), typefacts.type_text(session, wanted)
             detail = f"Returned type {one} does not match expected type {other} in column {number}."
             raise PgError("42804", message, detail=detail)
-    frame.rows.append(tuple(row))
+    frame.rows += map(tuple, rows)
 
 
 @make.register
@@ -254,10 +258,11 @@ def _(stmt: ReturnQuery, code: Code) -> Step:
         answer = dynamic.answer(frame) if dynamic is not None else _plain(piece, frame)
         if answer.columns is None:
             raise PgError("42601", "query does not return tuples")
-        for row in answer.rows:
-            add_row(frame, answer.columns, row, "structure of query does not match function result type")
-        if not answer.rows:
-            _check_columns(frame, answer)
+        message = "structure of query does not match function result type"
+        try:
+            add_rows(frame, answer.columns, answer.rows, message)
+        except PgError as error:
+            raise in_sql(error, answer.text or stmt.query.text, Mode.STATEMENT.value) from None
         frame.row_count = len(answer.rows)
         frame[code.function.found] = bool(answer.rows)
 
@@ -267,14 +272,3 @@ def _(stmt: ReturnQuery, code: Code) -> Step:
 def _plain(piece: Piece | None, frame: Frame) -> Answer:
     assert piece is not None
     return piece.answer(frame)
-
-
-def _check_columns(frame: Frame, answer: Answer) -> None:
-    assert answer.columns is not None
-    before = len(frame.rows)
-    nulls = (None,) * len(answer.columns)
-    add_row(frame, answer.columns, nulls, "structure of query does not match function result type")
-    del frame.rows[before:]
-
-
-__all__ = ["assign", "columns_of", "into", "over_rows", "value_of"]

@@ -3,10 +3,65 @@
 from __future__ import annotations
 
 from pgrepl.errors import PgError
+from pgrepl.expr.tree import Const, Expr
+from pgrepl.plpgsql.assignment import assign
 from pgrepl.plpgsql.code import Code
+from pgrepl.plpgsql.datums import Rec, RecField, Var
 from pgrepl.plpgsql.frame import Frame, Step
-from pgrepl.plpgsql.nodes import Commit, Rollback
+from pgrepl.plpgsql.nodes import Call, Commit, Do, Rollback
+from pgrepl.plpgsql.piece import Piece
+from pgrepl.plpgsql.sql import speaking_of, variables_of
 from pgrepl.plpgsql.steps import make
+from pgrepl.plpgsql.variables import FrameVariables
+
+
+@make.register(Call)
+def _(stmt: Call, code: Code) -> Step:
+    piece = Piece(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        session = frame.session
+        with speaking_of(frame, stmt.query), variables_of(frame, stmt.query, as_values=True) as variables:
+            prepared = session.hooks.procedure(session, piece.tree)
+        targets = [
+            _target(frame, variables, argument, prepared.columns[n].name)
+            for n, (_, argument) in enumerate(prepared.outputs)
+        ]
+        with speaking_of(frame, stmt.query):
+            row = prepared.run(session, atomic=frame.atomic)
+        frame.code.refresh()
+        frame.row_count = len(row) > 0
+        for number, column, value in zip(targets, prepared.columns, row, strict=True):
+            assign(frame, number, value, column.type, column.typmod)
+
+    return run
+
+
+def _target(frame: Frame, variables: FrameVariables, argument: Expr | None, name: str) -> int:
+    """The variable that is the argument of an output parameter (make_callstmt_target)."""
+    place = variables.places.get(argument.location) if isinstance(argument, Const) else None
+    if place is None:
+        message = f'procedure parameter "{name}" is an output parameter but corresponding argument is not writable'
+        raise PgError("42601", message)
+    number, field = place
+    datums = frame.code.function.datums
+    found = next(d for d in datums if isinstance(d, RecField) and (d.record, d.name) == place) if field else None
+    datum = datums[number] if found is None else found
+    owner = datums[number]
+    if isinstance(owner, (Var, Rec)) and owner.constant:
+        raise PgError("22005", f'variable "{owner.name}" is declared CONSTANT')
+    return datum.number
+
+
+@make.register(Do)
+def _(stmt: Do, code: Code) -> Step:
+    piece = Piece(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        piece.answer(frame)
+        frame.row_count = 0
+
+    return run
 
 
 @make.register(Commit)

@@ -25,6 +25,7 @@ class FrameVariables:
         self.names = names
         self.as_values = as_values
         self.records: set[int] = set()  # the record variables without a type of their own that were looked up
+        self.places: dict[int, tuple[int, str | None]] = {}  # where which variable, or field of one, stands
 
     @property
     def conflict(self) -> Conflict:
@@ -57,6 +58,7 @@ class FrameVariables:
     def _variable(self, number: int, location: int) -> Expr:
         datum = self.frame.code.function.datums[number]
         assert isinstance(datum, (Var, Rec))
+        self.places[location] = number, None
         kind = datum.type
         if kind.oid == oids.RECORD:
             self.records.add(number)
@@ -68,6 +70,7 @@ class FrameVariables:
     def _field(self, number: int, name: str, location: int) -> Expr:
         datum = self.frame.code.function.datums[number]
         assert isinstance(datum, Rec)
+        self.places[location] = number, name
         typoid, typmod, collation, place = field_of(self.frame, datum, name)
         if datum.type.oid == oids.RECORD:
             self.records.add(number)

@@ -265,7 +265,7 @@ def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
     assert isinstance(raw.stmt, SelectStmt)
     before = session.act_as(BOOTSTRAP_SUPERUSER)
     try:
-        return asking.first_row(analyze_query(session, raw.stmt))
+        return asking.first_row(analyze_query(session, raw.stmt, apart=True))
     finally:
         session.act_as(before)
 

@@ -84,3 +84,7 @@ INTEGERS = frozenset((INT2, INT4, INT8))
 FIRST_USER_OID = 16384  # FirstNormalObjectId: below it stands what every database has from birth
 
 DEFAULT_COLLATION = 100
+INT4_ARRAY = 1007
+INT4RANGE = 3904
+INT4MULTIRANGE = 4451
+EVENT_TRIGGER = 3838

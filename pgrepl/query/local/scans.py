@@ -118,7 +118,7 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Run:
 def _view(evaluator: Evaluator, text: SelectStmt) -> list[Row]:
     """The rows of a system view, read with the rights of the system."""
     session = evaluator.context.session
-    query = expand_views(session, analyze_query(session, text))
+    query = expand_views(session, analyze_query(session, text, apart=True))
     return list(evaluator.apart(query).play()(Env([], None)))
 
 

@@ -35,6 +35,7 @@ class Language(Protocol):
 # the module and the name of each Language
 LANGUAGES: dict[str, tuple[str, str]] = {
     "sql": ("pgrepl.statements.routine.sql_language", "SQL"),
+    "plpgsql": ("pgrepl.statements.routine.plpgsql_language", "PLPGSQL"),
 }
 
 

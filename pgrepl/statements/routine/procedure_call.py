@@ -41,6 +41,15 @@ class ProcedureCall:
     outputs: tuple[tuple[int, Expr | None], ...]  # for each output parameter its type and the argument in its place
     columns: tuple[ResultColumn, ...]
 
+    def run(self, session: Session, *, atomic: bool) -> tuple[Any, ...]:
+        """Run the procedure; the values of its output parameters. `atomic`: it must not end the transaction."""
+        check_execute(session, self.routine)
+        context = Context(session)
+        args = [compile(expr, context)(()) for expr in self.inputs]
+        called = Call(context, self.argtypes, self.routine.prorettype, columns=None, atomic=atomic)
+        found = run_routine(session, self.routine, args, called)
+        return (None,) * len(self.columns) if found is None else tuple(found)
+
     @property
     def argtypes(self) -> tuple[int, ...]:
         return tuple(expr.type for expr in self.inputs)
@@ -48,25 +57,13 @@ class ProcedureCall:
 
 def call(stmt: CallStmt, session: Session) -> Result:
     prepared = prepare_call(session, stmt)
-    row = run_call(session, prepared, atomic=session.transaction.block is not Block.NONE)
+    row = prepared.run(session, atomic=session.transaction.block is not Block.NONE)
     if not prepared.columns:
         return Result("CALL")
     if session.keeps_values:
         return Result("CALL", prepared.columns, values=LocalRows((), [row]))
     types = [column.type for column in prepared.columns]
     return Result("CALL", prepared.columns, as_text([row], types, session.text_style))
-
-
-def run_call(session: Session, prepared: ProcedureCall, *, atomic: bool) -> tuple[Any, ...]:
-    """Run the procedure; the values of its output parameters. `atomic`: it must not end the transaction."""
-    check_execute(session, prepared.routine)
-    context = Context(session)
-    args = [compile(expr, context)(()) for expr in prepared.inputs]
-    result = prepared.routine.prorettype
-    found = run_routine(
-        session, prepared.routine, args, Call(context, prepared.argtypes, result, columns=None, atomic=atomic)
-    )
-    return (None,) * len(prepared.columns) if found is None else tuple(found)
 
 
 def prepare_call(session: Session, stmt: CallStmt) -> ProcedureCall:
@@ -144,6 +141,3 @@ def _with_outputs(proc: Proc) -> Proc:
     if proc.kind != "p" or proc.allargtypes is None:
         return proc
     return proc._replace(argtypes=proc.allargtypes, nargs=len(proc.allargtypes), argmodes=None)
-
-
-__all__ = ["call", "prepare_call", "run_call"]

@@ -6,17 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.routines import as_proc
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.compiler import out_columns
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
-from pgrepl.expr.lookup import row_attributes
-from pgrepl.expr.polymorphic import resolve
+from pgrepl.expr.routine_results import row_of
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Column, Expr, Var
 from pgrepl.sql.nodes import CoercionForm
@@ -30,24 +27,6 @@ if TYPE_CHECKING:
 
 Shape = Callable[[tuple[Any, ...]], Any]
 _SCALARS = "bderm"  # pg_type.typtype
-
-
-def row_of(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> tuple[Column, ...] | None:
-    """The columns that the result has as a row; None: it is a scalar, or a record of unknown columns."""
-    if routine.prorettype == oids.RECORD:
-        found = out_columns(as_proc(session, routine))
-        if found is None:
-            return None
-        types, names = found
-        actual = [resolve(session, argtypes, routine.proargtypes, typoid)[1] for typoid in types]
-        return tuple(
-            Column(name or f"column{number}", typoid, -1, typefacts.collation(typoid))
-            for number, (name, typoid) in enumerate(zip(names, actual, strict=True), 1)
-        )
-    if typefacts.is_complex(routine.prorettype):
-        base = typefacts.base(routine.prorettype)
-        return tuple(Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in row_attributes(session, base))
-    return None
 
 
 def shape_of(

@@ -1,0 +1,185 @@
+"""Functions and procedures: from the row of pg_proc to code (do_compile), kept as long as no definition changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.expr import lookup, typefacts
+from pgrepl.expr.polymorphic import resolve
+from pgrepl.plpgsql.compilation import Compilation, Function
+from pgrepl.plpgsql.compile import compiled, new_compilation
+from pgrepl.plpgsql.data_types import data_type
+from pgrepl.plpgsql.datums import DataType, Rec, Variable
+from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.plpgsql.code import Code
+
+# the variables of a trigger function, besides NEW and OLD
+TRIGGER_VARIABLES = {
+    "tg_name": oids.NAME, "tg_when": oids.TEXT, "tg_level": oids.TEXT, "tg_op": oids.TEXT, "tg_relid": oids.OID,
+    "tg_relname": oids.NAME, "tg_table_name": oids.NAME, "tg_table_schema": oids.NAME, "tg_nargs": oids.INT4,
+    "tg_argv": oids.TEXT_ARRAY,
+}  # fmt: skip
+
+# what stands for polymorphic types when a function is only checked (plpgsql_resolve_polymorphic_argtypes)
+_STAND_INS = {
+    oids.ANYARRAY: oids.INT4_ARRAY, oids.ANYCOMPATIBLEARRAY: oids.INT4_ARRAY, oids.ANYRANGE: oids.INT4RANGE,
+    oids.ANYCOMPATIBLERANGE: oids.INT4RANGE, oids.ANYMULTIRANGE: oids.INT4MULTIRANGE,
+    oids.ANYCOMPATIBLEMULTIRANGE: oids.INT4MULTIRANGE,
+}  # fmt: skip
+
+
+def stand_in(typoid: int) -> int:
+    return _STAND_INS.get(typoid, oids.INT4) if typoid in typefacts.POLYMORPHIC else typoid
+
+
+def check_types(session: Session, routine: pg_proc) -> None:
+    """As plpgsql_validator does."""
+    result = routine.prorettype
+    allowed = (oids.VOID, oids.RECORD, oids.TRIGGER, oids.EVENT_TRIGGER, *typefacts.POLYMORPHIC)
+    if _is_pseudo(result) and result not in allowed:
+        text = typefacts.type_text(session, result)
+        raise PgError("0A000", f"PL/pgSQL functions cannot return type {text}")
+    for typoid in routine.proallargtypes or routine.proargtypes:
+        if _is_pseudo(typoid) and typoid != oids.RECORD and typoid not in typefacts.POLYMORPHIC:
+            text = typefacts.type_text(session, typoid)
+            raise PgError("0A000", f"PL/pgSQL functions cannot accept type {text}")
+
+
+def _is_pseudo(typoid: int) -> bool:
+    known = type_by_oid(typoid)
+    return known is not None and known.typtype == "p"
+
+
+def code_of(
+    session: Session,
+    routine: pg_proc,
+    argtypes: Sequence[int],
+    result: int,
+    collation: int = 0,
+    relation: Relation | None = None,
+) -> Code:
+    """The code of a routine for argument types; of a trigger function for the trigger's relation."""
+    settings = session.settings
+    key = (
+        "plpgsql_function", routine.oid, tuple(argtypes), result, collation, None if relation is None else relation.oid,
+        settings.get("search_path"), settings.get("plpgsql.variable_conflict"),
+        settings.get("plpgsql.print_strict_params"), session.role,
+    )  # fmt: skip
+    known: Code | None = session.derived.get(key)
+    if known is None:
+        known = compiled_function(session, routine, argtypes, result, collation, relation)
+        session.derived[key] = known
+    return known
+
+
+def compiled_function(
+    session: Session,
+    routine: pg_proc,
+    argtypes: Sequence[int],
+    result: int,
+    collation: int = 0,
+    relation: Relation | None = None,
+) -> Code:
+    function = Function(
+        routine.proname,
+        session.object_name(oids.REGPROCEDURE, routine.oid),
+        routine.prosrc,
+        routine.oid,
+        is_procedure=routine.prokind == "p",
+        collation=collation,
+    )
+    compilation = new_compilation(session, function)
+    try:
+        if routine.prorettype == oids.TRIGGER:
+            _trigger(compilation, routine, relation)
+        elif routine.prorettype == oids.EVENT_TRIGGER:
+            for name in ("tg_event", "tg_tag"):
+                compilation.variable(name, 0, data_type(session, oids.TEXT))
+        else:
+            _parameters(compilation, routine, argtypes, result)
+    except PgError as error:
+        raise error.with_context(f'compilation of PL/pgSQL function "{function.name}" near line 1') from None
+    return compiled(compilation)
+
+
+def _trigger(compilation: Compilation, routine: pg_proc, relation: Relation | None) -> None:
+    session, function = compilation.session, compilation.function
+    if routine.proargtypes:
+        hint = "The arguments of the trigger can be accessed through TG_NARGS and TG_ARGV instead."
+        raise PgError("42P13", "trigger functions cannot have declared arguments", hint=hint)
+    function.is_trigger = True
+    row = oids.RECORD if relation is None else lookup.row_type(session, relation.oid)
+    for name in ("new", "old"):
+        function.extra[name] = compilation.variable(name, 0, data_type(session, row)).number
+    for name, typoid in TRIGGER_VARIABLES.items():
+        function.extra[name] = compilation.variable(name, 0, data_type(session, typoid)).number
+    function.result = DataType(row, is_row=True)
+    function.returns_record = True
+
+
+def _parameters(compilation: Compilation, routine: pg_proc, argtypes: Sequence[int], result: int) -> None:
+    session, function = compilation.session, compilation.function
+    every = list(routine.proallargtypes or routine.proargtypes)
+    modes = list(routine.proargmodes or "i" * len(every))
+    names = list(routine.proargnames or [""] * len(every))
+    given = iter(argtypes)
+    out: list[tuple[str, int]] = []
+    for number, (typoid, mode, name) in enumerate(zip(every, modes, names, strict=True), 1):
+        is_input = mode in "ibv"
+        actual = next(given) if is_input else _resolved(session, routine, argtypes, typoid)
+        kind = data_type(session, actual)
+        if function.collation and kind.collation:
+            kind = DataType(kind.oid, kind.typmod, function.collation, kind.name, kind.is_row)
+        datum = compilation.variable(name or f"${number}", 0, kind, named=False)
+        compilation.add_name(datum, f"${number}")
+        if name:
+            _add_parameter(compilation, datum, name)
+        if is_input:
+            function.parameters.append(datum.number)
+        if mode in "obt":
+            out.append((name, datum.number))
+    if len(out) > 1 or (out and function.is_procedure):
+        function.out = compilation.row("(unnamed row)", 0, out).number
+    elif out:
+        function.out = out[0][1]
+    function.returns_set = routine.proretset
+    function.result = data_type(session, result)
+    function.returns_record = function.result.is_row
+    function.may_end = result == oids.VOID or routine.proretset or function.out >= 0 or function.is_procedure
+    if routine.prorettype in typefacts.POLYMORPHIC and not out:
+        compilation.variable("$0", 0, function.result)
+
+
+def _resolved(session: Session, routine: pg_proc, argtypes: Sequence[int], typoid: int) -> int:
+    if typoid not in typefacts.POLYMORPHIC:
+        return typoid
+    return resolve(session, argtypes, routine.proargtypes, typoid)[1]
+
+
+def _add_parameter(compilation: Compilation, datum: Variable, name: str) -> None:
+    from pgrepl.plpgsql.datums import find_name
+
+    if find_name(compilation.names, (name,), local=True)[0] is not None:
+        raise PgError("42P13", f'parameter name "{name}" used more than once')
+    compilation.add_name(datum, name)
+
+
+def values_of_parameters(code: Code, frame: Any, args: Sequence[Any]) -> None:
+    """The arguments into the variables of the parameters."""
+    datums = code.function.datums
+    for number, value in zip(code.function.parameters, args, strict=True):
+        datum = datums[number]
+        if isinstance(datum, Rec) and value is not None:
+            from pgrepl.plpgsql.assignment import move_row, row_columns
+
+            move_row(frame, datum, row_columns(frame, value, datum.type.oid), value)
+        else:
+            frame[number] = value
