@@ -8,7 +8,7 @@ remembers of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -62,6 +62,14 @@ class SessionOrigin(Origin, Protocol):
 
     def advance(self, session: Session) -> None:
         """Write the origin's position into the transaction, before its commit."""
+
+
+class Unsettled(Protocol):
+    """A running statement, or batch of replicated changes, whose triggers may run statements."""
+
+    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
+        """Write the rows of these tables (None: of all) that are not written yet, before another statement reads them,
+        or `writes` any table."""
 
 
 @frozen
@@ -162,7 +170,7 @@ class Session:
         self.at_error: list[Callable[[], None]] = []
         self.contexts: list[Callable[[], str]] = []  # the lines of CONTEXT of running routines, the innermost last
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
-        self.unsettled: list[Callable[[], None]] = []  # of statements whose triggers are running
+        self.unsettled: list[Unsettled] = []  # whose triggers are running
         self.touched: set[tuple[int, int]] = set()  # table and row id of rows that were changed meanwhile
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
@@ -385,11 +393,11 @@ class Session:
         """Call a trigger function; returns the row that it gives back."""
         return self.hooks.call_trigger(self, function, data)
 
-    def settle(self) -> None:
+    def settle(self, tables: Collection[int] | None = None, *, writes: bool = True) -> None:
         """Write the rows that running statements have come to. A statement inside one of their triggers does so before
-        it reads or writes tables: it sees the rows before the one that the trigger fires for."""
-        for write in self.unsettled:
-            write()
+        it reads or `writes` these tables: it sees the rows before the one that the trigger fires for."""
+        for each in self.unsettled:
+            each.settle(tables, writes=writes)
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

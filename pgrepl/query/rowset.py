@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl import engine
+from pgrepl.catalog.inheritance import inheritors
 from pgrepl.engine import Choice
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
@@ -25,7 +26,7 @@ from pgrepl.query.initplans import with_values
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
 from pgrepl.query.serializable import note_reads
-from pgrepl.query.shape import has_user_tables, levels, locks_rows
+from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -103,8 +104,8 @@ def passing_rows(
     """The rows for a caller that reads them once and keeps none. `choice`: the caller has chosen the engine."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
-    if session.unsettled and has_user_tables(query):
-        session.settle()
+    if session.unsettled:
+        session.settle(_tables_of(session, query), writes=False)
     if locks_rows(query):
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choice or choose(session, query, context)
@@ -135,6 +136,12 @@ def passing_rows(
             engine.done(session, "SELECT", engine.Engine.SPARK)
             return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+
+
+def _tables_of(session: Session, query: Query) -> set[int]:
+    """The tables that a query reads, those below them included."""
+    tables = {entry.relid for level in levels(query) for entry in level.rtable if is_user_table(entry)}
+    return {oid for table in tables for oid in inheritors(session, table)}
 
 
 def _grouped(session: Session, query: Query, context: Context) -> Query:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -31,6 +31,10 @@ class Ahead:
             return next(self._items)
         finally:
             self._reading = False
+
+    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
+        if writes:
+            self.read()
 
     def read(self) -> None:
         """Read the rest; its error is raised behind the last item. A function that the iterator itself has called

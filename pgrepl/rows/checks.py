@@ -21,7 +21,7 @@ column need not be filled in: `local` does that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +66,8 @@ class RowChecks:
         self._by_row = False  # there are BEFORE triggers
         self._done: dict[int, ModifiedRow] = {}  # by number, when done one by one
         self._unwritten: list[int] = []
+        self._unwritten_tables: set[int] = set()
+        self._ahead = Ahead(())
         self._late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # of changes that are written
         self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
         self._numbers: dict[int, int] = {}  # by number of a change given to `local`: its position in the result
@@ -109,6 +111,11 @@ class RowChecks:
         self.failed = None
         self._numbers = {number: position for position, number in enumerate(done)}
         return list(done.values())
+
+    def take_written(self, numbers: Iterable[int]) -> None:
+        """Note the numbers of changes that have been made already."""
+        self._numbers = {number: position for position, number in enumerate(numbers)}
+        self.written = len(self._numbers)
 
     @property
     def kept(self) -> list[int]:
@@ -384,13 +391,8 @@ class RowChecks:
 
     def _one_by_one(self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
         """The changes, each done before the next is looked at."""
-        ahead = Ahead(changes)
-
-        def settle() -> None:
-            ahead.read()
-            self._settle()
-
-        self._session.unsettled.append(settle)
+        ahead = self._ahead = Ahead(changes)
+        self._session.unsettled.append(self)
         try:
             for number, change in enumerate(ahead):
                 self.failed = number
@@ -401,19 +403,23 @@ class RowChecks:
                     for entered, each in self._enter({number: prepared}, conflict, self._unwritten).items():
                         self._done[entered] = each
                         self._unwritten.append(entered)
+                        self._unwritten_tables.update((each.table, each.to))
         finally:
-            self._session.unsettled.remove(settle)
+            self._session.unsettled.remove(self)
             if not self._session.unsettled:
                 self._session.touched.clear()
         self.failed = None
         self._numbers = {number: position for position, number in enumerate(self._done)}
         return list(self._done.values())
 
-    def _settle(self) -> None:
-        """Write the changes that have been done."""
-        numbers, self._unwritten = self._unwritten, []
-        if not numbers:
+    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
+        """Write the changes that have been done, if they are of these tables (Session.settle)."""
+        if writes:
+            self._ahead.read()
+        if not self._unwritten or (tables is not None and self._unwritten_tables.isdisjoint(tables)):
             return
+        numbers, self._unwritten = self._unwritten, []
+        self._unwritten_tables.clear()
         self._late += [each for unique in self._unique.values() for each in unique.late]
         self._unique.clear()
         self.written += len(numbers)
@@ -423,11 +429,15 @@ class RowChecks:
     def _check_stands(self, change: ModifiedRow, done: str) -> None:
         """A function that a trigger has called may have changed the row."""
         if change.place is not None and (change.table, change.place.row) in self._session.touched:
-            raise PgError(
-                "27000",
-                f"tuple to be {done} was already modified by an operation triggered by the current command",
-                hint="Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
-            )
+            raise modified_by_trigger(done)
+
+
+def modified_by_trigger(done: str) -> PgError:
+    return PgError(
+        "27000",
+        f"tuple to be {done} was already modified by an operation triggered by the current command",
+        hint="Consider using an AFTER trigger instead of a BEFORE trigger to propagate changes to other rows.",
+    )
 
 
 def prepare(

@@ -42,7 +42,8 @@ from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.rows.routing import converter
 from pgrepl.rows.trigger_calls import Call
 from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.trigger_events import TriggerEvents
+from pgrepl.rows.trigger_events import TriggerEvents, calls_of_row
+from pgrepl.rows.triggers import RelationTriggers
 from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ def fire_all(session: Session, written: Sequence[tuple[RowChecks, Sequence[Modif
         queue.calls.begun |= checks.begun
         queue.add(checks, changes)
     queue.run()
+
+
+def fire_of_row(
+    session: Session,
+    table: Relation,
+    triggers: RelationTriggers,
+    change: ModifiedRow,
+    columns: frozenset[int] | None,
+) -> None:
+    """Fire the AFTER triggers of a replicated row: those of CREATE TRIGGER, and of foreign keys where they are enabled
+    for replicas. `columns`: that an UPDATE sets."""
+    queue = Queue(session)
+    queue.add_keys(table, change)
+    if queue.events:
+        session.settle()
+    queue.events += calls_of_row(triggers, change, columns)
+    if queue.events:
+        queue.run()
 
 
 def truncate_tables(session: Session, tables: Sequence[Relation], remove: Callable[[], None]) -> None:
@@ -158,10 +177,7 @@ class Queue:
             first = len(self.events)
             again = late.get(position, ()) if late else ()
             self.events += [each for each in again if each.index.info.primary]
-            if change.old is not None:
-                self._add_old_row(named, change, change.old)
-            if change.new is not None:
-                self._add_new_row(change, change.new)
+            self.add_keys(named, change)
             self.events += [each for each in again if not each.index.info.primary]
             calls = calls_of(change) if calls_of is not None else ()
             if calls:
@@ -169,6 +185,13 @@ class Queue:
         ended, replaced = self.calls.of_statement(checks)
         self.events += ended
         self._replaced.update(map(id, replaced))
+
+    def add_keys(self, named: Relation, change: ModifiedRow) -> None:
+        """Add the events of a row for foreign keys."""
+        if change.old is not None:
+            self._add_old_row(named, change, change.old)
+        if change.new is not None:
+            self._add_new_row(change, change.new)
 
     def _to(self, table: int) -> list[ForeignKey]:
         found = self._keys.get(("to", table))

@@ -145,6 +145,18 @@ class TriggerEvents:
         ]
 
 
+def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None) -> list[Call]:
+    """The AFTER triggers to call for a row of one table, which see no transition tables."""
+    old, new = change.old, change.new
+    event = TriggerEvent.INSERT if old is None else TriggerEvent.DELETE if new is None else TriggerEvent.UPDATE
+    updated = triggers.updated(columns) if columns is not None else None
+    return [
+        Call(firing, event, old, new)
+        for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.ROW, event)
+        if firing.admits(old, new, updated)
+    ]
+
+
 def events_of(checks: RowChecks) -> list[TriggerEvent]:
     """The events of a statement, in the order of their AFTER triggers: ON CONFLICT DO UPDATE is an UPDATE, too."""
     own = TriggerEvent(checks.kind.value)

@@ -156,6 +156,17 @@ class RelationTriggers:
         message = "moving row to another partition during a BEFORE FOR EACH ROW trigger is not supported"
         raise PgError("0A000", message, detail=detail)
 
+    def instead(self, event: TriggerEvent, old: Row | None, new: Row | None) -> Row | None:
+        """Fire the INSTEAD OF triggers of a view's row. None: the row does not count as changed."""
+        result = new if new is not None else old
+        for firing in self.of(TriggerWhen.INSTEAD_OF, TriggerLevel.ROW, event):
+            result = firing.call(self._session, event, old, new)
+            if result is None:
+                return None
+            if new is not None:
+                new = result
+        return result
+
 
 def relation_triggers(session: Session, rel: Relation) -> RelationTriggers | None:
     """The triggers of a relation that fire in this session; None: there are none."""
@@ -170,6 +181,12 @@ def enabled_triggers(session: Session, relid: int) -> list[Trigger]:
         return found
     role = session.settings.get("session_replication_role")
     return [trigger for trigger in found if is_enabled(trigger, role)]
+
+
+def has_instead_trigger(session: Session, view: int, event: TriggerEvent) -> bool:
+    """Whether a view has an INSTEAD OF trigger for an event, enabled or not (view_has_instead_trigger)."""
+    wanted = triggers.INSTEAD | _BITS[event]
+    return any(trigger.type & wanted == wanted for trigger in triggers_of(session, view))
 
 
 def refuse_triggers(session: Session, relid: int, *events: TriggerEvent) -> None:

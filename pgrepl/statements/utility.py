@@ -79,11 +79,16 @@ STATEMENTS = {
     "ViewStmt": ("pgrepl.statements.view", "create_view"),
 }
 
+# statements that let the statements around them write only the rows of the tables that they need (Session.settle)
+_SETTLES_ITSELF = frozenset({"SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt"})
+
 
 def execute(stmt: Statement, session: Session) -> Result:
     """Carry out a statement. Errors are PgError; the caller ends the transaction."""
-    session.settle()
-    function = _function(type(stmt).__name__)
+    name = type(stmt).__name__
+    if session.unsettled and name not in _SETTLES_ITSELF:
+        session.settle()
+    function = _function(name)
     if function is None:
         from pgrepl.sql.nodes import UnsupportedStmt
         from pgrepl.sql.tags import command_tag

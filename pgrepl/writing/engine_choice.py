@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.relation import relation
 from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
@@ -26,6 +27,9 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     them."""
     if hidden or modify.returning or modify.check_options:
         return Choice(Engine.LOCAL, "each row is looked at by itself")
+    target = relation(session, modify.relid)
+    if target.kind == "v":
+        return Choice(Engine.LOCAL, f'view "{target.name}" has triggers')
     try:
         events = [TriggerEvent(modify.command.value)]
         if modify.conflict is not None and modify.conflict.assigned is not None:

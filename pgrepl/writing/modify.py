@@ -26,6 +26,7 @@ from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
+from pgrepl.rows.instead import fire_instead
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
 from pgrepl.rows.trigger_data import TriggerEvent
@@ -72,13 +73,13 @@ def _begun(
     if not enabled_triggers(session, checks.relation.oid):
         return changes
     ahead = Ahead(changes)
-    session.unsettled.append(ahead.read)
+    session.unsettled.append(ahead)
     try:
         before_statement(session, checks.relation, TriggerEvent(checks.kind.value), checks.modified, checks.begun)
         if conflict is not None and conflict.update is not None:
             before_statement(session, checks.relation, TriggerEvent.UPDATE, conflict.modified, checks.begun)
     finally:
-        session.unsettled.remove(ahead.read)
+        session.unsettled.remove(ahead)
     return ahead
 
 
@@ -206,7 +207,7 @@ def found_rows(
         behind = count + len(found.assigned)
         for row in stream(session, found.query) if newer is None else _pinned(session, found, target, layout, newer):
             place, oid = row[0], row[1]
-            if len(modify.from_) > 1:
+            if len(modify.from_) > 1 and place is not None:
                 # joined to several rows it is changed by the first
                 if (oid, place) in seen:
                     continue
@@ -232,12 +233,34 @@ def _pinned(
 
 def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:
     """One query over all partitions; children by inheritance may have columns of their own, so each has its query."""
-    tables = changed_tables(session, modify)
-    if target.kind == "p" or len(tables) == 1:
+    tables = () if target.kind == "v" else changed_tables(session, modify)
+    if target.kind in "pv" or len(tables) == 1:
         yield found_query(session, modify), target
         return
     for member in tables:
         yield found_query(session, modify, member.relation), member.relation
+
+
+# --- views with INSTEAD OF triggers -----------------------------------------------------------------------------------
+
+
+def instead(session: Session, modify: Modify) -> Pending:
+    """The triggers change whatever they do; here nothing is written."""
+    view = relation(session, modify.relid)
+    checks = prepare(session, view, ModifyKind(modify.command.value), modify.named)
+    carried: list[Row] = []
+
+    def changes() -> Iterator[ModifiedRow]:
+        if modify.command is Command.INSERT:
+            for row in stream(session, insert_query(session, modify)):
+                yield ModifiedRow(view.oid, new=row)
+            return
+        for change, rest in found_rows(session, modify, view):
+            carried.append(rest)
+            yield change
+
+    done = fire_instead(session, checks, _begun(session, checks, changes()))
+    return _finished(session, modify, checks, done, carried)
 
 
 # --- the end of a statement -----------------------------------------------------------------------------------------

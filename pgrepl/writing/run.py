@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.relation import relation
+from pgrepl.catalog.relation import find_relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.engine import Choice, Engine
@@ -69,6 +69,8 @@ class _Large:
 
 def modify_rows(stmt: Statement, session: Session) -> Result:
     transaction = session.transaction
+    if session.unsettled:
+        _settle(stmt, session)
     if is_read_only(session):
         modify = analyze_modifying(session, stmt)
         check_writable(session, modify.command.value, modify.ctes, modify)
@@ -89,6 +91,22 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
     if others_hold_locks(session):
         return _run_under_locks(session, stmt)
     return _locked(session, analyze_modifying(session, stmt))
+
+
+def _settle(stmt: Statement, session: Session) -> None:
+    """Let the statements around this one write the rows that it may meet: those of its table, and of tables that
+    foreign keys tie to it."""
+    from pgrepl.rows.foreign_key import keys_of, keys_to
+
+    target = find_relation(session, stmt.relation, missing_ok=True)
+    if target is None or target.kind not in "rp":
+        session.settle()
+        return
+    tables = set(inheritors(session, target.oid))
+    for oid in list(tables):
+        tables.update(key.referenced for key in keys_of(session, oid))
+        tables.update(key.referencing for key in keys_to(session, oid))
+    session.settle({below for oid in tables for below in inheritors(session, oid)})
 
 
 def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:
@@ -263,9 +281,11 @@ def _say_declined(session: Session, modify: Modify, reason: object, how: str) ->
 
 def work_out(session: Session, planned: ModifyPlan) -> Pending:
     """Compute the changes of the statement; nothing is written yet."""
-    from pgrepl.writing.modify import delete, insert, nothing, update
+    from pgrepl.writing.modify import delete, insert, instead, nothing, update
 
     modify = planned.modify
+    if relation(session, modify.relid).kind == "v":
+        return instead(session, modify)
     if modify.command is Command.INSERT:
         return insert(session, modify, planned.arbiters, hidden=planned.hidden)
     if planned.hidden:

@@ -15,6 +15,8 @@ _UNCHANGEABLE = {"S": "sequence", "t": "TOAST relation", "m": "materialized view
 
 def check_targets(session: Session, modify: Modify) -> None:
     target = relation(session, modify.relid)
+    if target.kind == "v":
+        return  # it has INSTEAD OF triggers
     check_kind(target)
     if modify.command is Command.INSERT:
         if modify.conflict is not None and modify.conflict.assigned is not None:

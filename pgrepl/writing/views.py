@@ -17,6 +17,8 @@ from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowEx
 from pgrepl.expr.updatable import ONE_TABLE, why_not_updatable
 from pgrepl.frozen import frozen
 from pgrepl.query.columns import used_columns
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import has_instead_trigger
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import oids
 
@@ -41,15 +43,21 @@ class ViewLevel:
 
 
 def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel]]:
-    """The statement on the base table with all defaults, and the levels on the way there, from the top."""
+    """The statement on the base table with all defaults, and the levels on the way there, from the top. It stays on a
+    view with INSTEAD OF triggers."""
     levels = [ViewLevel(written, session.role)]
     modify = written
-    while relation(session, modify.relid).kind == "v":
+    while relation(session, modify.relid).kind == "v" and not is_instead(session, modify):
         view = relation(session, modify.relid)
         modify = with_defaults(session, modify)
         modify, where, shown = _through(session, modify, view)
         levels.append(ViewLevel(modify, view_role(session, view), where, shown))
     return with_defaults(session, modify), levels
+
+
+def is_instead(session: Session, modify: Modify) -> bool:
+    """Whether INSTEAD OF triggers of the view carry out the statement."""
+    return has_instead_trigger(session, modify.relid, TriggerEvent(modify.command.value))
 
 
 def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, Query, frozenset[int]]:

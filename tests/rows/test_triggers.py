@@ -207,3 +207,33 @@ def test_tables_with_triggers_are_changed_row_by_row(called: Called, play: Play)
     play("SET pgrepl.engine = columns")
     assert play("INSERT INTO t SELECT i FROM generate_series(1, 9) i") == ["INSERT 0 9"]
     assert called.taken() == ["x AFTER INSERT STATEMENT t"]
+
+
+def test_instead_of_triggers_change_what_a_view_shows(called: Called, play: Play) -> None:
+    play("CREATE TABLE t (a int, b text)", "CREATE VIEW v AS SELECT a, upper(b) AS b FROM t", "CREATE TABLE u (a int)")
+    play("INSERT INTO t VALUES (1, 'x'), (2, 'y')", "INSERT INTO u VALUES (1), (2)")
+    play(f"CREATE TRIGGER i INSTEAD OF INSERT OR UPDATE OR DELETE ON v FOR EACH ROW {EXECUTE}")
+    play(f"CREATE TRIGGER s BEFORE INSERT OR UPDATE OR DELETE ON v {EXECUTE}")
+    play(f"CREATE TRIGGER z AFTER INSERT OR UPDATE OR DELETE ON v {EXECUTE}")
+
+    def done(data: TriggerData) -> Row | None:
+        if data.new is None:
+            assert data.old is not None
+            called.query(f"DELETE FROM t WHERE a = {data.old[0]}")
+            return data.old
+        called.query(f"INSERT INTO t VALUES ({data.new[0]}, 'by trigger')")
+        return None if data.new[0] == 5 else (data.new[0], "given back")
+
+    called.functions["i"] = done
+    assert play("INSERT INTO v VALUES (3), (5) RETURNING *, a + 1") == ["3|given back|4"]
+    assert called.taken() == [
+        "s BEFORE INSERT STATEMENT v", "i INSTEAD OF INSERT ROW v new=(3, None)",
+        "i INSTEAD OF INSERT ROW v new=(5, None)", "z AFTER INSERT STATEMENT v",
+    ]  # fmt: skip
+    assert play("UPDATE v SET a = v.a + 10 FROM u WHERE v.a = u.a AND u.a = 2 RETURNING v.*, u.a") == [
+        "12|given back|2"
+    ]
+    assert play("DELETE FROM v WHERE b = 'X'") == ["DELETE 1"]
+    assert called.taken()[-2:] == ["i INSTEAD OF DELETE ROW v old=(1, 'X')", "z AFTER DELETE STATEMENT v"]
+    assert play("SELECT * FROM t ORDER BY a") == ["2|y", "3|by trigger", "5|by trigger", "12|by trigger"]
+    assert play("BEGIN", "DELETE FROM v", "COMMIT", "SELECT count(*) FROM t") == ["BEGIN", "DELETE 4", "COMMIT", "0"]

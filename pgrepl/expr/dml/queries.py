@@ -123,6 +123,8 @@ def found_query(
         layout = member
     live = [a for a in layout.columns if columns is None or a.num in columns]
     exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
+    if layout.kind == "v":  # its rows have no places; INSTEAD OF triggers change them
+        exprs = [Const(oids.TID), Const(oids.OID, value=layout.oid)]
     exprs += [Var(a.type, typmod=a.typmod, collation=a.collation, varno=TARGET, attnum=a.num) for a in live]
     exprs += [a.expr for a in assigned]
     exprs += carried

@@ -27,6 +27,7 @@ from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.stream import ChangeError
 from pgrepl.replication.subscriber import same_server, state
 from pgrepl.replication.subscriber.apply.transactions import play
+from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed
 
@@ -157,6 +158,8 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
         local_only=state.local_only(seen.subscription),
     )
     if sent is None or any(each.is_large or each.restarts or each.phase is not None for each in sent):
+        raise _OutOfTheOrdinary
+    if TriggeredTables(session).first(sent) is not None:
         raise _OutOfTheOrdinary
     return sent
 

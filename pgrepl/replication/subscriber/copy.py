@@ -5,7 +5,8 @@ up to the LSN of the copy; the main stream makes it r. Each attempt has its own 
 it is then; an attempt that failed or was killed leaves d and its slot, and the next begins again. Rows are received and
 checked without a lock; it is taken to write them.
 
-The rows of a copy are checked as those of COPY: constraints yes, foreign keys and triggers no.
+The rows of a copy are checked as those of COPY: constraints yes, foreign keys no, unless their triggers are enabled for
+replicas. A copy into a table with such triggers holds the lock from its start (copy_triggers.py).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, differing_types
+from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
@@ -120,6 +122,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
     session = receiver.session
     with receiver.transaction() as subscription:
         position = state.position(session, subscription.oid)
+        locked = locked or has_triggers(session, relid)
         if locked:
             receiver.lock(subscription, position)
         publisher = receiver.publisher(subscription)
@@ -215,6 +218,9 @@ def _received(
         check_target_privilege(session, table, "INSERT")
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
+            if has_triggers(session, relid):
+                lines = Lines(table.name, source.relation, binary=bool(subscription.subbinary) and source.may_be_binary)
+                return StagedCopy(session), source, _load_with_triggers(receiver, subscription, table, source, lines)
             begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
@@ -224,7 +230,7 @@ def _received(
                     staged = stage_copy(session, table, source, sent, begins, receiver.check_stopped)
             if staged is not None:
                 return staged, source, staged.count
-            lines = _Lines(table.name, source.relation, binary=binary)
+            lines = Lines(table.name, source.relation, binary=binary)
             return player, source, _load(session, player, table, source, lines, begins(), receiver.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None
@@ -243,7 +249,7 @@ def _load(
     player: Player,
     table: Relation,
     source: TableCopy,
-    lines: _Lines,
+    lines: Lines,
     count_rows: CountRows,
     check: Callable[[], None],
 ) -> int:
@@ -274,6 +280,24 @@ def _load(
     return number
 
 
+def _load_with_triggers(
+    receiver: Receiver, subscription: tables.pg_subscription, table: Relation, source: TableCopy, lines: Lines
+) -> int:
+    from pgrepl.replication.subscriber import copy_triggers
+
+    sent = replace(source.relation, schema=table.schema, name=table.name)
+    origin = catalog.origin_name(subscription.oid)
+    measure = _measure(source.relation.columns)
+    count_rows = receiver.copy_begins(subscription.subname, table, source.count)
+
+    def portion_read(rows: list[Row]) -> None:
+        count_rows(len(rows), sum(map(measure, rows)))
+        receiver.check_stopped()
+
+    session = receiver.session
+    return copy_triggers.load(session, table, iter(source.rows), sent, lines, origin, portion_read, PORTION)
+
+
 def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
     """A function for the length of a row in COPY's text format, which PostgreSQL's worker would receive."""
     writers = [writer(column.type) for column in columns]
@@ -285,7 +309,7 @@ def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
     return measure
 
 
-def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
+def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: Lines) -> None:
     by_overlay: dict[Overlay, list[Row]] = {}
     for _, _, overlay, row in placed:
         by_overlay.setdefault(overlay, []).append(row)
@@ -300,7 +324,7 @@ def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: _Lines) -> None:
             raise lines.of_row(error, line, sent) from None
 
 
-class _Lines:
+class Lines:
     """The CONTEXT of an error: its line of COPY's data (CopyFromErrorCallback). Binary data are not shown."""
 
     def __init__(self, table: str, sent: SentRelation, *, binary: bool) -> None:

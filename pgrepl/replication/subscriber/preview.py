@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Choice, choose_batch, choose_copy
+from pgrepl.catalog.relation import Relation, find_relation, relation
+from pgrepl.engine import Choice, Engine, choose_batch, choose_copy
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked
 from pgrepl.replication.subscriber.streaming import BATCH
 from pgrepl.replication.wire.messages import TruncateMessage
+from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -103,7 +105,10 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
     plans = list(tables.values())
     batch = choose_batch(session, sum(plan.changes.total() for plan in plans))
     for plan in plans:
-        if plan.to_copy is not None:
+        triggered = _triggered(session, plan)
+        if triggered is not None:
+            plan.choice = triggered
+        elif plan.to_copy is not None:
             plan.choice = choose_copy(session, plan.to_copy, direct=not isinstance(publisher, LakePublisher))
         elif plan.changes:
             plan.choice = batch
@@ -111,6 +116,15 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
     reader = asked(lambda: publisher.reader_of_sources(start)) if files else None
     delivered = asked(lambda: publisher.delivered(end))
     return Preview(subscription.subname, start, delivered, transactions, plans, files, reader)
+
+
+def _triggered(session: Session, plan: TablePreview) -> Choice | None:
+    """The choice for a table with triggers that fire: each row is done by itself."""
+    table = find_relation(session, RangeVar(plan.name, plan.schema))
+    rows = plan.to_copy if plan.to_copy is not None else plan.changes.total()
+    if (plan.to_copy is None and not plan.changes) or not has_triggers(session, table.oid):
+        return None
+    return Choice(Engine.LOCAL, f'table "{table.name}" has triggers', rows)
 
 
 def _table(

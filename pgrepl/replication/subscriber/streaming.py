@@ -28,12 +28,14 @@ from pgrepl.replication.publisher.protocol import (
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
+from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
     from pgrepl.replication.subscriber.schema_changes.follow import Following, News
 
 BATCH = 20_000  # changes that are applied together
@@ -74,9 +76,9 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                         _follow(receiver, subscription, position, following, found.news)
                         return Streamed(start, end, start, Applied(0, 0, position))
                 within = following if found.news is not None else None
-                played = asked(
-                    lambda: guarded(lambda: _apply(receiver, subscription, position, found.transactions, within))
-                )
+                if within is None:
+                    found = found.until_triggers(receiver.session)
+                played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found, within)))
             end = asked(lambda: publisher.delivered(end))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
@@ -131,6 +133,7 @@ class _Received:
     transactions: list[WireTransaction]
     more: bool  # more transactions follow
     refused: PgError | None  # the error that ended the stream
+    triggers: bool = False  # the only transaction changes tables with triggers
     news: News | None = None  # new descriptions of relations in the first transaction
 
     @classmethod
@@ -164,6 +167,16 @@ class _Received:
             following.refuse_within(self.transactions[0], news)
             following.ask(news)
         return replace(self, transactions=self.transactions[: number or 1], more=True, news=None if number else news)
+
+    def until_triggers(self, session: Session) -> _Received:
+        """The transactions before the first one that changes tables with triggers. If that is the first of all: itself
+        alone."""
+        number = TriggeredTables(session).first(self.transactions)
+        if number is None or self.transactions[0].phase is not None:
+            return self
+        rest = self.transactions[: number or 1]
+        more = self.more or len(rest) < len(self.transactions)
+        return replace(self, transactions=rest, more=more, triggers=not number)
 
     def reached(self, applied: Applied, start: int, end: int) -> int:
         """The LSN before which nothing is left to apply."""
@@ -231,16 +244,17 @@ def _apply(
     receiver: Receiver,
     subscription: tables.pg_subscription,
     position: int,
-    found: list[WireTransaction],
+    received: _Received,
     following: Following | None,
 ) -> Applied:
     """Apply row by row, and write; the transaction holds the write lock afterwards, unless nothing could be applied.
     `following`: for a transaction that changes tables between its rows."""
+    found = received.transactions
     if not found:
         return Applied(0, 0, position)
     session = receiver.session
     with receiver.as_owner(subscription):
-        if following is not None or _is_stepped_through(found[0]):
+        if following is not None or received.triggers or _is_stepped_through(found[0]):
             receiver.lock(subscription, position)
             if found[0].phase is not None:
                 return apply_phases(session, subscription, found, receiver.log)

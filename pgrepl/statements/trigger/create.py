@@ -15,7 +15,7 @@ from pgrepl.catalog.relkind import not_supported, open_table
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_trigger
 from pgrepl.catalog.triggers import Trigger
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
@@ -34,8 +34,6 @@ _TIMINGS = {"BEFORE": triggers.BEFORE, "AFTER": 0, "INSTEAD OF": triggers.INSTEA
 def create_trigger(stmt: CreateTrigStmt, session: Session) -> Result:
     rel = open_table(session, stmt.relation)
     _check_relation(rel, stmt)
-    if stmt.timing == "INSTEAD OF":
-        raise unsupported("INSTEAD OF trigger")
     referenced = open_table(session, stmt.referenced) if stmt.referenced is not None else None
     check_table_privilege(session, rel, "TRIGGER")
     if referenced is not None:

@@ -92,8 +92,8 @@ class Overlay:
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
-    def insert(self, row: Row) -> None:
-        """Insert a row, after all checks (ExecSimpleRelationInsert)."""
+    def insert(self, row: Row) -> Row:
+        """Insert a row, after all checks (ExecSimpleRelationInsert); returns it with its generated columns."""
         row = self._checked(row)
         live = LiveRow(row, None)
         self._unique.enter(row, live)
@@ -101,8 +101,9 @@ class Overlay:
         self._journal.add(Changed(self.relation, live, row, is_new=True))
         for finder in self._finders.values():
             finder.add(live)
+        return row
 
-    def update(self, live: LiveRow, row: Row) -> None:
+    def update(self, live: LiveRow, row: Row) -> Row:
         """Replace a row, after all checks (ExecSimpleRelationUpdate)."""
         self._require("UPDATE")
         row = self._checked(row)
@@ -115,6 +116,7 @@ class Overlay:
         self._journal.add(Changed(self.relation, live, row))
         for finder in self._finders.values():
             finder.add(live)
+        return row
 
     def delete(self, live: LiveRow) -> None:
         self._require("DELETE")
@@ -138,6 +140,10 @@ class Overlay:
             finder.clear()
         self._live.clear()
         self._deleted.clear()
+
+    @property
+    def is_changed(self) -> bool:
+        return self.truncated or bool(self._live) or bool(self._deleted)
 
     def fits(self, row: Row) -> bool:
         """Whether the partition's bound admits the row."""

@@ -6,7 +6,7 @@ violation ends the batch before the transaction it is in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
@@ -22,6 +22,7 @@ from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,
+    UNCHANGED,
     UPDATE,
     Message,
     Row,
@@ -29,7 +30,12 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
+from pgrepl.rows.changes import ModifiedRow
+from pgrepl.rows.checks import modified_by_trigger
+from pgrepl.rows.foreign import fire_of_row, truncate_tables
 from pgrepl.rows.routing import Router, column_places, converter
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import relation_triggers
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -48,9 +54,11 @@ class Player:
         progress: Progress,
         applies: Applies,
         completed: dict[int, Row] | None = None,
+        write: Callable[[Player], None] | None = None,
     ) -> None:
         """`completed`: new rows by message, with the defaults that a previous player has given them: its work is
-        repeated, and sequences must not advance again."""
+        repeated, and sequences must not advance again. `write`: writes what has been applied so far; given where
+        triggers fire."""
         self.overlays: dict[int, Overlay] = {}
         self.journal = Journal()
         self.completed: dict[int, Row] = {} if completed is None else completed
@@ -64,6 +72,8 @@ class Player:
         self.missed: list[Report] = []  # log messages about rows that were not found
         self._missed_before = 0
         self._follows = subscription.subschemachanges != NO_SCHEMA
+        self.generation = 0  # how often what was applied has been written
+        self._write = write
         self.passed = 0  # messages that are not applied: the table's copy has them already, or is still to come
 
     # --- a batch ------------------------------------------------------------------------------------------------------
@@ -102,6 +112,20 @@ class Player:
                     self._change(message, transaction.finish_lsn)
             except PgError as error:
                 raise progress.explain(error) from error.__cause__
+
+    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
+        """Write what has been applied to these tables (Session.settle). What is known of tables that others write is
+        forgotten."""
+        concerned = {oid for oid, overlay in self.overlays.items() if writes or overlay.is_changed}
+        if self._write is None or not concerned or (tables is not None and concerned.isdisjoint(tables)):
+            return
+        self._write(self)
+        self.generation += 1
+        self.overlays.clear()
+        self.truncated, self.restarts = [], False
+        transaction, _ = self.journal.transactions[-1]
+        self.journal.transactions.clear()
+        self.journal.begin(transaction)
 
     def overlay(self, table: Relation) -> Overlay:
         found = self.overlays.get(table.oid)
@@ -155,16 +179,22 @@ class Player:
         self.passed += not emptied
         if not emptied:
             return
+        with acting_for(self._session, self._subscription, emptied[0]):
+            truncate_tables(
+                self._session, emptied, lambda: self._empty(emptied, restart_identity=message.restart_identity)
+            )
+
+    def _empty(self, emptied: Sequence[Relation], *, restart_identity: bool) -> None:
         oids = [one.oid for one in emptied]
         overlays = tuple([self.overlay(one) for one in emptied if one.kind == "r"])
         for overlay in overlays:
             overlay.truncate()
         self.truncated += [oid for oid in oids if oid not in self.truncated]
-        if message.restart_identity:  # defaults of later rows may take values of the sequences
+        if restart_identity:  # defaults of later rows may take values of the sequences
             restart_sequences(self._session, oids)
             self.restarts = True
         tables = tuple([overlay.relation.oid for overlay in overlays])
-        self.journal.add(Emptied(tables, tuple(oids), message.restart_identity))
+        self.journal.add(Emptied(tables, tuple(oids), restart_identity))
 
     @property
     def missed_last(self) -> list[Report]:
@@ -216,8 +246,7 @@ class _Table:
 
     def insert(self, message: Message) -> None:
         leaf, there = self._leaf(self._completed(message))
-        leaf.allow("INSERT")
-        leaf.overlay.insert(there)
+        leaf.insert(there)
 
     def _completed(self, message: Message) -> Row:
         row = self._player.completed.get(id(message))
@@ -238,14 +267,20 @@ class _Table:
             return
         row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
         if leaf.overlay.fits(row):
-            leaf.allow("UPDATE")
-            leaf.overlay.update(found, row)
+            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None)
             return
-        leaf.allow("DELETE")
-        leaf.overlay.delete(found)
+        leaf.delete(found, there)
         other, moved = self._leaf(leaf.to_root(row))
-        other.allow("INSERT")
-        other.overlay.insert(moved)
+        other.insert(moved)
+
+    def _sent_columns(self, leaf: _Leaf, new: Row) -> frozenset[int]:
+        """The columns of the leaf whose values were sent: what UPDATE OF is judged by."""
+        names = {
+            attribute.name
+            for attribute, place in zip(self.target.relation.attributes, self.target.places, strict=True)
+            if place >= 0 and new[place] is not UNCHANGED
+        }
+        return frozenset(column.num for column in leaf.table.columns if column.name in names)
 
     def delete(self, message: Message) -> None:
         assert message.old is not None
@@ -254,8 +289,7 @@ class _Table:
         if found is None:
             self._player.miss(f'deleted in replication target relation "{leaf.table.name}"')
             return
-        leaf.allow("DELETE")
-        leaf.overlay.delete(found)
+        leaf.delete(found, there)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
         """The leaf that a row is routed to, and the row in that leaf's layout. `identity`: check the leaf's replica
@@ -277,13 +311,69 @@ class _Leaf:
 
     def __init__(self, player: Player, target: TargetTable, table: Relation) -> None:
         self.table = table
-        self.overlay = player.overlay(table)
+        self.triggers = relation_triggers(player.session, table)
+        self._player = player
         self._session = player.session
         self._target = target
         self._identity: SearchKey | None = None
         self._allowed: set[str] = set()
         self.to_root = converter(table, target.relation)
         self.from_root = converter(target.relation, table)
+
+    @property
+    def overlay(self) -> Overlay:
+        return self._player.overlay(self.table)
+
+    # --- changes, with their triggers ---------------------------------------------------------------------------------
+
+    def insert(self, row: Row) -> None:
+        self.allow("INSERT")
+        if self.triggers is None:
+            self.overlay.insert(row)
+            return
+        given = self.triggers.before(TriggerEvent.INSERT, None, row)
+        if given is not None:
+            self._fire(ModifiedRow(self.table.oid, new=self.overlay.insert(given), to=self.table.oid))
+
+    def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None) -> None:
+        """`searched`: by which the row was found; `columns`: that the UPDATE sets."""
+        self.allow("UPDATE")
+        if self.triggers is None:
+            self.overlay.update(live, row)
+            return
+        old, generation = live.row, self._player.generation
+        given = self.triggers.before(TriggerEvent.UPDATE, old, row, columns)
+        if given is None:
+            return
+        live = self._again(live, old, searched, generation, "updated")
+        new = self.overlay.update(live, given)
+        self._fire(ModifiedRow(self.table.oid, live.place, old, new, self.table.oid), columns)
+
+    def delete(self, live: LiveRow, searched: Row) -> None:
+        self.allow("DELETE")
+        if self.triggers is None:
+            self.overlay.delete(live)
+            return
+        old, generation = live.row, self._player.generation
+        if self.triggers.before(TriggerEvent.DELETE, old, None) is None:
+            return
+        live = self._again(live, old, searched, generation, "deleted")
+        self.overlay.delete(live)
+        self._fire(ModifiedRow(self.table.oid, live.place, old))
+
+    def _again(self, live: LiveRow, old: Row, searched: Row, generation: int, done: str) -> LiveRow:
+        """The row, once more if tables have been written meanwhile."""
+        if generation == self._player.generation:
+            return live
+        found = self.find(searched)
+        if found is None or found.row != old:
+            raise modified_by_trigger(done)
+        return found
+
+    def _fire(self, change: ModifiedRow, columns: frozenset[int] | None = None) -> None:
+        """Fire the AFTER triggers of the row."""
+        assert self.triggers is not None
+        fire_of_row(self._session, self.table, self.triggers, change, columns)
 
     def check_identity(self) -> SearchKey:
         if self._identity is None:

@@ -8,7 +8,8 @@ The first transaction that fails ends the batch before it. If nothing came befor
 is logged and counted, and with disable_on_error the subscription is disabled.
 
 A transaction that is too large for memory, or restarts sequences, is applied by itself, in portions, holding the write
-lock: each portion is written before the next is applied. All portions are committed in one transaction.
+lock: each portion is written before the next is applied. All portions are committed in one transaction. So is one that
+changes tables with triggers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
-from pgrepl.errors import PgError, Report
+from pgrepl.errors import PgError, Report, unsupported
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.history import PREPARE
@@ -28,6 +29,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin, TriggeredTables, calling
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.outcome import Applied
 from pgrepl.replication.wire import messages as wire
@@ -110,10 +112,12 @@ def step_through(
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     for transaction in transactions[skipped:]:
+        waiting = len(session.transaction.before_commit)
         for number, portion in enumerate(_portions(transaction, follow)):
             between()
             passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
             changes += len(portion)
+        _fire_deferred(session, subscription, transaction, waiting)
     applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
     return _advance(session, subscription, transactions, applied, log)
 
@@ -139,6 +143,8 @@ def _apply_phase(
     skipped = _skips(subscription, [transaction])
     player: Player | None = None
     if phase.kind == PREPARE and not skipped:
+        if TriggeredTables(session).concern(transaction):
+            raise progress.explain(unsupported("PREPARE TRANSACTION of changes for which triggers fire"))
         player, failed = _played(session, subscription, [transaction])
         if failed is not None:
             raise failed[1]
@@ -211,14 +217,40 @@ def _write_portion(
     continued: bool,
 ) -> int:
     """Apply and write one portion; returns the number of messages that were not applied (Player.passed)."""
-    player = _player(session, subscription)
+    origin = catalog.origin_name(subscription.oid)
+
+    def write_so_far(player: Player) -> None:
+        nonlocal continued
+        write(session, player, origin, continued=continued)
+        continued = True
+
+    player = _player(session, subscription, write=write_so_far)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
-    player.play(part)
+    with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):
+        player.play(part)
     _tell(player.missed, log)
-    write(session, player, catalog.origin_name(subscription.oid), continued=continued)
+    write_so_far(player)
     crash_point("apply.portion")
     return player.passed
+
+
+def _fire_deferred(
+    session: Session, subscription: tables.pg_subscription, transaction: WireTransaction, first: int
+) -> None:
+    """Fire the constraint triggers that have waited for the end of the transaction."""
+    waiting = session.transaction.before_commit
+    if len(waiting) == first:
+        return
+    progress = Progress(catalog.origin_name(subscription.oid))
+    progress.transaction(transaction.xid, transaction.finish_lsn)
+    progress.command = "COMMIT"
+    try:
+        for action in waiting[first:]:
+            action()
+    except PgError as error:
+        raise progress.explain(error) from error.__cause__
+    del waiting[first:]
 
 
 def _portions(transaction: WireTransaction, follow: Follow | None) -> Iterator[list[Message | TruncateMessage]]:
@@ -246,7 +278,10 @@ def _followed(transaction: WireTransaction, follow: Follow) -> Iterator[list[Mes
 
 
 def _player(
-    session: Session, subscription: tables.pg_subscription, completed: dict[int, Values] | None = None
+    session: Session,
+    subscription: tables.pg_subscription,
+    completed: dict[int, Values] | None = None,
+    write: Callable[[Player], None] | None = None,
 ) -> Player:
     states = state.table_states(session, subscription.oid)
 
@@ -254,7 +289,7 @@ def _player(
         since = state.applies_from(states, relid)
         return since is not None and since <= finish_lsn
 
-    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed)
+    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed, write)
 
 
 def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:

@@ -48,6 +48,8 @@ from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import refuse_triggers
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -94,6 +96,9 @@ class StagedBatch:
                 if target is None or since is None:
                     self.passed += messages.count
                     continue
+                refuse_triggers(
+                    self._session, target.oid, TriggerEvent.INSERT, TriggerEvent.UPDATE, TriggerEvent.DELETE
+                )
                 if since > self.batch.transactions[0].first_seq:
                     self.passed += messages.until(since).count
                 if self._subscription.subbinary and differing_types(target, messages.relation):
@@ -224,6 +229,7 @@ class StagedBatch:
         emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
         for table in emptied:
+            refuse_triggers(self._session, table.oid, TriggerEvent.TRUNCATE)
             if table.kind == "r":
                 self._emptied.setdefault(table.oid, []).append(seq)
         self._truncated += [table.oid for table in emptied if table.oid not in self._truncated]

@@ -1,0 +1,79 @@
+"""An initial copy into a table with triggers: as COPY FROM does it, with the triggers of statements and of rows.
+
+The session holds the write lock, as the triggers may write. The rows stand in the table when the copy has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.target import TargetTable
+from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin
+from pgrepl.replication.wire.messages import Row, SentRelation
+from pgrepl.rows.changes import ModifiedRow, ModifyKind
+from pgrepl.rows.checks import prepare
+from pgrepl.rows.foreign import fire_triggers
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import before_statement
+from pgrepl.rows.write import write_changes
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.subscriber.copy import Lines
+
+
+def load(
+    session: Session,
+    table: Relation,
+    rows: Iterator[Row],
+    sent: SentRelation,
+    lines: Lines,
+    origin: str,
+    portion_read: Callable[[list[Row]], None],
+    portion: int,
+) -> int:
+    """Insert the rows, and write them; returns their number. `portion_read` is told of each `portion` of rows."""
+    progress = Progress("")
+    target = TargetTable(session, sent, progress, binary=lines.binary)
+    checks = prepare(session, table, ModifyKind.INSERT)
+    read: list[Row] = []  # the portion that is being inserted
+    count = 0  # of rows before it and the present one
+
+    def changes() -> Iterator[ModifiedRow]:
+        nonlocal read, count
+        while read := list(islice(rows, portion)):
+            for row in read:
+                count += 1
+                try:
+                    stored = target.complete(target.store(row))
+                except PgError as error:
+                    raise lines.of_column(error, count, progress.column, row) from None
+                yield ModifiedRow(table.oid, new=stored)
+            portion_read(read)
+
+    def placed(error: PgError) -> PgError:
+        failed = checks.failed
+        if failed is None or (error.report.context is not None and error.report.context.startswith("COPY ")):
+            return error
+        if failed != count - 1 or error.sqlstate == "23505":
+            return lines.of_number(error, failed + 1)
+        return lines.of_row(error, count, read[(count - 1) % portion])
+
+    before, session.origin = session.origin, AppliedOrigin(origin, 0)
+    try:
+        before_statement(session, table, TriggerEvent.INSERT, frozenset(), checks.begun)
+        try:
+            done = checks.local(changes())
+        except PgError as error:
+            raise placed(error) from None
+        write_changes(session, done[checks.written :])
+        fire_triggers(session, checks, done)
+        session.transaction.numbering.store_snapshot()
+    finally:
+        session.origin = before
+    return count

@@ -1,0 +1,37 @@
+"""INSTEAD OF triggers: they do what a statement says of the rows of a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.rows.ahead import Ahead
+from pgrepl.rows.changes import ModifiedRow
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import relation_triggers
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.checks import RowChecks
+
+
+def fire_instead(session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]) -> list[ModifiedRow]:
+    """Fire the triggers for each row. Returns the rows that count as changed, as the triggers give them back."""
+    view, event = checks.relation, TriggerEvent(checks.kind.value)
+    triggers = relation_triggers(session, view)
+    done: dict[int, ModifiedRow] = {}
+    ahead = Ahead(changes)
+    session.unsettled.append(ahead)
+    try:
+        for number, change in enumerate(ahead):
+            row = change.new if change.new is not None else change.old
+            if triggers is not None:
+                row = triggers.instead(event, change.old, change.new)
+            if row is not None:
+                new = row if change.new is not None else None
+                done[number] = replace(change, new=new, to=view.oid)
+    finally:
+        session.unsettled.remove(ahead)
+    checks.take_written(done)
+    return list(done.values())
