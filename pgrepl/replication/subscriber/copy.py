@@ -45,27 +45,26 @@ from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
-from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable, differing_types
+from pgrepl.replication.subscriber.apply.target import TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply.write import write
+from pgrepl.replication.subscriber.copy_lines import Lines
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
-from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
+from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
-from pgrepl.types.text import write_text, writer
+from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 PORTION = 5000  # rows looked up together
 _ATTEMPTS = 3  # without the lock
-_ESCAPES = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
 _NULL = 2  # characters: \\N
-_SHOWN = 100  # bytes of a line that a CONTEXT shows
 
 
 def copy_table(receiver: Receiver, relid: int) -> int | None:
@@ -322,45 +321,6 @@ def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: Lines) -> None:
             if error.sqlstate == "23505":  # indexes get rows in portions, when the line's text is not known any more
                 raise lines.of_number(error, line) from None
             raise lines.of_row(error, line, sent) from None
-
-
-class Lines:
-    """The CONTEXT of an error: its line of COPY's data (CopyFromErrorCallback). Binary data are not shown."""
-
-    def __init__(self, table: str, sent: SentRelation, *, binary: bool) -> None:
-        self.binary = binary
-        self._table = table
-        self._columns = sent.columns
-
-    def of_number(self, error: PgError, line: int, more: str = "") -> PgError:
-        context = f"COPY {self._table}, line {line}{more}"
-        error.report = replace(error.report, context=context, position=None)
-        return error
-
-    def of_row(self, error: PgError, line: int, row: Row) -> PgError:
-        if self.binary:
-            return self.of_number(error, line)
-        text = "\t".join(_field(value, column.type) for value, column in zip(row, self._columns, strict=True))
-        return self.of_number(error, line, f': "{_limited(text)}"')
-
-    def of_column(self, error: PgError, line: int, name: str | None, row: Row) -> PgError:
-        if isinstance(error, IncorrectBinary):
-            error = PgError(error.sqlstate, "incorrect binary data format")
-        for value, column in zip(row, self._columns, strict=True):
-            if column.name == name:
-                shown = "" if self.binary else f': "{_limited(write_text(value, column.type, WIRE_STYLE))}"'
-                return self.of_number(error, line, f", column {name}{shown}")
-        return self.of_number(error, line)
-
-
-def _field(value: object, typoid: int) -> str:
-    """The value in COPY's text format, which PostgreSQL's worker receives."""
-    return "\\N" if value is None else write_text(value, typoid, WIRE_STYLE).translate(_ESCAPES)
-
-
-def _limited(text: str) -> str:
-    raw = text.encode()
-    return text if len(raw) <= _SHOWN else raw[:_SHOWN].decode(errors="ignore") + "..."
 
 
 def tables_to_copy(session: Session, subid: int) -> Iterator[int]:

@@ -14,6 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin
+from pgrepl.replication.subscriber.copy_lines import Lines
 from pgrepl.replication.wire.messages import Row, SentRelation
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
@@ -24,7 +25,6 @@ from pgrepl.rows.write import write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.subscriber.copy import Lines
 
 
 def load(
