@@ -39,6 +39,15 @@ class LockNeeded(Exception):
         self.wanted = wanted
 
 
+class DimensionsNeeded(Exception):
+    """A new row has an array that is no list: of several dimensions, or not from 1. The statement begins anew when the
+    column keeps arrays as text."""
+
+    def __init__(self, relid: int, attnum: int) -> None:
+        self.relid = relid
+        self.attnum = attnum
+
+
 @dataclass(slots=True)
 class Savepoint:
     name: str
@@ -78,12 +87,23 @@ class Transaction(CatalogTransaction):
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
         """Undo the running statement, wait for a lock, and take the write lock again."""
         self.release_write()
+        self._forget_since(mark)
+        self.locks.take([needed.wanted])
+        self.require_write()
+
+    def undo_statement(self, mark: tuple[int, int, int]) -> bool:
+        """Undo what the running statement has done outside a block. False: in a block it has not changed rows."""
+        if self.block is not Block.NONE:
+            return False
+        self.release_write()
+        self._forget_since(mark)
+        return True
+
+    def _forget_since(self, mark: tuple[int, int, int]) -> None:
         callbacks, before_commit, undo = mark
         del self.callbacks[callbacks:]
         del self.before_commit[before_commit:]
         self._undo_from(undo)
-        self.locks.take([needed.wanted])
-        self.require_write()
 
     @property
     def statement_mark(self) -> tuple[int, int, int]:
@@ -503,6 +523,7 @@ def aborted() -> PgError:
 
 
 __all__ = [
+    "DimensionsNeeded",
     "Savepoint",
     "SqlTransaction",
     "Transaction",

@@ -123,7 +123,7 @@ def _column(
 ) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     typoid = session.type_of(attribute.atttypid)
-    kind = column_type(typoid, typmod)
+    kind = column_type(typoid, typmod, attribute.attndims or 0)
     changes = row is not None and row.column_type != kind.name and not fits(row.column_type, typoid, typmod)
     default = default_of(session, attribute, typmod, constant)
     if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):

@@ -35,8 +35,12 @@ _DUCKDB = {
 }  # fmt: skip
 
 
-def column_type(typoid: int, typmod: int) -> ColumnType:
-    return ColumnType("varchar") if is_row_type(typoid) else _of_form(form(typoid, typmod))
+def column_type(typoid: int, typmod: int, ndims: int = 0) -> ColumnType:
+    """The type of a column. `ndims` is its attndims: arrays of several dimensions are text."""
+    if is_row_type(typoid):
+        return ColumnType("varchar")
+    found = form(typoid, typmod)
+    return ColumnType("varchar") if found.element is not None and ndims > 1 else _of_form(found)
 
 
 def _of_form(found: Form) -> ColumnType:
@@ -49,6 +53,8 @@ def fits(lake: str, typoid: int, typmod: int) -> bool:
     """Does the DuckLake type go with the PostgreSQL type: is it the one that pgrepl makes, or one of another writer
     that pgrepl reads as this type? Changes of nested fields do not count."""
     if column_type(typoid, typmod).name == lake or lake in ("list", "struct", "map"):
+        return True
+    if lake == "varchar" and form(typoid, typmod).element is not None:
         return True
     return foreign_type(lake, ()) == (typoid, typmod)
 

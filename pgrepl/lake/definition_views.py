@@ -81,7 +81,8 @@ def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
         name = names.free(attribute.attname, taken)
         taken.add(names.lower(name))
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-        found.append((attribute.attname, name, column_type(session.type_of(attribute.atttypid), typmod).duckdb))
+        kind = column_type(session.type_of(attribute.atttypid), typmod, attribute.attndims or 0)
+        found.append((attribute.attname, name, kind.duckdb))
     return found
 
 

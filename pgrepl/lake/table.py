@@ -46,6 +46,13 @@ class LakeColumn:
     row: RowType | None = None  # of a column of a named row type
 
     @property
+    def has_dimensions(self) -> bool:
+        """Whether it is a column of arrays that are kept as text, because lists have one dimension."""
+        from pgrepl.types.builtin import base_type, element_type
+
+        return self.type == "varchar" and bool(element_type(base_type(self.typoid)))
+
+    @property
     def form(self) -> Form:
         """The form of stored values: that of PostgreSQL's type, or that of another writer's column."""
         if self.row is not None:
@@ -73,6 +80,11 @@ class LakeTable:
     location: str  # the folder of its files, absolute or a URI, with a slash at its end
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
     lake: DataFolder  # with its files
+
+    @property
+    def has_dimensions(self) -> bool:
+        """Whether it has a column of arrays that are kept as text."""
+        return any(column.has_dimensions for column in self.columns)
 
     def lake_row(self, row: Sequence[Any]) -> tuple[Any, ...]:
         """A row by attribute number in the lake's order, without dropped columns."""

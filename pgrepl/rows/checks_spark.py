@@ -23,7 +23,7 @@ from pgrepl.engine import Declined, Engine
 from pgrepl.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifyKind
-from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, numbered
+from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, check_arrays, numbered
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
 from pgrepl.rows.members import members
@@ -56,6 +56,8 @@ def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: fr
         raise Declined("rows as values")
     if any(constrained(a.type) for a in named.columns):
         raise Declined("a domain with constraints")
+    for member in members(session, named.oid, True):
+        check_arrays(lake_table(session, member.relation.oid))
     names = {a.name for a in named.columns if a.num in modified}
     for member in members(session, named.oid, True):
         rel = member.relation

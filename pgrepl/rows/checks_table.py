@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.constraint import constraints_of
 from pgrepl.catalog.relation import Attribute, Relation
+from pgrepl.catalog.transaction import DimensionsNeeded
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.context import Context
@@ -17,9 +18,11 @@ from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.rows.array_columns import list_columns
 from pgrepl.rows.checks_text import failing_row
 from pgrepl.rows.routing import converter
 from pgrepl.types import oids
+from pgrepl.types.lake_lists import is_list
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -89,6 +92,7 @@ class TableChecks:
             for number, expr in rules.generated
             if changed is None or changed & var_attnums(expr)
         ]
+        self._lists = list_columns(session, rel)
         self._not_null = [(a.num - 1, a) for a in rules.not_null]
         self._checks = [(name, compile(expr, context)) for name, expr in rules.checks]
         self._bound: list[Compiled] = []
@@ -105,7 +109,10 @@ class TableChecks:
         return tuple(values)
 
     def constraints(self, row: Row) -> None:
-        """Check NOT NULL and CHECK (ExecConstraints)."""
+        """Check NOT NULL and CHECK (ExecConstraints), and that columns of lists get lists."""
+        for index in self._lists:
+            if row[index] is not None and not is_list(row[index]):
+                raise DimensionsNeeded(self.relation.oid, index + 1)
         for index, attribute in self._not_null:
             if row[index] is None:
                 raise self.null_value(attribute, self.shown(row))

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
+from pgrepl.engine import Declined
 from pgrepl.errors import PgError, marked
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, RowExpr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
+from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.rows.checks_table import TableChecks, table_rules
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
@@ -30,6 +32,12 @@ VIOLATION = "23000"  # the SQLSTATE that only travels inside Spark
 ORDER = "__n"
 
 
+def check_arrays(table: LakeTable) -> None:
+    """Declined if the table keeps arrays of several dimensions, which Spark does not have."""
+    if table.has_dimensions:
+        raise Declined("arrays of several dimensions")
+
+
 class SparkChecks:
     """The rules of one table for one statement of Spark's. Frames have columns c{attnum}."""
 
@@ -44,6 +52,7 @@ class SparkChecks:
         """As TableChecks."""
         from pgrepl.expr.spark import Statement, to_sql
 
+        check_arrays(lake_table(session, rel.oid))
         self.relation = rel
         self.checks = TableChecks(session, rel, named, modified, changed)
         self._statement: Statement = Statement(Context(session))

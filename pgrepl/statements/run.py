@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import LockNeeded, aborted, is_read_only, require_writable
+from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, aborted, is_read_only, require_writable
 from pgrepl.errors import PgError
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
@@ -127,14 +127,7 @@ def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
         transaction.begin_statement()
         require_writable(session, what)
         transaction.snapshot_taken = True
-        mark = transaction.statement_mark
-        while True:
-            try:
-                done = work()
-            except LockNeeded as needed:
-                transaction.begin_again(needed, mark)
-            else:
-                break
+        done = _until_done(session, work)
         transaction.end_statement()
     return done
 
@@ -226,18 +219,34 @@ def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: b
             transaction.require_write()
     if name not in _WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
-    mark = transaction.statement_mark
-    while True:
-        try:
-            result = execute(stmt, session)
-        except LockNeeded as needed:
-            transaction.begin_again(needed, mark)
-        else:
-            break
+    result = _until_done(session, lambda: execute(stmt, session))
     transaction.end_statement()
     if implicit and last:
         transaction.end_implicit()
     return result
+
+
+def _until_done(session: Session, work: Callable[[], Done]) -> Done:
+    """Do the work of a statement; again whenever it needs a lock first, or columns for arrays of several dimensions."""
+    transaction = session.transaction
+    mark = transaction.statement_mark
+    columns: list[DimensionsNeeded] = []
+    while True:
+        try:
+            _keep_dimensions(session, columns)
+            return work()
+        except LockNeeded as needed:
+            transaction.begin_again(needed, mark)
+        except DimensionsNeeded as needed:
+            columns = [*columns, needed] if transaction.undo_statement(mark) else [needed]
+
+
+def _keep_dimensions(session: Session, columns: Sequence[DimensionsNeeded]) -> None:
+    """Have columns keep arrays of several dimensions."""
+    for needed in columns:
+        from pgrepl.writing.rewrite.dimensions import keep_as_text
+
+        keep_as_text(session, needed)
 
 
 def _is_exit(stmt: Statement) -> bool:

@@ -1,6 +1,6 @@
 """The lake form of arrays: lists of the element's form.
 
-A list has one dimension and lower bound 1. Other arrays are refused.
+A list has one dimension and lower bound 1. A column with other arrays is kept as text (rows/array_columns.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from pgrepl.errors import PgError
 from pgrepl.types import lake_text
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.lake_arrays import Form, plain_array
+
+_NO_LIST = "an array of several dimensions, or that does not begin at 1, is no list"
 
 
 def list_form(typoid: int, typmod: int, element: Form) -> Form:
@@ -55,12 +57,19 @@ def list_form(typoid: int, typmod: int, element: Form) -> Form:
     )  # fmt: skip
 
 
+def is_list(value: PgArray) -> bool:
+    return value.lbounds in ((), (1,))
+
+
 def list_items(value: PgArray) -> tuple[Any, ...]:
-    if len(value.dims) > 1:
-        raise PgError("0A000", "arrays of more than one dimension in a lake table are not supported")
-    if value.lbounds and value.lbounds[0] != 1:
-        raise PgError("0A000", "arrays whose lower bound is not 1 in a lake table are not supported")
+    if not is_list(value):
+        raise PgError("2202E", _NO_LIST)
     return value.items
+
+
+def is_no_list(error: PgError) -> bool:
+    """Whether an error is about an array that is no list, maybe by way of Spark."""
+    return error.sqlstate == "2202E" and error.message == _NO_LIST
 
 
 def element_text(element: Form, value: Any) -> str:

@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_foreign import Nested, foreign_form
 from pgrepl.types.lake_forms import form
+from pgrepl.types.lake_scalars import text_form
 
 
 @cache
@@ -30,6 +31,8 @@ def read_form(lake: str, fields: tuple[Nested, ...] = ()) -> Form:
 def stored_form(lake: str, fields: tuple[Nested, ...], typoid: int, typmod: int) -> Form:
     """The form of a column from its PostgreSQL type here and its DuckLake type in the catalog."""
     own = form(typoid, typmod)
+    if own.element is not None and lake == "varchar":
+        return text_form(typoid, typmod)
     if own.lake == lake and (own.element is None or _same_element(own.element, fields)):
         return own
     found = read_form(lake, fields)

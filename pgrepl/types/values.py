@@ -174,7 +174,7 @@ def compare_arrays(a: PgArray, b: PgArray) -> int:
         found = compare_nullable(compare, x, y)
         if found:
             return found
-    return _order((len(a.items), len(a.dims), a.dims), (len(b.items), len(b.dims), b.dims))
+    return _order((len(a.items), len(a.dims), a.dims, a.lbounds), (len(b.items), len(b.dims), b.dims, b.lbounds))
 
 
 def equal_arrays(a: PgArray, b: PgArray) -> bool:

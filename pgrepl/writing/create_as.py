@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.query.rowset import LocalRows, SparkRows
+from pgrepl.rows.array_columns import keep_dimensions
 from pgrepl.rows.write import define_now
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> in
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write import Write
 
+    if isinstance(rows, LocalRows):
+        keep_dimensions(session, table, rows.rows)
     define_now(session)
     write = Write(session, lake_table(session, table.oid))
     count = add_rows(session, write, rows)

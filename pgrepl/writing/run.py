@@ -20,6 +20,7 @@ from pgrepl.catalog.relation import find_relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.engine import Choice, Engine
+from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
@@ -33,6 +34,7 @@ from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
+from pgrepl.types.lake_lists import is_no_list
 from pgrepl.writing import permissions
 from pgrepl.writing.engine_choice import choose_to_modify
 from pgrepl.writing.read_only import check_writable
@@ -252,6 +254,17 @@ def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
         return None
     choice, modify = planned.choice, planned.modify
     assert choice is not None
+    try:
+        return _staged_by(session, planned, choice)
+    except PgError as error:
+        if not is_no_list(error):
+            raise
+        _say_declined(session, modify, "arrays of several dimensions", "by whole columns or Spark")
+        return None
+
+
+def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkChanges | None:
+    modify = planned.modify
     if choice.kernels:
         from pgrepl.writing import insert_columns, modify_columns
 

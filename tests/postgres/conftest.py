@@ -14,6 +14,7 @@ from tests.postgres.replicas import RealReplicas, replicating_server
 from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import OTHER_RELEASE, Server, wheel_binaries
+from tests.postgres.side_by_side import SideBySide
 
 
 def start_pair(version: int) -> Pair:
@@ -58,6 +59,14 @@ def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
     made = PublishingServer(request.param)
     yield made
     made.server.stop()
+
+
+@pytest.fixture
+def sides(publishing: PublishingServer, tmp_path: Path) -> Iterator[SideBySide]:
+    """New databases there and here, without replication between them."""
+    made = SideBySide(publishing, tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

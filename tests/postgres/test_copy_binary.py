@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
-import psycopg
 import pytest
 
-from pgrepl.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.text import write_text
-from tests.harness.database import Database
-from tests.postgres.served import PublishingServer
+from tests.postgres.side_by_side import SideBySide
 
 VALUES = {
     "bool": ["t", "f"],
@@ -79,56 +75,6 @@ VALUES = {
 ROW = "CREATE TABLE part (a integer, b text, c numeric(5,2)[], d date)"
 
 
-class Both:
-    """A database of the server's and one of ours."""
-
-    def __init__(self, publishing: PublishingServer, folder: Path) -> None:
-        self.link = psycopg.connect(publishing.conninfo(publishing.new_database()), autocommit=True)
-        self.ours = Database(folder)
-        self.file = folder / "file"
-
-    def close(self) -> None:
-        self.link.close()
-        self.ours.close()
-
-    def run(self, text: str) -> None:
-        self.link.execute(text.encode())
-        self.ours(text)
-
-    def theirs(self, statement: str) -> bytes:
-        with self.link.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            return b"".join(map(bytes, copy))
-
-    def written(self, source: str) -> tuple[bytes, bytes]:
-        """What the server writes, and what we write."""
-        self.ours(f"COPY {source} TO '{self.file}' (FORMAT binary)")
-        return self.theirs(f"COPY {source} TO STDOUT (FORMAT binary)"), self.file.read_bytes()
-
-    def error_of_theirs(self, statement: str, data: bytes) -> tuple[str, ...]:
-        with (
-            pytest.raises(psycopg.Error) as caught,
-            self.link.cursor() as cursor,
-            cursor.copy(statement.encode()) as copy,
-        ):
-            copy.write(data)
-        said = caught.value.diag
-        return tuple(str(each) for each in (said.sqlstate, said.message_primary, said.message_detail, said.context))
-
-    def error_of_ours(self, statement: str, data: bytes) -> tuple[str, ...]:
-        self.file.write_bytes(data)
-        with pytest.raises(PgError) as caught:
-            self.ours(statement.replace("STDIN", f"'{self.file}'"))
-        said = caught.value.report
-        return tuple(str(each) for each in (said.sqlstate, said.message, said.detail, said.context))
-
-
-@pytest.fixture
-def both(publishing: PublishingServer, tmp_path: Path) -> Iterator[Both]:
-    made = Both(publishing, tmp_path)
-    yield made
-    made.close()
-
-
 def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -137,24 +83,24 @@ def rows_of(typename: str) -> str:
     return ", ".join(f"({n}, {literal(text)})" for n, text in enumerate(VALUES[typename])) + ", (-1, NULL)"
 
 
-def test_values_of_every_type_cross_in_both_directions(both: Both) -> None:
+def test_values_of_every_type_cross_in_both_directions(sides: SideBySide) -> None:
     for number, typename in enumerate(VALUES):
         table = f"t{number}"
-        both.run(f"CREATE TABLE {table} (n int, a {typename}); INSERT INTO {table} VALUES {rows_of(typename)}")
-        there, here = both.written(f"(SELECT * FROM {table} ORDER BY n)")
+        sides.run(f"CREATE TABLE {table} (n int, a {typename}); INSERT INTO {table} VALUES {rows_of(typename)}")
+        there, here = sides.written(f"(SELECT * FROM {table} ORDER BY n)")
         assert (typename, here) == (typename, there)
-        both.ours(f"CREATE TABLE back{table} (LIKE {table})", f"COPY back{table} FROM '{both.file}' (FORMAT binary)")
-        both.ours(f"COPY (SELECT * FROM back{table} ORDER BY n) TO '{both.file}' (FORMAT binary)")
-        assert (typename, both.file.read_bytes()) == (typename, there)
+        sides.ours(f"CREATE TABLE back{table} (LIKE {table})", f"COPY back{table} FROM '{sides.file}' (FORMAT binary)")
+        sides.ours(f"COPY (SELECT * FROM back{table} ORDER BY n) TO '{sides.file}' (FORMAT binary)")
+        assert (typename, sides.file.read_bytes()) == (typename, there)
 
 
-def test_rows_are_records(both: Both) -> None:
-    both.run(f"{ROW}; CREATE TABLE whole (p part)")
-    both.run("INSERT INTO whole VALUES (ROW(1, 'a', '{1.5,NULL}', '2024-01-01')), (NULL), (ROW(NULL, '', NULL, NULL))")
-    there, here = both.written("(SELECT p FROM whole)")
+def test_rows_are_records(sides: SideBySide) -> None:
+    sides.run(f"{ROW}; CREATE TABLE whole (p part)")
+    sides.run("INSERT INTO whole VALUES (ROW(1, 'a', '{1.5,NULL}', '2024-01-01')), (NULL), (ROW(NULL, '', NULL, NULL))")
+    there, here = sides.written("(SELECT p FROM whole)")
     assert here == there
-    both.ours("CREATE TABLE again (p part)", f"COPY again FROM '{both.file}' BINARY")
-    assert both.ours("TABLE again") == both.ours("SELECT p FROM whole")
+    sides.ours("CREATE TABLE again (p part)", f"COPY again FROM '{sides.file}' BINARY")
+    assert sides.ours("TABLE again") == sides.ours("SELECT p FROM whole")
 
 
 SLOT = """
@@ -170,13 +116,13 @@ LOOK = (
 )
 
 
-def test_a_slot_of_pgoutput_sends_values_in_binary(both: Both) -> None:
-    slot = f"binary_of_{both.link.info.dbname}"
+def test_a_slot_of_pgoutput_sends_values_in_binary(sides: SideBySide) -> None:
+    slot = f"binary_of_{sides.link.info.dbname}"
     for statement in (SLOT % slot).strip().split("\n"):
-        both.run(statement)
-    theirs = [bytes(data) for (data,) in both.link.execute((LOOK % slot).encode())]
-    assert [f"\\x{data.hex()}" for data in theirs] == [data for (data,) in both.ours(LOOK % slot)]
-    both.run(f"SELECT pg_drop_replication_slot('{slot}')")
+        sides.run(statement)
+    theirs = [bytes(data) for (data,) in sides.link.execute((LOOK % slot).encode())]
+    assert [f"\\x{data.hex()}" for data in theirs] == [data for (data,) in sides.ours(LOOK % slot)]
+    sides.run(f"SELECT pg_drop_replication_slot('{slot}')")
 
 
 def field(data: bytes) -> bytes:
@@ -244,12 +190,12 @@ WRONG = [
 ]
 
 
-def test_errors_are_the_servers(both: Both) -> None:
-    both.run(ROW)
+def test_errors_are_the_servers(sides: SideBySide) -> None:
+    sides.run(ROW)
     for number, (typename, data) in enumerate(WRONG):
-        both.run(f"CREATE TABLE w{number} (a {typename})")
+        sides.run(f"CREATE TABLE w{number} (a {typename})")
         statement = f"COPY w{number} FROM STDIN (FORMAT binary)"
-        assert (number, both.error_of_ours(statement, data)) == (number, both.error_of_theirs(statement, data))
+        assert (number, sides.error_of_ours(statement, data)) == (number, sides.error_of_theirs(statement, data))
 
 
 def random_texts(random: Random) -> Iterator[tuple[str, str | None]]:
@@ -277,15 +223,15 @@ def random_texts(random: Random) -> Iterator[tuple[str, str | None]]:
 
 
 @pytest.mark.slow
-def test_random_values_cross_in_both_directions(both: Both) -> None:
+def test_random_values_cross_in_both_directions(sides: SideBySide) -> None:
     random = Random(7)
     kinds = [typename for typename, _ in random_texts(random)]
     columns = ", ".join(f"c{n} {kind}" for n, kind in enumerate(kinds))
-    both.run(f"CREATE TABLE r ({columns}); CREATE TABLE back (LIKE r)")
+    sides.run(f"CREATE TABLE r ({columns}); CREATE TABLE back (LIKE r)")
     for _ in range(20):
         rows = [f"({', '.join(literal(text or '') for _, text in random_texts(random))})" for _ in range(50)]
-        both.run(f"TRUNCATE r, back; INSERT INTO r VALUES {', '.join(rows)}")
-        there, here = both.written("r")
+        sides.run(f"TRUNCATE r, back; INSERT INTO r VALUES {', '.join(rows)}")
+        there, here = sides.written("r")
         assert here == there
-        both.ours(f"COPY back FROM '{both.file}' (FORMAT binary)")
-        assert both.written("back")[1] == there
+        sides.ours(f"COPY back FROM '{sides.file}' (FORMAT binary)")
+        assert sides.written("back")[1] == there

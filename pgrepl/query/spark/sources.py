@@ -13,6 +13,7 @@ from pgrepl.expr.spark import Sql
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import walk_deep
+from pgrepl.lake.table import lake_table
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
 from pgrepl.query.engine_choice import is_for_spark
@@ -119,6 +120,10 @@ class Sources:
         for number in attnums:
             if number < 0:
                 columns[number] = Sql(f"{alias}.s{-number}", _SYSTEM_TYPES[number])
+        for member in scanned:
+            table = lake_table(session, member.relation.oid)
+            if any(n > 0 and table.column(member.numbers[n]).has_dimensions for n in attnums):
+                raise Declined("arrays of several dimensions")
         self.level.columns[varno] = columns
         sample = self._sample(entry)
 
@@ -135,7 +140,6 @@ class Sources:
         from pyspark.sql import functions as f
 
         from pgrepl.lake.scan import frame
-        from pgrepl.lake.table import lake_table
 
         table = lake_table(self.job.session, member.relation.oid)
         own = [member.numbers[n] for n in attnums if n > 0]

@@ -16,6 +16,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.sequence_positions import take_back_moves
 from pgrepl.catalog.store import one, remember
+from pgrepl.catalog.transaction import DimensionsNeeded
 from pgrepl.errors import PgError, Report
 from pgrepl.lake import sql
 from pgrepl.lake.commit import LockedByOthers
@@ -89,7 +90,7 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     except BaseException as problem:
         take_back_moves(session)  # the usual way takes the same numbers of sequences
         transaction.fail_statement()
-        if isinstance(problem, (_OutOfTheOrdinary, ChangeError, LockedByOthers, WorkerFailed)):
+        if isinstance(problem, (_OutOfTheOrdinary, ChangeError, DimensionsNeeded, LockedByOthers, WorkerFailed)):
             return None
         if begun and isinstance(problem, PgError) and problem.sqlstate != _CANCELLED:
             return None

@@ -21,7 +21,7 @@ from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.login import admit, apply_stored_settings
 from pgrepl.catalog.roles import is_superuser, role_name
 from pgrepl.catalog.store import one
-from pgrepl.catalog.transaction import reading, statement
+from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, reading, statement
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.libpq.conninfo import parse_conninfo
@@ -36,6 +36,7 @@ from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.types.lsn import lsn_text
+from pgrepl.writing.rewrite.dimensions import keep_as_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
@@ -349,9 +350,16 @@ class Receiver:
         """Run an action with a transaction of its own, and again after waiting whenever it meets rows that others have
         locked. Locks of local sessions never make it fail."""
         locks = self.session.transaction.locks
+        needed: DimensionsNeeded | None = None
         while True:
             try:
+                if needed is not None:
+                    self._keep_dimensions(needed)
+                    needed = None
                 return action()
+            except DimensionsNeeded as found:
+                needed = found
+                continue
             except LockedByOthers as locked:
                 wanted = locked.wanted
             try:
@@ -360,6 +368,14 @@ class Receiver:
                 if error.sqlstate != "40P01":
                     raise
                 locks.release()  # the other transaction of the deadlock goes first
+
+    def _keep_dimensions(self, needed: DimensionsNeeded) -> None:
+        """Have a column keep arrays of several dimensions, in a transaction of its own."""
+        try:
+            with statement(self.session, writes=True):
+                keep_as_text(self.session, needed)
+        except LockNeeded as locked:
+            raise LockedByOthers(locked.wanted) from None
 
     def _is_taken(self, wanted: LockRequest, ticket: int) -> bool:
         self.check_stopped()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.transaction import require_writable
+from pgrepl.catalog.transaction import DimensionsNeeded, require_writable
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
@@ -39,7 +39,16 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
             source = _binary(session, data)
         else:
             source = _text(session, stmt, data)
-        done = _finished(session, stmt, options, target, source)
+        while True:
+            try:
+                done = _finished(session, stmt, options, target, source)
+            except DimensionsNeeded as needed:
+                from pgrepl.writing.rewrite.dimensions import keep_as_text
+
+                keep_as_text(session, needed)  # no row has been written yet
+                target, options = _prepared(session, stmt)
+            else:
+                break
         data.finish()
     return done
 

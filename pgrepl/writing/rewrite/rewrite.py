@@ -22,6 +22,7 @@ from pgrepl.lake.definition_types import default_text, keeps_files
 from pgrepl.lake.files import estimate, extent
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
+from pgrepl.rows.array_columns import keep_dimensions
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
@@ -52,6 +53,8 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
         return set()
     frames = {each.relation.oid: frame for each in tables if (frame := _frame(session, each)) is not None}
     rows = {each.relation.oid: list(_new_rows(session, each)) for each in tables if each.relation.oid not in frames}
+    for each in tables:
+        keep_dimensions(session, each.relation, (row for _, row in rows.get(each.relation.oid, ())))
     define_now(session)
     writes = []
     for each in tables:
@@ -70,7 +73,9 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
 
 
 def _frame(session: Session, each: Rewrite) -> DataFrame | None:
-    """The rows as Spark computes them; None: this process computes them."""
+    """The rows as Spark computes them; None: this process computes them, as always arrays of several dimensions."""
+    if each.was.has_dimensions or any(column.ndims > 1 for column in each.relation.columns):
+        return None
     if not engine.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
         return None
     from pgrepl.writing.rewrite.rewrite_spark import new_rows
@@ -121,7 +126,7 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue],
             if value.generates or not _is_missing_value(session, rel, attribute, value.expr):
                 left.append(value)
             continue
-        kept = keeps_files((column.typoid, column.typmod), (attribute.type, attribute.typmod))
+        kept = not value.to_text and keeps_files((column.typoid, column.typmod), (attribute.type, attribute.typmod))
         if not kept:
             replace_column(session, rel.oid, value.attnum)
             _forget_missing_value(session, rel, value.attnum)

@@ -17,6 +17,7 @@ class NewColumnValue:
     attnum: int
     expr: Expr
     generates: bool = False
+    to_text: bool = False  # a column of lists becomes one of arrays as text
 
 
 @frozen

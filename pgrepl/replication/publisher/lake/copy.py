@@ -38,7 +38,14 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
         return TableCopy(sent, lsn, iter(()))
     spark = LakeRows(session, plan)
     count = None if plan.filters else spark.estimate
+    if _has_dimensions(session, plan.table):
+        return TableCopy(sent, lsn, copied_rows(session, plan), count=count)
     return TableCopy(sent, lsn, copied_rows(session, plan), spark, lake=spark, count=count)
+
+
+def _has_dimensions(session: Session, table: Relation) -> bool:
+    leaves = leaf_partitions(session, table.oid) if table.kind == "p" else [table]
+    return any(lake_table(session, leaf.oid).has_dimensions for leaf in leaves if leaf.kind == "r")
 
 
 def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:

@@ -156,7 +156,7 @@ class _Found:
         return True
 
     def _of_table(self, source: TableChanges) -> RelationMessages | None:
-        if not source.is_sure:
+        if not source.is_sure or source.rows.table.has_dimensions:
             return None
         ranges = source.ranges()
         if len(ranges) == 1:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
+from pgrepl.engine import Declined
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys
@@ -29,6 +30,8 @@ def described(
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     kept, rules = lake_table(session, table.oid), table_rules(session, table)
+    if kept.has_dimensions:
+        raise Declined("arrays of several dimensions")
     places = list(matched.places)
     same, columns = set(), []
     sent = tuple([(column.type, column.typmod) for column in matched.sent.columns])
