@@ -54,6 +54,8 @@ def sends(typoid: int) -> Send | None:
         return None if sends(element) is None else partial(_send_array, element, sender(element))
     if row is not None and row.typtype == "d":
         return sends(row.basetype)
+    if row is not None and row.typtype == "e":
+        return str.encode
     if row is None or row.typtype == "c" or typoid == oids.RECORD:
         return _send_record
     return None
@@ -105,8 +107,10 @@ def receives(typoid: int) -> Receive | None:
     if row is not None and row.typtype == "d":
         base, typmod = receives(row.basetype), row.typmod
         return None if base is None else lambda message, _, style: base(message, typmod, style)
+    if row is not None and row.typtype == "e":
+        return lambda message, typmod, style: reader(typoid)(message.text(), typmod, style)
     if row is None or row.typtype == "c" or typoid == oids.RECORD:
-        return partial(_receive_named, typoid)
+        return partial(_receive_row, typoid)
     return None
 
 
@@ -219,26 +223,24 @@ def _receive_multirange(subtype: int, message: BinaryMessage, typmod: int, style
     return make_multirange(subtype, ranges)
 
 
-# --- rows and types of users ------------------------------------------------------------------------------------------
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _send_record(value: Any) -> bytes:
-    """As record_send does; a value of an enum is its label."""
-    if not isinstance(value, Record):
-        return str(value).encode()
+def _send_record(value: Record) -> bytes:
+    """As record_send does."""
     parts = [_INT4.pack(len(value))]
     for item, typoid in zip(value, value.types, strict=True):
         parts += [struct.pack("!I", typoid), _framed(sender(typoid), item)]
     return b"".join(parts)
 
 
-def _receive_named(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    """A type that the session knows: of rows, or an enum, whose labels are sent as text."""
+def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
+    """As record_recv does; the style's lookup knows the columns."""
     if typoid == oids.RECORD:
         raise PgError("0A000", "input of anonymous composite types is not implemented")
     row = style.lookup.row_type(typoid) if style.lookup is not None else None
     if row is None:
-        return reader(typoid)(message.text(), typmod, style)
+        raise unsupported(f"type {format_type(typoid)}")
     count, expected = message.unpack("i"), len(row.fields)
     if count != expected:
         raise PgError("42804", f"wrong number of columns: {count}, expected {expected}")
