@@ -448,6 +448,12 @@ class Transaction(CatalogTransaction):
         self._session.settings.restore(point.settings)
         self.portals = {name: portal for name, portal in self.portals.items() if name in point.portals}
 
+    def require_some_block(self, what: str) -> None:
+        """An error outside a block, for statements whose effect ends with it (RequireTransactionBlock). The block of
+        several statements in one string will do."""
+        if self.block is Block.NONE:
+            raise PgError("25P01", f"{what} can only be used in transaction blocks")
+
     def _require_block(self, what: str) -> None:
         if self.block not in (Block.EXPLICIT, Block.ABORTED):
             raise PgError("25P01", f"{what} can only be used in transaction blocks")

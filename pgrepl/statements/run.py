@@ -52,6 +52,8 @@ READING = frozenset(
         "UnsupportedStmt",
         "ConstraintsSetStmt",
         "DoStmt",
+        "LockStmt",
+        "ReindexStmt",
     )
 )
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only

@@ -46,7 +46,6 @@ def test_every_statement_outside_the_dialect(instance: Instance) -> None:
         ("ALTER TABLE t ENABLE RULE x", "ENABLE RULE is not supported"),
         ("ALTER TRIGGER x ON t DEPENDS ON EXTENSION y", "ALTER TRIGGER DEPENDS ON is not supported"),
         ("ALTER TABLE t OF y", "OF is not supported"),
-        ("REINDEX TABLE t", "REINDEX is not supported"),
         ("CLUSTER t", "CLUSTER is not supported"),
         ("CREATE STATISTICS s ON a, b FROM t", "CREATE STATISTICS is not supported"),
         ("EXPLAIN EXECUTE q", "EXPLAIN EXECUTE is not supported"),

@@ -48,7 +48,7 @@ def _empty_size(found: Relation) -> int:
     if found.kind == "i":
         method = next(m.name for m in access_methods if m.oid == found.access_method)
         return PAGE * copies * _INDEX_PAGES.get(method, 1)
-    return PAGE * copies if found.kind in "rm" and _needs_toast(found) else 0
+    return PAGE * copies if found.kind in "rm" and needs_toast(found) else 0
 
 
 def indexes_size(session: Session, found: Relation) -> int:
@@ -70,8 +70,8 @@ def database_size(session: Session, oid: int) -> int:
     return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind in "rm")
 
 
-def _needs_toast(found: Relation) -> bool:
-    """Whether PostgreSQL would make a TOAST table (heapam_relation_needs_toast_table)."""
+def needs_toast(found: Relation) -> bool:
+    """Whether PostgreSQL would make a TOAST table (heapam_relationneeds_toast_table)."""
     length, toastable, unknown = 0, False, False
     for column in found.columns:
         kind = type_by_oid(column.type)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.role import *  # noqa: F403
     from pgrepl.sql.nodes.routine import *  # noqa: F403
     from pgrepl.sql.nodes.select import *  # noqa: F403
+    from pgrepl.sql.nodes.session import *  # noqa: F403
     from pgrepl.sql.nodes.subscription import *  # noqa: F403
     from pgrepl.sql.nodes.table import *  # noqa: F403
     from pgrepl.sql.nodes.trigger import *  # noqa: F403
@@ -36,6 +37,7 @@ _FAMILIES = (
     "routine",
     "trigger",
     "type",
+    "session",
 )
 
 

@@ -1,0 +1,176 @@
+"""REINDEX checks: a unique index against all rows, the expressions of another for each (index_build). There is nothing
+to build, so that CONCURRENTLY and TABLESPACE only have their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from pgrepl.catalog import store
+from pgrepl.catalog.acl import has_table_privilege, is_owner, permission_denied
+from pgrepl.catalog.classes import CATALOG_NAMESPACE, ROLE_MAINTAIN
+from pgrepl.catalog.indexes import index_row, indexes
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.namespace import schema_or_none
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.roles import has_privs_of_role
+from pgrepl.catalog.session import Session
+from pgrepl.catalog.tables import pg_class, pg_database
+from pgrepl.catalog.transaction import require_no_block
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.query.result import Result
+from pgrepl.query.system.sizes import needs_toast
+from pgrepl.rows.in_use import check_not_in_use
+from pgrepl.rows.requirements import Indexed, Unique
+from pgrepl.sql.def_elem import get_boolean, get_string
+from pgrepl.sql.nodes import ReindexStmt
+from pgrepl.statements.table.access import check_tablespace
+from pgrepl.statements.table.position import named_relation
+from pgrepl.writing.rewrite.phase3 import require
+
+
+@frozen
+class _Options:
+    verbose: bool = False
+    concurrently: bool = False
+
+
+def reindex(stmt: ReindexStmt, session: Session) -> Result:
+    """As ExecReindex does."""
+    options = _read(stmt)
+    if options.concurrently:
+        require_no_block(session, "REINDEX CONCURRENTLY")
+    if stmt.kind == "INDEX":
+        _index(session, stmt, options)
+    elif stmt.kind == "TABLE":
+        _table(session, stmt, options)
+    else:
+        _several(session, stmt, options)
+    return Result("REINDEX")
+
+
+def _read(stmt: ReindexStmt) -> _Options:
+    verbose = concurrently = False
+    for option in stmt.options:
+        if option.name == "verbose":
+            verbose = get_boolean(option)
+        elif option.name == "concurrently":
+            concurrently = get_boolean(option)
+        elif option.name == "tablespace":
+            check_tablespace(get_string(option), partitioned=False)
+        else:
+            raise PgError("42601", f'unrecognized REINDEX option "{option.name}"', location=option.location)
+    return _Options(verbose, concurrently)
+
+
+def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
+    """As ReindexIndex does."""
+    assert stmt.relation is not None
+    found = named_relation(session, stmt.relation)
+    if found.kind not in "iI":
+        raise PgError("42809", f'"{found.name}" is not an index')
+    row = index_row(session, found.oid)
+    table = relation(session, row.indrelid) if row is not None else found
+    if not has_table_privilege(session, table, "MAINTAIN"):
+        raise PgError("42501", f"permission denied for index {found.name}")
+    if found.kind == "I":
+        _in_no_block(session, stmt.kind, "partitioned index", found)
+    check_not_in_use(session, table, "REINDEX INDEX")
+    for oid in inheritors(session, found.oid) if found.kind == "I" else [found.oid]:
+        _check(session, relation(session, oid), options)
+
+
+def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
+    """As ReindexTable does."""
+    assert stmt.relation is not None
+    found = named_relation(session, stmt.relation)
+    if found.kind not in "rmpt":
+        raise PgError("42809", f'"{found.name}" is not a table or materialized view')
+    if not has_table_privilege(session, found, "MAINTAIN"):
+        raise permission_denied(found)
+    if found.is_catalog:
+        if options.concurrently:
+            raise PgError("0A000", "cannot reindex system catalogs concurrently")
+        return
+    if found.kind == "p":
+        _in_no_block(session, stmt.kind, "partitioned table", found)
+        for leaf in (relation(session, oid) for oid in inheritors(session, found.oid)):
+            _indexes_of(session, leaf, options)
+        return
+    if not _indexes_of(session, found, options):
+        if not needs_toast(found):  # a TOAST table has an index
+            more = "that can be reindexed concurrently" if options.concurrently else "to reindex"
+            session.notice("NOTICE", f'table "{found.name}" has no indexes {more}')
+
+
+def _in_no_block(session: Session, kind: str, what: str, found: Relation) -> None:
+    try:
+        require_no_block(session, f"REINDEX {kind}")
+    except PgError as problem:
+        problem.with_context(f'while reindexing {what} "{found.schema}.{found.name}"')
+        raise
+
+
+def _several(session: Session, stmt: ReindexStmt, options: _Options) -> None:
+    """As ReindexMultipleTables does."""
+    require_no_block(session, f"REINDEX {stmt.kind}")
+    if stmt.kind == "SYSTEM" and options.concurrently:
+        raise PgError("0A000", "cannot reindex system catalogs concurrently")
+    namespace = None
+    if stmt.kind == "SCHEMA":
+        assert stmt.name is not None
+        row = schema_or_none(session, stmt.name)
+        if row is None:
+            raise PgError("3F000", f'schema "{stmt.name}" does not exist')
+        namespace = row.oid
+        if not _may(session, row.nspowner):
+            raise PgError("42501", f"must be owner of schema {stmt.name}")
+    else:
+        database = session.database
+        if stmt.name is not None and stmt.name != database.name:
+            raise PgError("0A000", "can only reindex the currently open database")
+        found = store.one(session, pg_database, oid=database.oid)
+        if found is None or not _may(session, found.datdba):
+            raise PgError("42501", f"must be owner of database {database.name}")
+    if namespace == CATALOG_NAMESPACE or stmt.kind == "SYSTEM":
+        return
+    for table in _tables(session, namespace):
+        if _indexes_of(session, table, options) and options.verbose:
+            session.notice("INFO", f'table "{table.schema}.{table.name}" was reindexed')
+
+
+def _may(session: Session, owner: int) -> bool:
+    return is_owner(session, owner) or has_privs_of_role(session, session.role, ROLE_MAINTAIN)
+
+
+def _tables(session: Session, namespace: int | None) -> Iterator[Relation]:
+    where = {} if namespace is None else {"relnamespace": namespace}
+    listed = store.rows(session, pg_class, datid=session.database.oid, relkind=("r", "m"), **where)
+    for row in sorted(listed, key=lambda each: each.oid):
+        found = relation(session, row.oid)
+        own = found.persistence != "t" or found.namespace == session.temporary_schema
+        if own and has_table_privilege(session, found, "MAINTAIN"):
+            yield found
+
+
+def _indexes_of(session: Session, table: Relation, options: _Options) -> bool:
+    """Check the indexes of a table; whether it has any."""
+    found = [] if table.kind == "p" else indexes(session, table.oid)
+    if found:
+        check_not_in_use(session, table, "REINDEX TABLE")
+    for row in found:
+        _check(session, relation(session, row.indexrelid), options)
+    return bool(found)
+
+
+def _check(session: Session, index: Relation, options: _Options) -> None:
+    row = index_row(session, index.oid)
+    if row is None or index.kind == "I":
+        return
+    begin = perf_counter()
+    require(session, (Unique if row.indisunique else Indexed)(row.indrelid, index.oid))
+    if options.verbose:
+        elapsed = perf_counter() - begin
+        times = f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"
+        session.notice("INFO", f'index "{index.name}" was reindexed', detail=times)
