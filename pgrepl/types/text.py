@@ -9,7 +9,7 @@ Each family of types is a module, loaded when one of its types is first met. Val
 | --- | --- |
 | smallint … bigint, oid, xid, pg_lsn, reg* | int |
 | numeric, real and double precision, boolean | Decimal, float, bool |
-| text, varchar, char(n) (padded), name, "char", unknown, json, bit strings (digits), inet, macaddr | str |
+| text, varchar, char(n) (padded), name, "char", unknown, json, jsonpath, bit strings (digits), inet, macaddr | str |
 | jsonb, bytea, uuid | Jsonb, bytes, UUID |
 | date, time, timestamp, timestamptz | int: days or microseconds, from 2000-01-01 |
 | timetz, interval | TimeTz, Interval |
@@ -53,6 +53,7 @@ _FAMILIES = {
     ),
     "datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
     "interval": (oids.INTERVAL,),
+    "jsonpath.text": (oids.JSONPATH,),
     "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
@@ -63,7 +64,7 @@ _AS_IS = frozenset(
     {
         oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.UNKNOWN, oids.CSTRING, oids.JSON, oids.JSONB, oids.INT2,
         oids.INT4, oids.INT8, oids.OID, oids.XID, oids.CID, oids.XID8, oids.BIT, oids.VARBIT, oids.UUID, oids.REFCURSOR,
-        oids.PG_NODE_TREE, oids.XML, oids.PG_SNAPSHOT, oids.TXID_SNAPSHOT,
+        oids.PG_NODE_TREE, oids.XML, oids.PG_SNAPSHOT, oids.TXID_SNAPSHOT, oids.JSONPATH,
     }
 )  # fmt: skip
 

@@ -15,8 +15,8 @@ from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.like import like
-from pgrepl.expr.regex.matching import Regex, compile_regex
-from pgrepl.expr.regex.native import ANY_LENGTH
+from pgrepl.types.regex.matching import Regex, compile_regex
+from pgrepl.types.regex.native import ANY_LENGTH
 from tests.expr import test_evaluate_answers
 from tests.expr.make_regexes import KNOWN, RECORDED, recorded
 from tests.types.asked import Answer

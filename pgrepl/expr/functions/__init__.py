@@ -47,6 +47,7 @@ FAMILIES = (
     "to_number",
     "hashing",
     "hash_partitions",
+    "jsonpath",
 )
 # names with these prefixes are looked up in the catalog's functions first
 _CATALOG_NAMES = (

@@ -31,9 +31,9 @@ def _out_of_range(text: str) -> PgError:
     return report(InputError("field"), text, "timestamp")
 
 
-def _fields(text: str, template: str) -> tuple[Fields, Found]:
+def parse_fields(text: str, template: str, standard: bool = False) -> tuple[Fields, Found]:
     """The date/time fields of a text, as do_to_timestamp gives them."""
-    found = Scanner(text, parse_template(template)).run()
+    found = Scanner(text, parse_template(template, standard=standard), standard).run()
     fields = Fields(year=0, month=1, day=1)
     _set_clock(fields, found)
     given = _set_year(fields, found)
@@ -135,19 +135,25 @@ def _set_day_of_year(fields: Fields, day: int) -> None:
         fields.day = day - before
 
 
+def given_zone(fields: Fields, found: Found) -> int | None:
+    """The time zone that a text names, in seconds west of Greenwich."""
+    if found.zone_sign:
+        return -found.zone_sign * (found.zone_hour * 60 + found.zone_minute) * 60
+    if found.zone is not None:
+        return -found.zone
+    if found.dynamic is None:
+        return None
+    zone, word = found.dynamic
+    west, moment = zone.resolve_local(fields)
+    meant = zone.abbreviated(word, moment)
+    return west if meant is None else -meant.seconds
+
+
 @implements("to_timestamp", context=True)
 def to_timestamp(call: Call, text: str, template: str) -> int:
-    fields, found = _fields(text, template)
-    if found.zone_sign:
-        west = -found.zone_sign * (found.zone_hour * 60 + found.zone_minute) * 60
-    elif found.zone is not None:
-        west = -found.zone
-    elif found.dynamic is not None:
-        zone, word = found.dynamic
-        west, moment = zone.resolve_local(fields)
-        meant = zone.abbreviated(word, moment)
-        west = west if meant is None else -meant.seconds
-    else:
+    fields, found = parse_fields(text, template)
+    west = given_zone(fields, found)
+    if west is None:
         west = session_zone(call.style).of_local(fields)
     value = timestamp_of(fields) + west * USECS_PER_SEC
     if not is_valid_julian(fields.year, fields.month) or not is_valid_timestamp(value):
@@ -157,7 +163,7 @@ def to_timestamp(call: Call, text: str, template: str) -> int:
 
 @implements("to_date")
 def to_date(text: str, template: str) -> int:
-    fields, _ = _fields(text, template)
+    fields, _ = parse_fields(text, template)
     if is_valid_julian(fields.year, fields.month):
         days = julian(fields.year, fields.month, fields.day) - EPOCH_JULIAN
         if is_valid_date(days):

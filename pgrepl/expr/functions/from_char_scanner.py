@@ -63,13 +63,14 @@ _WIDTH_HINT = 'If your source string is not fixed-width, try using the "FM" modi
 class Scanner:
     """The scanner: each template node consumes its part of the text (DCH_from_char)."""
 
-    def __init__(self, text: str, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, text: str, nodes: tuple[Node, ...], standard: bool = False) -> None:
+        """standard: the text must match the template in all its characters, as SQL's standard wants."""
         self.text = text
         self.nodes = nodes
         self.at = 0
         self.position = 0
         self.found = Found()
-        self.exact = False  # FX
+        self.exact = self.standard = standard  # exact: FX
         self.extra = 0  # white space skipped beyond what the template has
 
     def peek(self) -> str:
@@ -84,6 +85,8 @@ class Scanner:
         for position, node in enumerate(self.nodes):
             self.position = position
             if not self.peek():
+                if self.standard:
+                    raise invalid("input string is too short for datetime format")
                 break
             is_pattern = node.kind == "pattern"
             if not self.exact and node.word != "FX" and (is_pattern or self.position == 0):
@@ -96,9 +99,14 @@ class Scanner:
             if not self.exact:
                 self.extra = 0
                 self.skip_space()
+        if self.standard and self.text[self.at :].strip(_SPACE):
+            raise invalid("trailing characters remain in input string after datetime format")
         return self.found
 
     def literal(self, node: Node) -> None:
+        if self.standard and self.peek() != node.text:
+            what = "character" if node.kind == "character" else "separator"
+            raise invalid(f'unmatched format {what} "{node.text}"')
         if node.kind in ("space", "separator"):
             if self.exact:
                 self.at += 1

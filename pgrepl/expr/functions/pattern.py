@@ -8,9 +8,9 @@ from functools import lru_cache
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import in_sql_function, joined
-from pgrepl.expr.regex.matching import Found, Regex, compile_regex
 from pgrepl.types import oids, sizes
 from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.regex.matching import Found, Regex, compile_regex
 
 implements = Family()
 

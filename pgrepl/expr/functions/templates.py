@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pgrepl.errors import PgError
+
 _DATE_WORDS = (
     "A.D. A.M. AD AM B.C. BC CC DAY DDD DD DY Day Dy D FF1 FF2 FF3 FF4 FF5 FF6 FX HH24 HH12 HH IDDD ID IW IYYY IYY IY "
     "I J MI MM MONTH MON MS Month Mon OF P.M. PM Q RM SSSSS SSSS SS TZH TZM TZ US WW W Y,YYY YYYY YYY YY Y"
@@ -24,6 +26,8 @@ _CASED |= {"P.M.", "p.m.", "PM", "pm"}
 _DIGITS = {"CC", "DDD", "DD", "D", "HH24", "HH12", "HH", "IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I", "J", "MI", "MM"}
 _DIGITS |= {"MS", "Q", "SSSSS", "SSSS", "SS", "TZM", "US", "WW", "W", "Y,YYY", "YYYY", "YYY", "YY", "Y"}
 _DIGITS |= {f"FF{n}" for n in range(1, 7)}
+
+_STANDARD_SEPARATORS = "-./,':; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ def _word_at(words: list[str], text: str, at: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def parse_template(text: str, *, numbers: bool = False) -> tuple[Node, ...]:
+def parse_template(text: str, *, numbers: bool = False, standard: bool = False) -> tuple[Node, ...]:
+    """standard: only the separators of SQL's standard may stand outside of quotes."""
     words = _NUMBER_WORDS + _SMALL_NUMBER_WORDS if numbers else _DATE_WORDS + _SMALL_DATE_WORDS
     nodes: list[Node] = []
     at = 0
@@ -64,6 +69,11 @@ def parse_template(text: str, *, numbers: bool = False) -> tuple[Node, ...]:
             nodes.append(Node("pattern", word, name, prefix == "FM", prefix == "TM", ordinal))
         elif text[at : at + 1] == '"':
             at = _quoted(text, at + 1, nodes)
+        elif standard and at < len(text):
+            if text[at] not in _STANDARD_SEPARATORS:
+                raise PgError("22007", f'invalid datetime format separator: "{text[at]}"')
+            nodes.append(Node(_kind(text[at], numbers), text[at]))
+            at += 1
         elif at < len(text):
             if text[at] == "\\" and text[at + 1 : at + 2] == '"':
                 at += 1
@@ -96,8 +106,6 @@ def _kind(char: str, numbers: bool) -> str:
 
 def ordinal_suffix(digits: str, style: str) -> str:
     """The ordinal suffix as in 1st, 2nd, 3rd, 11th; style TH or th."""
-    from pgrepl.errors import PgError
-
     if not digits[-1:].isdigit():
         raise PgError("22P02", f'"{digits}" is not a number')
     teen = len(digits) > 1 and digits[-2] == "1"

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 
 from pgrepl.expr import tree
-from pgrepl.expr.regex.matching import compile_regex
-from pgrepl.expr.regex.native import ANY_LENGTH
 from pgrepl.expr.spark.fallback import fall_back
 from pgrepl.expr.spark.functions import Call, native
 from pgrepl.expr.spark.sql import Sql
+from pgrepl.types.regex.matching import compile_regex
+from pgrepl.types.regex.native import ANY_LENGTH
 
 _ANY, _ONE = "%", "_"
 Token = tuple[str, bool]  # a character, and whether it is a wildcard

@@ -25,7 +25,7 @@ class PatternPart:
     def matches(self, name: str) -> bool:
         if self.literal is not None:
             return name == self.literal
-        from pgrepl.expr.regex.matching import compile_regex
+        from pgrepl.types.regex.matching import compile_regex
 
         return compile_regex(self.regex, "").matches(name)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pgrepl.expr.regex import charsets
-from pgrepl.expr.regex.charsets import CharSet
-from pgrepl.expr.regex.scanner import (
+from pgrepl.types.regex import charsets
+from pgrepl.types.regex.charsets import CharSet
+from pgrepl.types.regex.scanner import (
     BAD_BOUND,
     BAD_OPERAND,
     BAD_PARENTHESES,
@@ -20,7 +20,7 @@ from pgrepl.expr.regex.scanner import (
     Scanner,
     invalid,
 )
-from pgrepl.expr.regex.syntax import (
+from pgrepl.types.regex.syntax import (
     EMPTY,
     Alternatives,
     Chars,
@@ -31,7 +31,7 @@ from pgrepl.expr.regex.syntax import (
     sequence,
     without_constraints,
 )
-from pgrepl.expr.regex.syntax import Look as LookNode
+from pgrepl.types.regex.syntax import Look as LookNode
 
 MAX_BOUND = 255
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pgrepl.expr.regex.nfa import Alphabet, Nfa
-from pgrepl.expr.regex.syntax import Node
 from pgrepl.interrupts import check_for_interrupts
+from pgrepl.types.regex.nfa import Alphabet, Nfa
+from pgrepl.types.regex.syntax import Node
 
 MAX_STATES = 3_000  # kept; when more are needed, all are dropped
 _SLICE = 512  # characters between two checks for interrupts

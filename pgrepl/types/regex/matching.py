@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from pgrepl.expr.regex.dfa import Dfa, Facts
-from pgrepl.expr.regex.dissect import NOWHERE, Dissection, Span
-from pgrepl.expr.regex.native import native
-from pgrepl.expr.regex.nfa import Alphabet
-from pgrepl.expr.regex.parser import Part, parse
-from pgrepl.expr.regex.scanner import TOO_COMPLEX, invalid
-from pgrepl.expr.regex.syntax import Node, reverse
+from pgrepl.types.regex.dfa import Dfa, Facts
+from pgrepl.types.regex.dissect import NOWHERE, Dissection, Span
+from pgrepl.types.regex.native import native
+from pgrepl.types.regex.nfa import Alphabet
+from pgrepl.types.regex.parser import Part, parse
+from pgrepl.types.regex.scanner import TOO_COMPLEX, invalid
+from pgrepl.types.regex.syntax import Node, reverse
 
 _TRIES = 16  # beginnings that are tried one by one before all of a text are computed
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from pgrepl.expr.regex.charsets import CharSet
 from pgrepl.frozen import frozen
+from pgrepl.types.regex.charsets import CharSet
 
 
 @frozen

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from pgrepl.errors import PgError
-from pgrepl.expr.regex.charsets import CLASSES
+from pgrepl.types.regex.charsets import CLASSES
 
 MAX_CHAR = 0x7FFFFFFE  # the largest code of an escape; codes that are no characters match nothing
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pgrepl.expr.regex.charsets import CharSet
-from pgrepl.expr.regex.scanner import TOO_COMPLEX, invalid
-from pgrepl.expr.regex.syntax import Alternatives, Chars, Look, Neighbour, Node, Repeat, Sequence
 from pgrepl.interrupts import check_for_interrupts
+from pgrepl.types.regex.charsets import CharSet
+from pgrepl.types.regex.scanner import TOO_COMPLEX, invalid
+from pgrepl.types.regex.syntax import Alternatives, Chars, Look, Neighbour, Node, Repeat, Sequence
 
 MAX_STATES = 40_000
 EDGE = 1  # the bit of the text's edge, beside the bits of character sets
