@@ -23,7 +23,8 @@ from pgrepl.types.dates import (
     time_of,
     timestamp_of,
 )
-from pgrepl.types.datetime import TimeTz, fit_time, fit_timestamp, session_zone, write_zone
+from pgrepl.types.datetime import TimeTz, fit_time, fit_timestamp, write_zone
+from pgrepl.types.datetime_decoding import session_zone
 from pgrepl.types.jsonpath.items import Item
 from pgrepl.types.names import time_precision
 from pgrepl.types.text import write_text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from pgrepl.expr.jsonpath.moments import compare_moments
-from pgrepl.expr.jsonpath.run import Found, Moment, PathError, Run, handles, is_number, is_string
+from pgrepl.expr.jsonpath.run import Found, Moment, PathError, Run, handles, is_string
 from pgrepl.types.jsonpath.items import BOOLEANS, COMPARISONS, Item
 from pgrepl.types.jsonpath.parser import regex_flags
 from pgrepl.types.regex.matching import compile_regex
@@ -109,13 +110,17 @@ _COMPARE: dict[str, Callable[[int], bool]] = dict(
 )
 
 
+def _sign(one: Any, other: Any) -> int:
+    return int(one > other) - int(one < other)
+
+
 def _order(run: Run, one: Any, other: Any) -> int | str | None:
     """-1, 0 or 1; None: they do not compare; "differ": one of them is null."""
     if one is None or other is None:
         return 0 if one is other else "differ"
-    for is_kind in (lambda v: isinstance(v, bool), is_number, is_string):
-        if is_kind(one) and is_kind(other):
-            return int(one > other) - int(one < other)
+    for kind in (bool, Decimal, str):
+        if isinstance(one, kind) and isinstance(other, kind):
+            return _sign(one, other)
     if isinstance(one, Moment) and isinstance(other, Moment):
         return compare_moments(run, one, other)
     return None

@@ -165,9 +165,9 @@ class Scanner:
             return _unicode(word)
         if kind == "hex":
             return _character(int(word[2:], 16))
-        if kind == "character":
-            return _CONTROLS.get(word[1], word[1])
-        fail(kind, word)
+        if kind != "character":
+            fail(kind, word)
+        return _CONTROLS.get(word[1], word[1])
 
 
 def fail(message: str, shown: str) -> NoReturn:

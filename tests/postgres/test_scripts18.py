@@ -1,0 +1,29 @@
+"""psql scripts of what PostgreSQL 16 does not have yet and 17 and 18 do alike: a real 18 and pgrepl print the same bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres.conftest import start_pair
+from tests.postgres.play import Pair, difference, play_pgrepl
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts18").glob("*.sql"))
+LOCATION = re.compile(r"^LOCATION: .*\n", re.M)
+
+
+@pytest.fixture(scope="module")
+def pair18() -> Iterator[Pair]:
+    pair = start_pair(18)
+    yield pair
+    pair.publisher.stop()
+    pair.subscriber.stop()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+def test_pgrepl_prints_what_18_prints(script: Path, pair18: Pair, tmp_path: Path) -> None:
+    text = script.read_text("utf-8")
+    assert difference(LOCATION.sub("", pair18.play(text)), play_pgrepl(text, tmp_path)) == ""
