@@ -1,4 +1,4 @@
-"""psql scripts of what PostgreSQL 16 does not have yet and 17 and 18 do alike: a real 18 and pgrepl print the same bytes."""
+"""psql scripts of what PostgreSQL 16 has not yet and 18 does as 17: a real 18 and pgrepl print the same bytes."""
 
 from __future__ import annotations
 
