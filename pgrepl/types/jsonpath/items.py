@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 LAST_LEVEL = 0xFFFFFFFF  # `last` among the levels of `**{…}`
 
 COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
-ARITHMETIC = ("+", "-", "*", "/", "%")
 BOOLEANS = frozenset({"&&", "||", "!", "is unknown", "exists", "starts with", "like_regex", *COMPARISONS})
 
 
