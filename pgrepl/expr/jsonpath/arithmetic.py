@@ -7,16 +7,23 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import numeric
+from pgrepl.expr.functions.numeric import (
+    numeric_add,
+    numeric_div,
+    numeric_mod,
+    numeric_mul,
+    numeric_sub,
+    numeric_uminus,
+)
 from pgrepl.expr.jsonpath.run import Found, PathError, Run, handles, is_number, only
 from pgrepl.types.jsonpath.items import Item, operation_name
 
 _OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
-    "+": numeric.numeric_add,
-    "-": numeric.numeric_sub,
-    "*": numeric.numeric_mul,
-    "/": numeric.numeric_div,
-    "%": numeric.numeric_mod,
+    "+": numeric_add,
+    "-": numeric_sub,
+    "*": numeric_mul,
+    "/": numeric_div,
+    "%": numeric_mod,
 }
 
 
@@ -55,7 +62,7 @@ def unary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
         else:
             sign = operation_name(item)
             raise PathError("2203B", f"operand of unary jsonpath operator {sign} is not a numeric value")
-        signed = numeric.numeric_uminus(number) if item.kind == "u-" else number
+        signed = numeric_uminus(number) if item.kind == "u-" else number
         if run.next(item, signed, found):
             if found is None:
                 return True

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import numeric
 from pgrepl.expr.functions.casts import float8_numeric, numeric_int4, numeric_int8
+from pgrepl.expr.functions.numeric import numeric_abs, numeric_ceil, numeric_floor
 from pgrepl.expr.jsonpath.keyvalue import key_value
 from pgrepl.expr.jsonpath.moments import METHODS as MOMENTS
 from pgrepl.expr.jsonpath.moments import moment, moment_text
@@ -175,9 +175,9 @@ def _string(item: Item, value: Any) -> str:
 
 
 _CONVERSIONS: dict[str, Callable[[Item, Any], Any]] = {
-    "abs": _of_number(numeric.numeric_abs),
-    "floor": _of_number(numeric.numeric_floor),
-    "ceiling": _of_number(numeric.numeric_ceil),
+    "abs": _of_number(numeric_abs),
+    "floor": _of_number(numeric_floor),
+    "ceiling": _of_number(numeric_ceil),
     "double": _double,
     "bigint": _whole(oids.INT8, numeric_int8, read_int8),
     "integer": _whole(oids.INT4, numeric_int4, read_int4),

@@ -6,8 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr.functions import datetime as conversions
 from pgrepl.expr.functions.casts import numeric_int4
+from pgrepl.expr.functions.datetime import (
+    date_timestamp,
+    date_timestamptz,
+    time_timetz,
+    timestamp_date,
+    timestamp_time,
+    timestamp_to_timestamptz,
+    timestamptz_date,
+    timestamptz_time,
+    timestamptz_timestamp,
+    timestamptz_timetz,
+    timetz_time,
+)
 from pgrepl.expr.functions.from_char import given_zone, parse_fields
 from pgrepl.expr.jsonpath.run import Moment, PathError, Run, is_string
 from pgrepl.types import oids
@@ -134,17 +146,17 @@ def _parsed(text: str, template: str) -> Moment:
 _D, _T, _TZ, _TS, _TSTZ = oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ
 _NAMES = {_D: "date", _T: "time", _TZ: "timetz", _TS: "timestamp", _TSTZ: "timestamptz"}
 _CASTS: dict[tuple[int, int], Callable[[Run, Any], Any]] = {
-    (_TS, _D): lambda run, value: conversions.timestamp_date(value),
-    (_TSTZ, _D): lambda run, value: conversions.timestamptz_date(run.call, value),
-    (_TZ, _T): lambda run, value: conversions.timetz_time(value),
-    (_TS, _T): lambda run, value: conversions.timestamp_time(value),
-    (_TSTZ, _T): lambda run, value: conversions.timestamptz_time(run.call, value),
-    (_T, _TZ): lambda run, value: conversions.time_timetz(run.call, value),
-    (_TSTZ, _TZ): lambda run, value: conversions.timestamptz_timetz(run.call, value),
-    (_D, _TS): lambda run, value: conversions.date_timestamp(value),
-    (_TSTZ, _TS): lambda run, value: conversions.timestamptz_timestamp(run.call, value),
-    (_D, _TSTZ): lambda run, value: conversions.date_timestamptz(run.call, value),
-    (_TS, _TSTZ): lambda run, value: conversions.timestamp_to_timestamptz(run.call, value),
+    (_TS, _D): lambda run, value: timestamp_date(value),
+    (_TSTZ, _D): lambda run, value: timestamptz_date(run.call, value),
+    (_TZ, _T): lambda run, value: timetz_time(value),
+    (_TS, _T): lambda run, value: timestamp_time(value),
+    (_TSTZ, _T): lambda run, value: timestamptz_time(run.call, value),
+    (_T, _TZ): lambda run, value: time_timetz(run.call, value),
+    (_TSTZ, _TZ): lambda run, value: timestamptz_timetz(run.call, value),
+    (_D, _TS): lambda run, value: date_timestamp(value),
+    (_TSTZ, _TS): lambda run, value: timestamptz_timestamp(run.call, value),
+    (_D, _TSTZ): lambda run, value: date_timestamptz(run.call, value),
+    (_TS, _TSTZ): lambda run, value: timestamp_to_timestamptz(run.call, value),
 }
 _ZONED_TYPES = (_TZ, _TSTZ)
 
@@ -167,7 +179,7 @@ def _cast(run: Run, given: Moment, target: int) -> Moment | None:
 
 
 def _local(given: Moment) -> int:
-    value: int = conversions.date_timestamp(given.value) if given.type == _D else given.value
+    value: int = date_timestamp(given.value) if given.type == _D else given.value
     return value
 
 
