@@ -76,6 +76,8 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
     """The typed tree of an INSERT, UPDATE or DELETE, before rewriting. `parent` is the scope whose WITH list contains
     the statement."""
+    if isinstance(stmt, nodes.AnalyzedStmt):
+        return _with_arguments(session, stmt)
     from pgrepl.expr.query import analyze_subquery
 
     scope = Scope(
@@ -99,6 +101,14 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
         return analyze_delete(stmt, scope)
     assert isinstance(stmt, nodes.MergeStmt)
     raise unsupported("MERGE")
+
+
+def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
+    """A statement of a standard body, with the values of the routine's parameters."""
+    from pgrepl.expr.substitute import modify_with_values
+
+    modify: Modify = modify_with_values(stmt.modify, session.variables.value)
+    return modify
 
 
 @transform_expr.register

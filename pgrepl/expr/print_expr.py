@@ -87,6 +87,7 @@ _ATOMS = (
     tree.Var,
     tree.Const,
     tree.Param,
+    tree.Variable,
     tree.SetToDefault,
     tree.SubscriptingRef,
     tree.ArrayExpr,
@@ -300,6 +301,18 @@ def print_const(const: Const, out: Printer, show_type: int) -> None:
 def _const_collation(const: Const, out: Printer) -> None:
     if const.collation and const.collation != typefacts.collation(const.type):
         out.put(f" COLLATE {collation_text(out, const.collation)}")
+
+
+@print_expr.register(tree.Variable)
+def _(expr: tree.Variable, out: Printer, implicit: bool) -> None:
+    """A parameter by its name, with the function's name where a column could be meant (get_parameter)."""
+    function, names = out.routine or ("", ())
+    name = names[expr.number - 1] if expr.number <= len(names) else ""
+    if not name:
+        out.put(f"${expr.number}")
+        return
+    qualified = any(level.rtable for level in out.names)
+    out.put((f"{quote_identifier(function)}." if qualified else "") + quote_identifier(name))
 
 
 @print_expr.register(tree.Param)

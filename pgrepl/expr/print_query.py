@@ -47,17 +47,8 @@ def _print_query(
     query: Query, around: Printer, parents: list[Names], result_names: Sequence[str] | None, names_visible: bool
 ) -> None:
     names = names_of_query(around.session, query, parents)
-    out = Printer(
-        around.session,
-        around.style,
-        [names, *parents],
-        around.parts,
-        around.indent,
-        prefix=bool(parents) or len(query.rtable) != 1,
-        windows=query.windows,
-        targets=query.targets,
-        result_names=result_names,
-    )
+    out = around.inside(names, query, prefix=bool(parents) or len(query.rtable) != 1)
+    out.names, out.result_names = [names, *parents], result_names
     _print_select(query, out, names_visible)
 
 
@@ -67,7 +58,7 @@ def print_whole_query(query: Query, out: Printer, *, result_names: Sequence[str]
 
 
 def _print_select(query: Query, out: Printer, names_visible: bool) -> None:
-    _print_with(query, out)
+    print_with(query, out)
     if query.set_operation is not None:
         _print_set_operation(query.set_operation, query, out, names_visible)
     else:
@@ -106,7 +97,7 @@ def _print_limit(limit: Expr, with_ties: bool, out: Printer) -> None:
 # --- WITH ---------------------------------------------------------------------------------------------------------
 
 
-def _print_with(query: Query, out: Printer) -> None:
+def print_with(query: Query, out: Printer) -> None:
     if not query.ctes:
         return
     if out.style.indent:
@@ -201,7 +192,7 @@ def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
             out.put(" ON (")
             _print_keys(query.distinct, out)
             out.put(")")
-    _print_targets(query.targets, out, names_visible)
+    print_targets(query.targets, out, names_visible)
     print_from(query, " FROM ", out, print_subquery)
     if query.where is not None:
         out.keyword(" WHERE ", -STEP, STEP, 1)
@@ -224,7 +215,7 @@ def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
     _print_windows(query.windows, out)
 
 
-def _print_targets(targets: Sequence[Target], out: Printer, names_visible: bool) -> None:
+def print_targets(targets: Sequence[Target], out: Printer, names_visible: bool) -> None:
     separator, number, was_multiline = " ", 0, False
     for target in targets:
         if target.junk:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import lookup
-from pgrepl.expr.tree import Cte, Rte, Target, Window
+from pgrepl.expr.tree import Cte, Query, Rte, Target, Window
 from pgrepl.frozen import frozen
 from pgrepl.types.names import format_type
 
@@ -67,6 +67,7 @@ class Printer:
     result_names: Sequence[str] | None = None  # a view's own column names
     in_group_by: bool = False
     in_order_by: bool = False
+    routine: tuple[str, Sequence[str]] | None = None  # whose body is printed: its name and its parameters' names
 
     def put(self, text: str) -> None:
         self.parts.append(text)
@@ -108,6 +109,21 @@ class Printer:
             result_names=self.result_names,
             in_group_by=self.in_group_by,
             in_order_by=self.in_order_by,
+            routine=self.routine,
+        )
+
+    def inside(self, names: Names, query: Query, *, prefix: bool) -> Printer:
+        """The same buffer for a query inside what is printed."""
+        return Printer(
+            self.session,
+            self.style,
+            [names, *self.names],
+            self.parts,
+            self.indent,
+            prefix=prefix,
+            windows=query.windows,
+            targets=query.targets,
+            routine=self.routine,
         )
 
 

@@ -8,14 +8,21 @@ from pgrepl.catalog import parameters
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.routines import LANGUAGE_NAMES, routine, routine_row
 from pgrepl.errors import PgError
-from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.routines import default_arguments
+from pgrepl.expr.deparse import expression_text, load_forms
+from pgrepl.expr.print_expr import print_expr
+from pgrepl.expr.print_modify import print_modify
+from pgrepl.expr.print_query import print_subquery
+from pgrepl.expr.printer import INDENTED, Names, Printer
+from pgrepl.expr.routines import body_of, default_arguments
+from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import type_text
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.builtin import Proc
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_proc
+    from pgrepl.expr.dml.plan import Modify
 
 _MODES = {"i": "", "b": "INOUT ", "o": "OUT ", "v": "VARIADIC ", "t": ""}
 _INTERNAL_LANGUAGES = ("internal", "c")
@@ -103,7 +110,32 @@ def definition(session: Session, oid: int) -> str | None:
 
 def body_text(session: Session, oid: int) -> str | None:
     """A body that is no string (pg_get_function_sqlbody); None: it is one."""
-    return None
+    row = routine_row(session, oid)
+    if row is None or row.prosqlbody is None:
+        return None
+    stored = row.prosqlbody
+    texts = []
+    for number, statement in enumerate(body_of(session, stored)):
+        texts.append(statement_text(session, statement, row, is_return=number in stored["returns"]))
+    if stored["return"]:
+        return texts[0].removeprefix(" ")
+    return "BEGIN ATOMIC\n" + "".join(f"{text};\n" for text in texts) + "END"
+
+
+def statement_text(session: Session, statement: Query | Modify, row: pg_proc, *, is_return: bool) -> str:
+    """A statement of a standard body (print_function_sqlbody)."""
+    out = Printer(session, INDENTED, [Names((), [], [])], routine=(row.proname, row.proargnames or ()))
+    load_forms()
+    if isinstance(statement, Query) and is_return:
+        out.put(" RETURN ")
+        print_expr(statement.targets[0].expr, out, True)
+    elif isinstance(statement, Query):
+        out.indent = 1
+        print_subquery(statement, out, names_visible=False)
+    else:
+        out.indent = 1
+        print_modify(statement, out)
+    return out.text()
 
 
 def _options(session: Session, proc: Proc) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields
 from enum import Enum
 from functools import cache
-from typing import Any, Protocol, get_args, get_type_hints
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
@@ -22,6 +23,9 @@ from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
 from pgrepl.types.user_types import described
+
+if TYPE_CHECKING:
+    from pgrepl.expr.dml.plan import Modify
 
 _STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1)
 
@@ -55,9 +59,18 @@ class _Shape:
     enums: dict[str, type[Enum]]
 
 
+def _home(name: str) -> ModuleType:
+    """The module of a node class."""
+    if hasattr(tree, name):
+        return tree
+    from pgrepl.expr.dml import plan
+
+    return plan
+
+
 @cache
 def _shape(kind: type) -> _Shape:
-    hints = get_type_hints(kind, vars(tree))
+    hints = get_type_hints(kind, vars(_home(kind.__name__)))
     plain = [f for f in fields(kind) if f.name != "location"]
     enums = {}
     for f in plain:
@@ -67,7 +80,7 @@ def _shape(kind: type) -> _Shape:
     return _Shape(kind, tuple((f.name, f.default if f.default is not MISSING else MISSING) for f in plain), enums)
 
 
-def to_json(node: Expr | Query) -> Any:
+def to_json(node: Expr | Query | Modify) -> Any:
     """The tree as dictionaries, lists and scalars."""
     return _encoded(node)
 
@@ -80,8 +93,8 @@ def from_json(data: Any, types: Types) -> Any:
 def _encoded(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    if isinstance(value, tuple):
-        return [_encoded(item) for item in value]
+    if isinstance(value, (tuple, frozenset)):
+        return [_encoded(item) for item in (value if isinstance(value, tuple) else sorted(value))]
     if isinstance(value, Enum):
         return value.value
     kind: Any = type(value)
@@ -115,7 +128,8 @@ def _decoded(data: Any, types: Types) -> Any:
         return tuple(_decoded(item, types) for item in data)
     if not isinstance(data, dict):
         return data
-    shape = _shape(getattr(tree, data["is"]))
+    shape = _shape(getattr(_home(data["is"]), data["is"]))
+    sets = {name for name, default in shape.fields if isinstance(default, frozenset)}
     parts: dict[str, Any] = {}
     for name, part in data.items():
         if name == "is":
@@ -125,6 +139,8 @@ def _decoded(data: Any, types: Types) -> Any:
             parts[name] = types.type_of(part)
         elif enum is not None and part is not None:
             parts[name] = enum(part)
+        elif name in sets:
+            parts[name] = frozenset(part)
         else:
             parts[name] = _decoded(part, types)
     if "value" in parts and shape.make is Const:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from pgrepl.expr.dml.mapping import map_modify
 from pgrepl.expr.tree import Expr, Query, SubLink, Variable
 from pgrepl.expr.walk import map_children, map_parts
 
+Value = Callable[[Variable], Expr]
 
-def with_values(query: Query, value: Callable[[Variable], Expr]) -> Query:
+
+def with_values(query: Query, value: Value) -> Query:
     """The query, and the queries inside it, with an expression in the place of each variable."""
+    return map_parts(query, lambda expr: expr_with_values(expr, value), lambda inner: with_values(inner, value))
 
-    def expression(expr: Expr) -> Expr:
-        if isinstance(expr, Variable):
-            return value(expr)
-        expr = map_children(expr, expression)
-        if isinstance(expr, SubLink) and expr.query is not None:
-            return replace(expr, query=nested(expr.query))
-        return expr
 
-    def nested(inner: Query) -> Query:
-        return map_parts(inner, expression, nested)
+def modify_with_values(modify: Any, value: Value) -> Any:
+    """The same for a data-modifying statement, an expr.dml.plan.Modify."""
+    return map_modify(modify, lambda expr: expr_with_values(expr, value), lambda inner: with_values(inner, value))
 
-    return nested(query)
+
+def expr_with_values(expr: Expr, value: Value) -> Expr:
+    if isinstance(expr, Variable):
+        return value(expr)
+    expr = map_children(expr, lambda child: expr_with_values(child, value))
+    if isinstance(expr, SubLink) and expr.query is not None:
+        return replace(expr, query=with_values(expr.query, value))
+    return expr

@@ -37,6 +37,7 @@ _TAGS: dict[str, str | Callable[[Any], str]] = {
     "AlterSubscriptionStmt": "ALTER SUBSCRIPTION",
     "AlterSystemStmt": "ALTER SYSTEM",
     "AlterTableStmt": lambda stmt: alter_tag(stmt.kind),
+    "AnalyzedStmt": lambda stmt: stmt.modify.command.value,
     "CallStmt": "CALL",
     "CommentStmt": "COMMENT",
     "ConstraintsSetStmt": "SET CONSTRAINTS",

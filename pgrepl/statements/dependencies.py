@@ -82,6 +82,13 @@ def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]
     record_dependencies(session, depender, found)
 
 
+def record_query_parts(session: Session, depender: ObjectAddress, queries: Iterable[Query]) -> None:
+    """The same for several queries, as in a function's body."""
+    found = _distinct(address for query in queries for address in _of_query(query, []))
+    _know_types(session, found)
+    record_dependencies(session, depender, found)
+
+
 def _know_types(session: Session, found: list[ObjectAddress]) -> None:
     for address in found:
         if address.classid == PG_TYPE:

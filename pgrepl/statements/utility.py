@@ -33,6 +33,7 @@ STATEMENTS = {
     "AlterSubscriptionStmt": ("pgrepl.statements.subscription.alter", "alter_subscription"),
     "AlterSystemStmt": ("pgrepl.statements.system_settings", "alter_system"),
     "AlterTableStmt": ("pgrepl.statements.table.alter.run", "alter_table"),
+    "AnalyzedStmt": ("pgrepl.writing.run", "modify_rows"),
     "CallStmt": ("pgrepl.statements.routine.procedure_call", "call"),
     "CheckPointStmt": ("pgrepl.statements.checkpoint", "checkpoint"),
     "CommentStmt": ("pgrepl.statements.comment", "comment_on"),

@@ -33,7 +33,7 @@ from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
-from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
+from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 from pgrepl.types.lake_lists import is_no_list
 from pgrepl.writing import permissions
 from pgrepl.writing.engine_choice import choose_to_modify
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pgrepl.rows.checks_spark import SparkChanges
     from pgrepl.writing.modify import Pending
 
-Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt
+Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt | AnalyzedStmt
 _TRIES = 3  # without the write lock; then with it
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, FuncCall, Node, Statement, TypeName
 from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec
@@ -78,11 +80,19 @@ class DoStmt(Statement):
 
 
 @frozen
+class AnalyzedStmt(Statement):
+    """INSERT, UPDATE or DELETE of a standard body, which was analysed when the routine was made."""
+
+    modify: Any  # an expr.dml.plan.Modify
+
+
+@frozen
 class CallStmt(Statement):
     call: FuncCall
 
 
 __all__ = [
-    "AlterFunctionStmt", "CallStmt", "CreateFunctionStmt", "DoStmt", "DropFunctionStmt", "FunctionParameter",
+    "AlterFunctionStmt", "AnalyzedStmt", "CallStmt", "CreateFunctionStmt", "DoStmt", "DropFunctionStmt",
+    "FunctionParameter",
     "ReturnStmt", "RoutineName",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
 from pgrepl.catalog.tables import pg_proc
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import lookup, stored
 from pgrepl.expr.candidates import MAX_ARGUMENTS
 from pgrepl.query.result import Result
@@ -25,6 +25,7 @@ from pgrepl.statements.routine.parameters import (
     result_type,
 )
 from pgrepl.statements.routine.replacing import check_replaceable
+from pgrepl.statements.routine.sql_language import input_names
 from pgrepl.statements.routine.uses import record_uses
 from pgrepl.types import oids
 
@@ -77,7 +78,10 @@ def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
         "proconfig": with_settings(session, None, options.settings),
     }
     if stmt.body is not None:
-        raise unsupported("a function body that is no string")
+        from pgrepl.statements.routine.standard_body import stored_body
+
+        inputs = input_names(parameters.names, parameters.modes, len(parameters.types))
+        values["prosqlbody"] = stored_body(session, name, inputs, parameters.types, stmt.body)
     _store(session, stmt, values)
     return Result("CREATE PROCEDURE" if stmt.is_procedure else "CREATE FUNCTION")
 

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.routines import body_of
 from pgrepl.expr.substitute import with_values
 from pgrepl.expr.tree import Column, Query
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.query import permissions
 from pgrepl.query.rowset import passing_rows
-from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, SelectStmt, Statement, TransactionStmt, UpdateStmt
+from pgrepl.sql.nodes import (
+    AnalyzedStmt,
+    DeleteStmt,
+    InsertStmt,
+    MergeStmt,
+    SelectStmt,
+    Statement,
+    TransactionStmt,
+    UpdateStmt,
+)
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.routine.errors import transposed
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
+    from pgrepl.expr.dml.plan import Modify
 
 _MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
 
@@ -52,10 +63,10 @@ class SqlLanguage:
     def validate(self, session: Session, routine: pg_proc) -> None:
         """As fmgr_sql_validator does."""
         _check_types(session, routine)
-        if not session.settings.value("check_function_bodies") or routine.prosqlbody is not None:
+        if not session.settings.value("check_function_bodies"):
             return
         with transposed(session, routine.prosrc, f'SQL function "{routine.proname}"'):
-            statements = _parsed(session, routine)
+            statements = _statements(session, routine)
             if not any(typoid in typefacts.POLYMORPHIC for typoid in routine.proargtypes):
                 _planned(session, routine, statements, routine.proargtypes, routine.prorettype)
 
@@ -129,26 +140,30 @@ def _plan(session: Session, routine: pg_proc, call: Call) -> _Plan:
     known: _Plan | None = session.derived.get(key)
     if known is None:
         with _context(routine, "during startup"):
-            known = _planned(session, routine, _parsed(session, routine), call.argtypes, call.type, call.columns)
+            known = _planned(session, routine, _statements(session, routine), call.argtypes, call.type, call.columns)
             _check_allowed(routine, known)
         session.derived[key] = known
     return known
 
 
-def _parsed(session: Session, routine: pg_proc) -> list[Statement]:
+def _statements(session: Session, routine: pg_proc) -> Sequence[Statement | Query]:
+    """The raw statements of the body; those of a standard body have been analysed."""
+    if routine.prosqlbody is not None:
+        body = body_of(session, routine.prosqlbody)
+        return [part if isinstance(part, Query) else AnalyzedStmt(part) for part in body]
     return [raw.stmt for raw in parse(routine.prosrc, session.report, session.settings.string_rules)]
 
 
 def _planned(
     session: Session,
     routine: pg_proc,
-    statements: Sequence[Statement],
+    statements: Sequence[Statement | Query],
     argtypes: Sequence[int],
     result: int,
     defined: Sequence[Column] | None = None,
 ) -> _Plan:
     """`defined`: the columns of the call's column definition list."""
-    names = input_names(routine)
+    names = input_names(routine.proargnames, routine.proargmodes, routine.pronargs)
     variables = SqlVariables(session, routine.proname, names, argtypes)
     with analysing(session, variables):
         steps = tuple([_step(session, stmt) for stmt in statements])
@@ -156,13 +171,11 @@ def _planned(
     return _Plan(steps, variables, shape_of(session, routine, result, argtypes, columns, defined))
 
 
-def input_names(routine: pg_proc) -> list[str]:
-    """The names of the input parameters; empty ones have none."""
-    names = routine.proargnames
+def input_names(names: Sequence[str] | None, modes: Sequence[str] | None, count: int) -> list[str]:
+    """The names of the input parameters of a routine; empty ones have none."""
     if names is None:
-        return [""] * int(routine.pronargs)
-    modes = routine.proargmodes or ["i"] * len(names)
-    return [name for name, mode in zip(names, modes, strict=True) if mode in ("i", "b", "v")]
+        return [""] * count
+    return [name for name, mode in zip(names, modes or "i" * len(names), strict=True) if mode in "ibv"]
 
 
 @contextmanager
@@ -176,17 +189,25 @@ def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None
         session.variables, session.parameters = before, parameters
 
 
-def _step(session: Session, stmt: Statement) -> _Step:
+def _step(session: Session, stmt: Statement | Query) -> _Step:
+    if isinstance(stmt, Query):
+        return _Step(SelectStmt(), stmt, stmt.columns)
+    if isinstance(stmt, AnalyzedStmt):
+        return _Step(stmt, None, _returned(stmt.modify))
     if isinstance(stmt, _MODIFYING):
         modify = analyze_modifying(session, stmt)
-        columns = tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in modify.returning)
-        return _Step(stmt, None, columns or None)
+        return _Step(stmt, None, _returned(modify))
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         query = analyze_query(session, stmt)
         if any(cte.modify is not None for cte in query.ctes):
             return _Step(stmt, None, query.columns)
         return _Step(stmt, None if query.row_marks else query, query.columns)
     return _Step(stmt, None, None)
+
+
+def _returned(modify: Modify) -> tuple[Column, ...] | None:
+    """The columns of RETURNING; None: there is none."""
+    return tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in modify.returning) or None
 
 
 def _check_allowed(routine: pg_proc, plan: _Plan) -> None:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.classes import PG_NAMESPACE, PG_PROC, ObjectAddress
 from pgrepl.catalog.depend import forget_dependencies, record_dependency
 from pgrepl.expr import stored
-from pgrepl.statements.dependencies import record_expressions, record_types
+from pgrepl.expr.dml.mapping import query_of
+from pgrepl.expr.routines import body_of
+from pgrepl.expr.tree import Query
+from pgrepl.statements.dependencies import record_expressions, record_query_parts, record_types
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -20,4 +23,7 @@ def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
         forget_dependencies(session, self)
     record_dependency(session, self, ObjectAddress(PG_NAMESPACE, routine.pronamespace))
     record_types(session, self, [routine.prorettype, *(routine.proallargtypes or routine.proargtypes)])
+    if routine.prosqlbody is not None:
+        parts = body_of(session, routine.prosqlbody)
+        record_query_parts(session, self, [part if isinstance(part, Query) else query_of(part) for part in parts])
     record_expressions(session, self, [stored.from_json(data, session) for data in routine.proargdefaults or ()])
