@@ -18,9 +18,7 @@ from pgrepl.sql.quote import quote_identifier
 
 def print_modify(modify: Modify, around: Printer) -> None:
     others = tuple(item for item in modify.from_ if item != RangeRef(TARGET))
-    query = Query(
-        modify.returning, modify.rtable, others, modify.where, ctes=modify.ctes, recursive=modify.recursive
-    )
+    query = Query(modify.returning, modify.rtable, others, modify.where, ctes=modify.ctes, recursive=modify.recursive)
     names = names_of_query(around.session, query, around.names)
     out = around.inside(names, query, prefix=True)
     print_with(query, out)

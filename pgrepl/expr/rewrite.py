@@ -14,13 +14,39 @@ from pgrepl.errors import PgError
 from pgrepl.expr.folding import folded
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import Expr, Query, RowMark, Rte, RteKind, SubLink, Target
-from pgrepl.expr.walk import map_children, map_parts, returns_set
+from pgrepl.expr.tree import (
+    BoolExpr,
+    CaseExpr,
+    CoalesceExpr,
+    Expr,
+    FuncExpr,
+    Query,
+    RowMark,
+    Rte,
+    RteKind,
+    SubLink,
+    Target,
+    Var,
+)
+from pgrepl.expr.walk import map_children, map_parts, returns_set, walk
 from pgrepl.types import oids
 from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+
+def _may_skip(expr: Expr) -> bool:
+    """Whether parts of the expression may be left out when its constants are folded."""
+    if isinstance(expr, CaseExpr):
+        return not all(any(map(_is_variable, walk(condition))) for condition, _ in expr.whens)
+    if isinstance(expr, (BoolExpr, CoalesceExpr)):
+        return not all(any(map(_is_variable, walk(arg))) for arg in expr.args)
+    return False
+
+
+def _is_variable(expr: Expr) -> bool:
+    return isinstance(expr, (Var, SubLink))
 
 
 def view_query(session: Session, view: int) -> Query:
@@ -47,10 +73,20 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
     relid. Relations get their present columns under their own names, as a whole-row reference needs them."""
     who = session.role if role is None else role
 
+    conditional = 0  # how many nodes around the expression may leave it uncomputed
+
     def expression(expr: Expr) -> Expr:
+        nonlocal conditional
+        may_skip = _may_skip(expr)
+        conditional += may_skip
         expr = map_children(expr, expression)
+        conditional -= may_skip
         if isinstance(expr, SubLink) and expr.query is not None:
             return replace(expr, query=expand_views(session, expr.query, who))
+        if isinstance(expr, FuncExpr) and expr.volatile:
+            from pgrepl.expr.inline import inliner
+
+            return inliner(session, is_certain=not conditional)(expr)
         return expr
 
     def entry(rte: Rte) -> Rte:
@@ -62,6 +98,11 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
                 return replace(rte, kind=RteKind.SUBQUERY, subquery=inner)
             if found.row_security and hides_rows(session, found, who):
                 return replace(rte, kind=RteKind.VALUES, values=())
+        elif rte.kind is RteKind.FUNCTION and rte.functions:
+            inner_query = _inlined_set(session, rte)
+            if inner_query is not None:
+                inner = expand_views(session, inner_query, who)
+                return replace(rte, kind=RteKind.SUBQUERY, subquery=inner, functions=(), function_columns=())
         elif rte.kind is RteKind.RELATION and rte.alias_columns:
             return replace(rte, columns=relation_rte(relation(session, rte.relid)).columns)
         return rte
@@ -75,6 +116,16 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         if rte.relkind == "v" and rte.subquery is not None:
             expanded[mark.varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
     return replace(query, rtable=tuple(expanded))
+
+
+def _inlined_set(session: Session, rte: Rte) -> Query | None:
+    """The query that a user's function in FROM stands for."""
+    call = rte.functions[0]
+    if not isinstance(call, FuncExpr) or not call.volatile:
+        return None
+    from pgrepl.expr.inline import inlined_set
+
+    return inlined_set(session, rte)
 
 
 def _without_idle_sets(session: Session, target: Target) -> Target:

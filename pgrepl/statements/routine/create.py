@@ -13,6 +13,7 @@ from pgrepl.catalog.tables import pg_proc
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, stored
 from pgrepl.expr.candidates import MAX_ARGUMENTS
+from pgrepl.expr.sql_variables import input_names
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt
 from pgrepl.statements.routine.languages import language_of, language_oid
@@ -25,7 +26,6 @@ from pgrepl.statements.routine.parameters import (
     result_type,
 )
 from pgrepl.statements.routine.replacing import check_replaceable
-from pgrepl.statements.routine.sql_language import input_names
 from pgrepl.statements.routine.uses import record_uses
 from pgrepl.types import oids
 

@@ -11,6 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.routines import body_of
+from pgrepl.expr.sql_variables import SqlVariables, analysing, input_names
 from pgrepl.expr.substitute import with_values
 from pgrepl.expr.tree import Column, Query
 from pgrepl.interrupts import check_for_interrupts
@@ -30,7 +31,6 @@ from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.routine.errors import transposed
 from pgrepl.statements.routine.sql_result import Shape, shape_of
-from pgrepl.statements.routine.sql_variables import SqlVariables
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 
@@ -169,24 +169,6 @@ def _planned(
         steps = tuple([_step(session, stmt) for stmt in statements])
     columns = steps[-1].columns if steps else None
     return _Plan(steps, variables, shape_of(session, routine, result, argtypes, columns, defined))
-
-
-def input_names(names: Sequence[str] | None, modes: Sequence[str] | None, count: int) -> list[str]:
-    """The names of the input parameters of a routine; empty ones have none."""
-    if names is None:
-        return [""] * count
-    return [name for name, mode in zip(names, modes or "i" * len(names), strict=True) if mode in "ibv"]
-
-
-@contextmanager
-def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None]:
-    """Statements see the variables, and no parameters of the client's statement."""
-    before, parameters = session.variables, session.parameters
-    session.variables, session.parameters = variables, None
-    try:
-        yield
-    finally:
-        session.variables, session.parameters = before, parameters
 
 
 def _step(session: Session, stmt: Statement | Query) -> _Step:

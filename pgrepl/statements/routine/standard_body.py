@@ -12,6 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml.mapping import with_literals
+from pgrepl.expr.sql_variables import SqlVariables, analysing
 from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import (
     DeleteStmt,
@@ -23,8 +24,6 @@ from pgrepl.sql.nodes import (
     UpdateStmt,
 )
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.routine.sql_language import analysing
-from pgrepl.statements.routine.sql_variables import SqlVariables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import typefacts
@@ -79,3 +80,21 @@ class SqlVariables:
     def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
         found = self.named(names, location, must_have_field=False)
         return found if found is not None and typefacts.is_row(found.type) else None
+
+
+def input_names(names: Sequence[str] | None, modes: Sequence[str] | None, count: int) -> list[str]:
+    """The names of the input parameters of a routine; empty ones have none."""
+    if names is None:
+        return [""] * count
+    return [name for name, mode in zip(names, modes or "i" * len(names), strict=True) if mode in "ibv"]
+
+
+@contextmanager
+def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None]:
+    """Statements see the variables, and no parameters of the client's statement."""
+    before, parameters = session.variables, session.parameters
+    session.variables, session.parameters = variables, None
+    try:
+        yield
+    finally:
+        session.variables, session.parameters = before, parameters
