@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.relation import find_relation, relation
+from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.engine import Choice, Engine
@@ -100,7 +100,10 @@ def _settle(stmt: Statement, session: Session) -> None:
     foreign keys tie to it."""
     from pgrepl.rows.foreign_key import keys_of, keys_to
 
-    target = find_relation(session, stmt.relation, missing_ok=True)
+    if isinstance(stmt, AnalyzedStmt):
+        target: Relation | None = relation(session, stmt.modify.relid)
+    else:
+        target = find_relation(session, stmt.relation, missing_ok=True)
     if target is None or target.kind not in "rp":
         session.settle()
         return
