@@ -240,6 +240,12 @@ def _run_scripts(arguments: list[str]) -> int:
     return run_scripts(arguments)
 
 
+def _serve(arguments: list[str]) -> int:
+    from pgrepl.server.command import serve
+
+    return serve(arguments)
+
+
 def _status(arguments: list[str]) -> int:
     from pgrepl.shell.status import status
 
@@ -276,6 +282,7 @@ _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "plan": _plan,
     "restore": _restore,
     "run": _run_scripts,
+    "serve": _serve,
     "status": _status,
     "sync": _sync,
     "standby": _standby,

@@ -23,7 +23,7 @@ _PLACE = re.compile(r"%(?:(%)|\(([^)]*)\)s|(s)|(.?))", re.DOTALL)
 
 def numbered(text: str, given: Parameters) -> tuple[str, list[Any]]:
     """The text with `$n`, and the values in their order."""
-    from pgrepl.statements.run import parameter_numbers
+    from pgrepl.sql.scanner import parameter_numbers
 
     if isinstance(given, (str, bytes)) or not isinstance(given, (Mapping, Sequence)):
         raise ProgrammingError(f"parameters must be a sequence or a mapping, not {type(given).__name__}")

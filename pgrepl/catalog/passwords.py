@@ -13,19 +13,29 @@ import os
 import re
 import stringprep
 import unicodedata
+from typing import NamedTuple
 
 _SALT_BYTES = 16
 _MD5 = re.compile(r"md5[0-9a-f]{32}\Z")
 _SCRAM = re.compile(r"SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44}):([A-Za-z0-9+/=]{44})\Z")
 
 
+class ScramVerifier(NamedTuple):
+    """What is stored of a password for SCRAM-SHA-256."""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+
 def encrypt_password(method: str, role: str, password: str, iterations: int = 4096) -> str:
     """The stored form of a new password; a text that is in a stored form already stays as it is."""
-    if is_md5(password) or _scram_parts(password) is not None:
+    if is_md5(password) or scram_verifier(password) is not None:
         return password
     if method == "md5":
         return "md5" + hashlib.md5((password + role).encode(), usedforsecurity=False).hexdigest()
-    return _scram_verifier(password, os.urandom(_SALT_BYTES), iterations)
+    return _new_verifier(password, os.urandom(_SALT_BYTES), iterations)
 
 
 def is_md5(stored: str) -> bool:
@@ -36,15 +46,15 @@ def verify_password(role: str, stored: str, password: str) -> bool:
     """Is this the password that was stored? (plain_crypt_verify)"""
     if is_md5(stored):
         return hmac.compare_digest(stored, encrypt_password("md5", role, password)) if not is_md5(password) else False
-    parts = _scram_parts(stored)
-    if parts is None:
+    found = scram_verifier(stored)
+    if found is None:
         return False
-    iterations, salt, _stored_key, server_key = parts
-    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), salt, iterations)
-    return hmac.compare_digest(server_key, _hmac(salted, b"Server Key"))
+    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), found.salt, found.iterations)
+    return hmac.compare_digest(found.server_key, _hmac(salted, b"Server Key"))
 
 
-def _scram_parts(text: str) -> tuple[int, bytes, bytes, bytes] | None:
+def scram_verifier(text: str) -> ScramVerifier | None:
+    """The verifier in a stored form; None: it has another form."""
     found = _SCRAM.match(text)
     if found is None:
         return None
@@ -54,10 +64,10 @@ def _scram_parts(text: str) -> tuple[int, bytes, bytes, bytes] | None:
         return None
     if int(found[1]) == 0 or len(stored_key) != 32 or len(server_key) != 32:
         return None
-    return int(found[1]), salt, stored_key, server_key
+    return ScramVerifier(int(found[1]), salt, stored_key, server_key)
 
 
-def _scram_verifier(password: str, salt: bytes, iterations: int) -> str:
+def _new_verifier(password: str, salt: bytes, iterations: int) -> str:
     salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), salt, iterations)
     stored_key = hashlib.sha256(_hmac(salted, b"Client Key")).digest()
     texts = [base64.b64encode(part).decode() for part in (salt, stored_key, _hmac(salted, b"Server Key"))]

@@ -20,6 +20,7 @@ from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.constructors import array_of, subscripted
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
+from pgrepl.expr.parameters import InferredParameters, UnknownParam
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
@@ -127,6 +128,8 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
     if given is None or not 0 < node.number <= len(given):
         raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
     typoid, text = given[node.number - 1]
+    if typoid == oids.UNKNOWN and isinstance(given, InferredParameters):
+        return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
     if text is None or typoid == oids.UNKNOWN:
         return Const(typoid, value=text, location=node.location)
     kind = type_by_oid(typoid)

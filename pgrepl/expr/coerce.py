@@ -7,6 +7,7 @@ from dataclasses import replace
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import Context, Path, castable, function_typmod, length_function, pathway
+from pgrepl.expr.parameters import UnknownParam
 from pgrepl.expr.polymorphic import consistent
 from pgrepl.expr.scope import Scope, item_vars
 from pgrepl.expr.tree import (
@@ -128,6 +129,8 @@ def _literal(
     scope: Scope, expr: Const, target: int, typmod: int, context: Context, form: CoercionForm, location: int
 ) -> Expr:
     """A literal of unknown type, read by the type's input function. An error points at the literal."""
+    if isinstance(expr, UnknownParam):
+        expr.settle(target)
     base, base_typmod = typefacts.base_and_typmod(target, typmod)
     input_typmod = base_typmod if base == oids.INTERVAL else -1
     value = expr.value

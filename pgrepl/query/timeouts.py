@@ -62,7 +62,7 @@ def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
 @contextmanager
 def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -> Iterator[None]:
     """Time a session that waits for its client; `terminate` is called after the timeout."""
-    due = _idle_due(session, since)
+    due = idle_due(session, since)
     if due is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -83,7 +83,7 @@ def idle(session: Session, since: float, terminate: Callable[[PgError], None]) -
 
 def overdue(session: Session, since: float) -> PgError | None:
     """The error that terminates a session that has been idle since then."""
-    due = _idle_due(session, since)
+    due = idle_due(session, since)
     return due[1] if due is not None and due[0] <= 0 else None
 
 
@@ -106,7 +106,8 @@ def _transaction_due(session: Session, timeout: int) -> Due:
     return timeout / 1000 - passed, _terminating("25P04", "transaction timeout")
 
 
-def _idle_due(session: Session, since: float) -> Due | None:
+def idle_due(session: Session, since: float) -> Due | None:
+    """When a session that has been idle since then is to be terminated."""
     passed = time.monotonic() - since
     found: list[Due] = []
     if session.transaction.block in (Block.EXPLICIT, Block.ABORTED):

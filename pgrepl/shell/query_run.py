@@ -298,14 +298,14 @@ class QueryRun:
 
     def describe(self) -> bool:
         """The names and types of the result's columns, without executing the query."""
-        from pgrepl.statements.describe import describe
+        from pgrepl.statements.describe import prepare
         from pgrepl.types.names import format_type
         from pgrepl.types.oids import TEXT
 
         shell = self.shell
         try:
             with interrupt.cancels_query():
-                columns = describe(self.connection.session, self._described())
+                columns = prepare(self.connection.session, self.query).columns
         except PgError as error:
             self._fail(error)
             return False
@@ -318,10 +318,3 @@ class QueryRun:
         ok = shell.print_table(result_table(("Column", "Type"), (TEXT, TEXT), rows, shell.options))
         set_success_variables(shell, str(len(rows)))
         return ok
-
-    def _described(self) -> str:
-        if "$" not in self.query:
-            return self.query
-        from pgrepl.shell.extended import without_values
-
-        return without_values(self.query)

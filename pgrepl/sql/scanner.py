@@ -269,3 +269,14 @@ def _unicode(token: Token, uescape: Token | None, text: str, on_notice: OnNotice
             raise error_at(uescape, "invalid Unicode escape character", text)
     value = unescape_unicode(body, escape, start)
     return ("IDENT", truncate(value, on_notice), start, end) if terminal == "UIDENT" else ("SCONST", value, start, end)
+
+
+def parameter_numbers(text: str) -> set[int]:
+    """The numbers of the parameters `$1`, `$2`, … in a text."""
+    found = set()
+    for kind, value, *_ in scan(text):
+        if kind == "$END":
+            break
+        if kind == "PARAM":
+            found.add(int(value))
+    return found

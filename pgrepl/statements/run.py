@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pgrepl import interrupts
@@ -20,12 +19,11 @@ from pgrepl.errors import PgError
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.sql.parser import parse
-from pgrepl.sql.scanner import scan
+from pgrepl.sql.scanner import parameter_numbers
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
-from pgrepl.types.oids import UNKNOWN
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
@@ -99,10 +97,15 @@ def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Res
 
 
 def run_extended(
-    session: Session, text: str, parameters: Sequence[Parameter], execute: Execute = execute
+    session: Session,
+    text: str,
+    parameters: Sequence[Parameter],
+    execute: Execute = execute,
+    *,
+    implicit: bool = False,
 ) -> Result | None:
     """Run the one statement of a string with values for its parameters $1, $2, …, as the extended-query protocol does;
-    None: the string is empty."""
+    None: the string is empty. `implicit`: it is not the last of its transaction."""
     _begin(session, text)
     with _timed(session):
         statements = _parsed(session, text)
@@ -113,7 +116,7 @@ def run_extended(
             return None
         session.parameters = parameters if _takes_parameters(statements) else None
         try:
-            return _run_one(session, statements[0].stmt, execute, implicit=False, last=True)
+            return _run_one(session, statements[0].stmt, execute, implicit=implicit, last=not implicit)
         finally:
             session.parameters = None
 
@@ -140,29 +143,15 @@ def _takes_parameters(statements: Sequence[RawStmt]) -> bool:
 
 def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt], given: int) -> None:
     """Raise unless there is a value for each parameter, and a parameter for each value."""
-    numbers = parameter_numbers(text) if _takes_parameters(statements) else set()
-    needed = max(numbers, default=0)
-    unknown = set(range(1, needed + 1)) - numbers
-    if unknown or needed != given:
-        from pgrepl.statements.describe import describe
-
-        session.parameters = [(UNKNOWN, None)] * needed
-        try:
-            describe(session, text)  # what else is wrong with it is told first
-        finally:
-            session.parameters = None
-    if unknown:
-        raise PgError("42P18", f"could not determine data type of parameter ${min(unknown)}")
+    needed = max(parameter_numbers(text), default=0) if _takes_parameters(statements) else 0
     if needed != given:
+        from pgrepl.statements.describe import prepare
+
+        prepare(session, text)  # what else is wrong with it is told first
         raise PgError(
             "08P01",
             f'bind message supplies {given} parameters, but prepared statement "" requires {needed}',
         )
-
-
-def parameter_numbers(text: str) -> set[int]:
-    tokens = takewhile(lambda token: token[0] != "$END", scan(text))
-    return {int(token[1]) for token in tokens if token[0] == "PARAM"}
 
 
 def _begin(session: Session, text: str) -> None:

@@ -1,0 +1,15 @@
+"""PostgreSQL's own clients and subscribers connect here: `pgrepl serve`.
+
+It is built as PostgreSQL is. A *postmaster* listens and forks a *backend* for each connection, so that a session that
+dies takes no other with it, and signals mean what they mean there: SIGINT cancels a backend's statement, SIGTERM ends
+it. Read in this order:
+
+postmaster      listens, forks, collects; what to do about signals
+startup         a new connection: TLS, a cancel request or a session; protocol version and start-up parameters
+hba, ident      who may enter, by which method; authentication, scram: the methods
+backend_loop    one session: reads messages, answers them (PostgresMain)
+extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals
+channel         messages as bytes, in and out; reports, rows: what they contain
+replication/    replication connections: their commands, and the sender of a slot's changes
+launcher        the workers of this catalog's subscriptions, and autovacuum
+"""

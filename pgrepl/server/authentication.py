@@ -1,0 +1,182 @@
+"""Authentication of a new connection by the first rule of pg_hba.conf that fits it (auth.c)."""
+
+from __future__ import annotations
+
+import pwd
+import socket
+import ssl
+import struct
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.roles import is_member_of_role
+from pgrepl.catalog.store import one
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.server import hba, scram
+from pgrepl.server.channel import Body, Channel, ConnectionLost
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_REQUEST = struct.Struct("!I")
+_OK, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 10, 11, 12
+_LONGEST_PASSWORD_MESSAGE = 65535  # PG_MAX_AUTH_TOKEN_LENGTH
+
+
+@dataclass(frozen=True)
+class Doors:
+    """What decides who may enter."""
+
+    hba_file: Path
+    ident_file: Path
+    certificate_hash: bytes | None  # for channel binding
+    mock_nonce: bytes  # the same for all connections of a server
+
+
+def authenticate(channel: Channel, session: Session, client: hba.Client, doors: Doors) -> None:
+    """Let the client in, or raise a FATAL error. `session` reads roles of the catalog; nobody has entered it yet."""
+    rules = hba.read_rules(doors.hba_file)
+    bad = next((each for each in rules if isinstance(each, hba.BadLine)), None)
+    if bad is not None:
+        raise PgError("F0000", f"could not load {doors.hba_file}", severity="FATAL")
+    with reading(session):
+        rule = hba.matching([each for each in rules if isinstance(each, hba.Rule)], client, _members(session))
+    if rule is None:
+        raise _refused("no pg_hba.conf entry", client)
+    if rule.method == "reject":
+        raise _refused("pg_hba.conf rejects connection", client)
+    certificate = _certificate_name(channel)
+    if rule.method == "cert" or "clientcert" in rule.options:
+        if certificate is None:
+            raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
+    if rule.method == "peer":
+        _check_mapped(session, doors, rule, _peer(channel), client, "Peer")
+    elif rule.method == "scram-sha-256":
+        _scram(channel, session, client, doors)
+    if rule.method == "cert" or rule.options.get("clientcert") == "verify-full":
+        _check_mapped(session, doors, rule, certificate or "", client, "Certificate")
+    channel.send(b"R", _REQUEST.pack(_OK))
+
+
+def _members(session: Session):  # type: ignore[no-untyped-def]
+    def is_member(role: str, of: str) -> bool:
+        found, group = (one(session, tables.pg_authid, rolname=name) for name in (role, of))
+        return found is not None and group is not None and is_member_of_role(session, found.oid, group.oid)
+
+    return is_member
+
+
+def _refused(what: str, client: hba.Client) -> PgError:
+    where = "[local]" if client.is_local else str(client.address)
+    encryption = "" if client.is_local else ", SSL encryption" if client.over_tls else ", no encryption"
+    if client.replication:
+        text = f'{what} for replication connection from host "{where}", user "{client.user}"{encryption}'
+    else:
+        text = f'{what} for host "{where}", user "{client.user}", database "{client.database}"{encryption}'
+    return PgError("28000", text, severity="FATAL")
+
+
+# --- peer and cert ----------------------------------------------------------------------------------------------------
+
+
+def _peer(channel: Channel) -> str:
+    """The name of the operating system's user at the other end."""
+    form = struct.Struct("iII")
+    data = channel.connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
+    uid = form.unpack(data)[1]
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        raise PgError(
+            "28000", f"could not look up local user ID {uid}: user does not exist", severity="FATAL"
+        ) from None
+
+
+def _certificate_name(channel: Channel) -> str | None:
+    """The common name of the client's certificate, which the TLS library has verified."""
+    connection = channel.connection
+    found = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
+    if not found:
+        return None
+    subject = found.get("subject", ())
+    return next((str(value) for part in subject for name, value in part if name == "commonName"), None)  # type: ignore[misc]
+
+
+def _check_mapped(
+    session: Session, doors: Doors, rule: hba.Rule, system_user: str, client: hba.Client, method: str
+) -> None:
+    """Raise unless the user of the system may be this role (check_usermap)."""
+    name = rule.options.get("map")
+    with reading(session):
+        if name is None:
+            allowed = system_user == client.user
+        else:
+            allowed = hba.maps_to(doors.ident_file, name, system_user, client.user, _members(session))
+    if not allowed:
+        raise PgError("28000", f'{method} authentication failed for user "{client.user}"', severity="FATAL")
+
+
+# --- passwords --------------------------------------------------------------------------------------------------------
+
+
+def _scram(channel: Channel, session: Session, client: hba.Client, doors: Doors) -> None:
+    with reading(session):
+        role = one(session, tables.pg_authid, rolname=client.user)
+        stored = None if role is None or _is_over(role.rolvaliduntil) else role.rolpassword
+    binding = doors.certificate_hash if client.over_tls else None
+    exchange = scram.ScramExchange(stored, client.user, doors.mock_nonce, binding)
+    names = [scram.PLUS, scram.PLAIN] if binding is not None else [scram.PLAIN]
+    channel.send(b"R", _REQUEST.pack(_SASL) + b"".join(name.encode() + b"\0" for name in names) + b"\0")
+    body = Body(_response(channel))
+    mechanism = body.string().decode("utf-8", "replace")
+    if mechanism not in names:
+        raise PgError("08P01", "client selected an invalid SASL authentication mechanism", severity="FATAL")
+    length = body.int32()
+    message = body.take(length) if length >= 0 else b""
+    body.end()
+    channel.send(b"R", _REQUEST.pack(_SASL_CONTINUE) + exchange.first(mechanism, message))
+    answer = exchange.final(_response(channel))
+    if answer is None:
+        raise PgError("28P01", f'password authentication failed for user "{client.user}"', severity="FATAL")
+    channel.send(b"R", _REQUEST.pack(_SASL_FINAL) + answer)
+
+
+def _response(channel: Channel) -> bytes:
+    channel.flush()
+    kind = channel.read_kind()
+    if kind != b"p":
+        raise PgError("08P01", f"expected SASL response, got message type {kind[0]}", severity="FATAL")
+    return channel.read_body(_LONGEST_PASSWORD_MESSAGE)
+
+
+def _is_over(until: object) -> bool:
+    """Whether a password is no longer valid (rolvaliduntil)."""
+    from datetime import datetime, timezone
+
+    from pgrepl.types.oids import TIMESTAMPTZ
+    from pgrepl.types.text import read_text
+
+    if until is None:
+        return False
+    value = until if isinstance(until, int) else read_text(str(until), TIMESTAMPTZ)
+    epoch = datetime(2000, 1, 1, tzinfo=timezone.utc)
+    return bool(value < (datetime.now(timezone.utc) - epoch).total_seconds() * 1_000_000)
+
+
+def client_of(channel: Channel, database: str, user: str, *, replication: bool) -> hba.Client:
+    """What is known of a connection."""
+    connection = channel.connection
+    local = connection.family == socket.AF_UNIX
+    address: IPv4Address | IPv6Address | None = None
+    if not local:
+        try:
+            address = ip_address(connection.getpeername()[0].partition("%")[0])
+        except (OSError, ValueError):
+            raise ConnectionLost from None
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+    return hba.Client(database, user, local, isinstance(connection, ssl.SSLSocket), replication, address)

@@ -1,0 +1,285 @@
+"""One session of a client: reads messages and answers them until the client leaves (PostgresMain in postgres.c)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from pgrepl import jobs
+from pgrepl.catalog.context import Block
+from pgrepl.errors import PgError, Report
+from pgrepl.query import timeouts
+from pgrepl.query.result import Result
+from pgrepl.query.streamed import StreamedRows
+from pgrepl.server import reports, rows
+from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
+from pgrepl.server.copying import WireCopy
+from pgrepl.server.extended import Extended
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.log import ServerLog
+
+_INT32 = struct.Struct("!i")
+_LARGE = frozenset(b"QPBdF")
+_KNOWN = frozenset(b"QPBECDHSXFdcf")
+_EXTENDED = frozenset(b"PBEDCH")
+_STATUS = {Block.NONE: b"I", Block.IMPLICIT: b"I", Block.EXPLICIT: b"T", Block.ABORTED: b"E"}
+_PORTION = 1000  # rows that are fetched together
+# settings whose values the client is told when they change (GUC_REPORT)
+REPORTED = (
+    "application_name", "client_encoding", "DateStyle", "default_transaction_read_only", "in_hot_standby",
+    "integer_datetimes", "IntervalStyle", "is_superuser", "scram_iterations", "server_encoding", "server_version",
+    "session_authorization", "standard_conforming_strings", "TimeZone",
+)  # fmt: skip
+
+
+class Terminated(BaseException):
+    """SIGTERM has come while no statement ran."""
+
+
+class Backend:
+    """A session and its client."""
+
+    def __init__(self, channel: Channel, session: Session, log: ServerLog, place: int) -> None:
+        self.channel = channel
+        self.session = session
+        self._log = log
+        self._place = place
+        self._told: dict[str, str] = {}
+        self._running = False  # a statement, which a signal interrupts
+        self._terminated = False
+        self._waiting = False
+        self._copy = WireCopy(channel)
+        self._extended = Extended(self)
+        self._commands: Callable[[str], bool] = lambda text: False
+        session.client = self._copy
+        session.on_report = self.on_report
+
+    def take_commands(self, commands: Callable[[str], bool]) -> None:
+        """For a replication connection: `commands` carries out a command of its own grammar, or says that it is none."""
+        self._commands = commands
+
+    # --- what the client is told ----------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> bytes:
+        return text.encode()
+
+    def on_report(self, report: Report) -> None:
+        """A notice goes out at once."""
+        self.channel.send(b"N", reports.body(report, self.encode))
+        self.channel.flush()
+
+    def tell_error(self, error: PgError) -> None:
+        self._log.report(error.report, self.session.query or None)
+        self.channel.send(b"E", reports.body(error.report, self.encode))
+
+    def greet(self, pid: int, key: bytes) -> None:
+        """What a client is told when it has been let in."""
+        self._tell_settings()
+        self.channel.send(b"K", _INT32.pack(pid) + key)
+
+    def _tell_settings(self) -> None:
+        settings = self.session.settings
+        for name in REPORTED:
+            value = settings.get(name)
+            if self._told.get(name) != value:
+                self._told[name] = value
+                self.channel.send(b"S", name.encode() + b"\0" + self.encode(value) + b"\0")
+
+    def _ready(self) -> None:
+        self._tell_settings()
+        self.channel.send(b"Z", _STATUS[self.session.transaction.block])
+        self.channel.flush()
+
+    # --- signals --------------------------------------------------------------------------------------------------
+
+    def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
+        if self._running:
+            from pgrepl import interrupts
+
+            timeouts.interrupt(interrupts.user_request(), frame)
+
+    def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
+        self._terminated = True
+        if self._running:
+            timeouts.interrupt(_by_administrator(), frame)
+        elif not self._waiting:
+            raise Terminated
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block in which signals interrupt the statement."""
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Answer messages until the client leaves. An error that ends the session has been told when this returns."""
+        wake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        os.set_blocking(wake, False)
+        self.channel.wakes.append(wake)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, self._on_cancel)
+        signal.signal(signal.SIGTERM, self._on_terminate)
+        try:
+            self._serve(wake)
+        except PgError as error:  # it was FATAL, or one of the protocol
+            self.tell_error(error)
+            self.channel.flush()
+        except Terminated:
+            self.tell_error(_by_administrator())
+            self.channel.flush()
+
+    def _serve(self, wake: int) -> None:
+        skipping = False  # to the next Sync, after an error in the extended protocol
+        ready = True
+        while True:
+            if ready:
+                self._ready()
+                ready = False
+            self._await_input(wake)
+            kind = self.channel.read_kind()
+            code = kind[0]
+            if code not in _KNOWN:
+                raise PgError("08P01", f"invalid frontend message type {code}", severity="FATAL")
+            body = self.channel.read_body(LARGE_MESSAGE if code in _LARGE else SMALL_MESSAGE)
+            if kind == b"X":
+                return
+            if skipping and kind != b"S":
+                continue
+            try:
+                if kind == b"Q":
+                    ready = True
+                    self._simple(body)
+                elif code in _EXTENDED:
+                    self._extended.message(kind, Body(body))
+                elif kind == b"S":
+                    skipping, ready = False, True
+                    self._extended.sync()
+                elif kind == b"F":
+                    ready = True
+                    raise PgError("0A000", "fastpath function calls are not supported")
+            except PgError as error:
+                if error.report.severity == "FATAL":
+                    raise
+                self.tell_error(error)
+                skipping = code in _EXTENDED
+                self._fail()
+
+    def _await_input(self, wake: int) -> None:
+        """Wait for the client's next message, under the timeouts of idle sessions."""
+        since = time.monotonic()
+        self._waiting = True
+        try:
+            while not self._terminated and not self.channel.has_input(0):
+                self.channel.flush()
+                due = timeouts.idle_due(self.session, since)
+                if due is not None and due[0] <= 0:
+                    raise due[1]
+                self.channel.has_input(None if due is None else due[0])
+                try:
+                    os.read(wake, 4096)
+                except BlockingIOError:
+                    pass
+        finally:
+            self._waiting = False
+        if self._terminated:
+            raise _by_administrator()
+
+    def _fail(self) -> None:
+        """An error outside of a statement ends the implicit transaction, or leaves a block aborted."""
+        transaction = self.session.transaction
+        if transaction.block in (Block.IMPLICIT, Block.EXPLICIT) or transaction.in_statement:
+            transaction.fail_statement()
+
+    # --- simple queries -------------------------------------------------------------------------------------------
+
+    def _simple(self, body: bytes) -> None:
+        text = self.decode(Body(body).string())
+        self._extended.forget_unnamed()
+        if self._commands(text):
+            return
+        from pgrepl.statements.run import run
+
+        self.session.streams = True
+        empty = True
+        try:
+            results = self.results(run(self.session, text))
+            for result in results:
+                empty = False
+                if result.columns is not None:
+                    self.channel.send(b"T", rows.description(result.columns, (), self.encode))
+                self.send_rows(result, ())
+        finally:
+            self.session.streams = False
+        if empty:
+            self.channel.send(b"I")
+
+    def decode(self, data: bytes) -> str:
+        from pgrepl.types.encoding import invalid_bytes
+
+        try:
+            return data.decode()
+        except UnicodeDecodeError as problem:
+            raise invalid_bytes(data, problem.start) from None
+
+    def results(self, found: Iterator[Result]) -> Iterator[Result]:
+        """The results of statements; a signal interrupts the running one. A defect is an error like others."""
+        from pgrepl.api.opened import internal_error
+
+        while True:
+            try:
+                with self.running():
+                    result = next(found, None)
+            except (PgError, ConnectionLost, Terminated):
+                raise
+            except Exception as problem:
+                raise jobs.pg_error(problem) or internal_error(problem) from problem
+            if result is None:
+                return
+            yield result
+
+    def send_rows(self, result: Result, formats: Sequence[int]) -> None:
+        """Send a result's rows and its command tag."""
+        tag = result.tag or ""
+        if result.columns is not None:
+            encoder = rows.RowEncoder(result.columns, formats, self.session.text_style, self.encode)
+            count = 0
+            for portion in self.portions(result):
+                count += len(portion)
+                for message in encoder.messages(portion):
+                    self.channel.send_raw(message)
+            if tag == "SELECT":
+                tag = f"SELECT {count}"
+        self.complete(tag)
+
+    def complete(self, tag: str) -> None:
+        self.channel.send(b"C", self.encode(tag) + b"\0")
+
+    def portions(self, result: Result) -> Iterator[Sequence[tuple[str | None, ...]]]:
+        found = result.rows
+        if not isinstance(found, StreamedRows):
+            yield found
+            return
+        while True:
+            with self.running():
+                portion = found.portion(_PORTION)
+            yield portion
+            if len(portion) < _PORTION:
+                return
+
+
+def _by_administrator() -> PgError:
+    return PgError("57P01", "terminating connection due to administrator command", severity="FATAL")

@@ -1,0 +1,193 @@
+"""Messages of PostgreSQL's protocol over one connection (pqcomm.c).
+
+A message is a kind (one byte), a length that counts itself (four bytes), and a body. What is sent is collected until
+`flush`. What is read comes in pieces, so that a length word alone costs no memory.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+
+if TYPE_CHECKING:
+    import ssl
+
+LARGE_MESSAGE = 0x3FFF_FFFF - 1  # the longest body of a query, of parameters, of COPY's data (PQ_LARGE_MESSAGE_LIMIT)
+SMALL_MESSAGE = 10_000  # of all others
+_PIECE = 1 << 16
+_FULL = 1 << 15  # bytes to send from which on the buffer is flushed
+_LENGTH = struct.Struct("!I")
+
+
+class ConnectionLost(Exception):
+    """The client is gone; there is nobody to tell."""
+
+
+class Channel:
+    """One connection to a client."""
+
+    def __init__(self, connection: socket.socket | ssl.SSLSocket) -> None:
+        self._connection = connection
+        self._received = bytearray()
+        self._out = bytearray()
+        self.wakes: list[int] = []  # descriptors that end a wait for input
+        self.before_wait: Callable[[], None] = lambda: None
+
+    @property
+    def connection(self) -> socket.socket | ssl.SSLSocket:
+        return self._connection
+
+    def begins_with(self) -> int:
+        """The connection's first byte, which stays to be read."""
+        try:
+            found = self._connection.recv(1, socket.MSG_PEEK)
+        except OSError:
+            raise ConnectionLost from None
+        if not found:
+            raise ConnectionLost
+        return found[0]
+
+    def start_tls(self, context: ssl.SSLContext) -> None:
+        """Go on over TLS. Bytes that have been received already are an attempt to smuggle something in before
+        encryption."""
+        if self._received:
+            raise PgError(
+                "08P01",
+                "received unencrypted data after SSL request",
+                detail="This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+                severity="FATAL",
+            )
+        self._connection = context.wrap_socket(self._connection, server_side=True)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def has_input(self, seconds: float | None = 0.0) -> bool:
+        """Wait for input, at most so long; False: there is none, or one of `wakes` has become readable."""
+        if self._received or self._pending():
+            return True
+        try:
+            ready = select.select([self._connection, *self.wakes], [], [], seconds)[0]
+        except (OSError, ValueError):
+            raise ConnectionLost from None
+        return self._connection in ready
+
+    def _pending(self) -> int:
+        pending = getattr(self._connection, "pending", None)  # of an SSLSocket: bytes that are decrypted already
+        return pending() if pending is not None else 0
+
+    def _receive(self) -> None:
+        try:
+            piece = self._connection.recv(_PIECE)
+        except OSError:
+            raise ConnectionLost from None
+        if not piece:
+            raise ConnectionLost
+        self._received += piece
+
+    def take(self, count: int) -> bytes:
+        """The next bytes, when they have all come."""
+        while len(self._received) < count:
+            self._receive()
+        found = bytes(self._received[:count])
+        del self._received[:count]
+        return found
+
+    def next_is(self, kind: bytes) -> bool:
+        """Whether the next message is of this kind, if it has come already."""
+        if not self._received and self.has_input(0):
+            self._receive()
+        return self._received[:1] == kind
+
+    def read_kind(self) -> bytes:
+        return self.take(1)
+
+    def read_body(self, most: int) -> bytes:
+        """The body of a message whose kind has been read."""
+        (length,) = _LENGTH.unpack(self.take(4))
+        if not 4 <= length <= most + 4:
+            raise PgError("08P01", "invalid message length", severity="FATAL")
+        return self.take(length - 4)
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def send(self, kind: bytes, body: bytes = b"") -> None:
+        self._out += kind
+        self._out += _LENGTH.pack(len(body) + 4)
+        self._out += body
+        if len(self._out) >= _FULL:
+            self.flush()
+
+    def send_raw(self, data: bytes) -> None:
+        """Bytes that are no message, or several messages."""
+        self._out += data
+        if len(self._out) >= _FULL:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._out:
+            return
+        out, self._out = self._out, bytearray()
+        try:
+            self._connection.sendall(out)
+        except OSError:
+            raise ConnectionLost from None
+
+    def close(self) -> None:
+        try:
+            self._connection.close()
+        except OSError:
+            pass
+
+
+class Body:
+    """The body of a received message, read from the front (pqformat.c)."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        end = self._at + count
+        if count < 0 or end > len(self._data):
+            raise PgError("08P01", "insufficient data left in message")
+        found = self._data[self._at : end]
+        self._at = end
+        return found
+
+    def int16(self) -> int:
+        return int.from_bytes(self.take(2), "big", signed=True)
+
+    def int32(self) -> int:
+        return int.from_bytes(self.take(4), "big", signed=True)
+
+    def uint32(self) -> int:
+        return int.from_bytes(self.take(4), "big")
+
+    def int64(self) -> int:
+        return int.from_bytes(self.take(8), "big", signed=True)
+
+    def byte(self) -> bytes:
+        return self.take(1)
+
+    def string(self) -> bytes:
+        """The bytes up to the next zero."""
+        end = self._data.find(0, self._at)
+        if end < 0:
+            raise PgError("08P01", "invalid string in message")
+        found = self._data[self._at : end]
+        self._at = end + 1
+        return found
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def end(self) -> None:
+        """Raise if anything is left (pq_getmsgend)."""
+        if self.left:
+            raise PgError("08P01", "invalid message format")

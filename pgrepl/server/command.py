@@ -1,0 +1,170 @@
+"""`pgrepl serve`: the command line of the server."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pgrepl.errors import PgError
+from pgrepl.server.settings import ServerSettings, make_access_files, server_settings
+from pgrepl.shell.subcommand import FAILURE, OK, on_spark, run
+
+_NO_URL = "pgrepl serve needs a catalog in a file"
+
+
+@click.command("serve", short_help="let PostgreSQL's clients and subscribers connect")
+@click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file")
+@click.option("--listen", "addresses", metavar="ADDRESS[,…]", help="TCP addresses, such as 127.0.0.1 (default: none)")
+@click.option("-p", "--port", type=click.IntRange(1, 65535), help="the port, part of the socket's name (default: 5432)")
+@click.option("-k", "--socket-dir", metavar="FOLDER", help="where the socket is (default: beside the catalog)")
+@click.option("-c", "settings", metavar="NAME=VALUE", multiple=True, help="a setting, as in ALTER SYSTEM")
+@click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), help="append the log to this file")
+@click.option(
+    "--pidfile", type=click.Path(dir_okay=False, path_type=Path), help="write the server's process number there"
+)
+@click.option("--daemon", is_flag=True, help="go on in the background once connections are accepted")
+@on_spark
+def serve_command(
+    catalog: str, addresses: str | None, port: int | None, socket_dir: str | None, settings: tuple[str, ...],
+    log_file: Path | None, pidfile: Path | None, daemon: bool, data_path: str | None,
+) -> int:  # fmt: skip
+    """Serve a catalog to everything that speaks PostgreSQL: psql, drivers, and subscribers.
+
+    Without --listen there is only a Unix socket beside the catalog, where the catalog's owner may be any role. Who else
+    may enter stands in pg_hba.conf beside the catalog, with PostgreSQL's rules. Subscriptions of the catalog are kept
+    up to date, and tables in shape, while the server runs.
+
+    \b
+    pgrepl serve                          psql -h "$PWD" -U postgres shop
+    pgrepl serve --listen 127.0.0.1       after a rule in pg_hba.conf and ALTER ROLE … PASSWORD
+    pgrepl serve --daemon --log-file l.log --pidfile p.pid
+
+    SIGTERM waits for the clients to leave, SIGINT (Ctrl-C) ends their sessions, SIGQUIT ends all at once.
+    """
+    if "://" in catalog:
+        raise PgError("0A000", f"{_NO_URL}, not on a database server")
+    given = dict(_pair(each) for each in settings)
+    for name, value in (("listen_addresses", addresses), ("port", port), ("unix_socket_directories", socket_dir)):
+        if value is not None:
+            given[name] = str(value)
+    path = Path(catalog).absolute()
+    found = _prepared(path, data_path, given)
+    if daemon:
+        ready = _in_background(log_file)
+    else:
+        ready = None
+    return _serve(path, found, given, log_file, pidfile, ready)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"-c {text} requires a value")
+    return name.strip().replace("-", "_").lower(), value
+
+
+def _prepared(path: Path, data_path: str | None, given: dict[str, str]) -> ServerSettings:
+    """Open the catalog, make it if there is none, and load what every session needs."""
+    from pgrepl.backend import open_session
+    from pgrepl.catalog.opening import open_catalog
+    from pgrepl.statements.run import run as run_statements
+
+    catalog = open_catalog(path, data_path=data_path)
+    try:
+        session = open_session(catalog)
+        try:
+            found = server_settings(session, path.parent, given)
+            for _ in run_statements(
+                session, "SELECT count(*) FROM pg_class WHERE relname = 'x' AND oid > 5 ORDER BY 1"
+            ):
+                pass
+        finally:
+            session.close()
+    finally:
+        catalog.close()
+    make_access_files(found, pwd.getpwuid(os.stat(path).st_uid).pw_name)
+    return found
+
+
+def _serve(
+    path: Path,
+    settings: ServerSettings,
+    given: dict[str, str],
+    log_file: Path | None,
+    pidfile: Path | None,
+    ready: int | None,
+) -> int:
+    from pgrepl.api.rounds import server_log
+    from pgrepl.server import preload
+    from pgrepl.server.authentication import Doors
+    from pgrepl.server.connection import Server
+    from pgrepl.server.postmaster import Own, Postmaster
+    from pgrepl.server.tls import server_context
+    from pgrepl.server.workers import worker_process
+
+    log = server_log(log_file)
+    tls = None
+    binding = None
+    if settings.certificate is not None:
+        tls = server_context(settings.certificate, settings.key, settings.authority)
+        binding = _certificate_hash(settings.certificate)
+    preload.load()
+    doors = Doors(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
+    server = Server(str(path), settings, log, tls, doors)
+    workers = Own("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
+    postmaster = Postmaster(settings, log, server.attend, [workers])
+    postmaster.lock_catalog(Path(f"{path}-server.pid"))
+    if pidfile is not None:
+        pidfile.write_text(f"{os.getpid()}\n")
+    try:
+        return postmaster.run(lambda: _tell(ready))
+    finally:
+        if pidfile is not None:
+            pidfile.unlink(missing_ok=True)
+
+
+def _certificate_hash(certificate: Path) -> bytes:
+    import ssl
+
+    from pgrepl.server.scram import certificate_hash
+
+    text = certificate.read_text()
+    begin = text.index("-----BEGIN CERTIFICATE-----")
+    end = text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----\n")
+    return certificate_hash(ssl.PEM_cert_to_DER_cert(text[begin:end]), "sha256")
+
+
+def _in_background(log_file: Path | None) -> int:
+    """Leave the terminal; the process that was started ends once connections are accepted."""
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(writing)
+        told = os.read(reading, 1)
+        os._exit(OK if told == b"+" else FAILURE)
+    os.close(reading)
+    os.setsid()
+    if os.fork():
+        os._exit(OK)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    if log_file is not None:
+        os.dup2(nothing, 2)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return writing
+
+
+def _tell(ready: int | None) -> None:
+    if ready is not None:
+        os.write(ready, b"+")
+        os.close(ready)
+
+
+def serve(arguments: Sequence[str]) -> int:
+    return run(serve_command, arguments)

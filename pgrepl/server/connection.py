@@ -1,0 +1,192 @@
+"""A new connection in its process: start-up, authentication, the session (BackendInitialize, InitPostgres)."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import signal
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import activity
+from pgrepl.catalog.session import Session, SessionIdentity
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.log import ServerLog
+from pgrepl.server import authentication, hba, reports, startup
+from pgrepl.server.backend_loop import Backend
+from pgrepl.server.channel import Channel, ConnectionLost
+from pgrepl.server.postmaster import Incoming
+from pgrepl.server.settings import ServerSettings
+from pgrepl.server.startup import CancelRequest, StartupPacket
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.connection import Catalog
+
+_ANY_DATABASE = 5  # postgres: roles belong to no database
+_SHORT_KEY = 4  # bytes of a cancel key before protocol 3.2
+_DRAIN = 1.0  # seconds in which a refused client may still read why
+
+
+@dataclass(frozen=True)
+class Server:
+    """What all connections of a server share."""
+
+    catalog: str  # file or URL
+    settings: ServerSettings
+    log: ServerLog
+    tls: ssl.SSLContext | None
+    doors: authentication.Doors
+
+    def attend(self, incoming: Incoming) -> None:
+        """The life of a backend."""
+        channel = Channel(incoming.connection)
+        try:
+            self._attend(channel, incoming)
+        except ConnectionLost:
+            pass
+        except PgError as error:
+            self.log.report(error.report)
+            with suppress(ConnectionLost):
+                channel.send(b"E", reports.body(error.report, str.encode))
+                channel.flush()
+        finally:
+            channel.close()
+
+    def _attend(self, channel: Channel, incoming: Incoming) -> None:
+        with _in_time(self.settings.authentication_seconds):
+            packet = startup.receive(channel, self.tls)
+            if isinstance(packet, CancelRequest):
+                _cancel(packet, incoming.keys)
+                return
+            if incoming.clients >= self.settings.max_connections:
+                raise PgError("53300", "sorry, too many clients already", severity="FATAL")
+            if packet.replication == "physical":
+                raise PgError("0A000", "physical replication is not supported", severity="FATAL")
+            session = self._enter(channel, packet, incoming)
+        try:
+            backend = Backend(channel, session, self.log, incoming.place)
+            if packet.replication:
+                from pgrepl.server.replication.commands import ReplicationCommands
+
+                backend.take_commands(ReplicationCommands(backend).run)
+            backend.greet(os.getpid(), incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
+            backend.serve()
+        finally:
+            with suppress(PgError):
+                session.close()
+
+    def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming) -> Session:
+        from pgrepl.backend import HOOKS
+        from pgrepl.catalog.opening import open_catalog
+
+        catalog = open_catalog(self.catalog, folder=str(self.settings.folder))
+        client = authentication.client_of(channel, packet.database, packet.user, replication=False)
+        outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
+        authentication.authenticate(channel, outside, client, self.doors)
+        outside.close()
+        return self._admitted(channel, catalog, client, packet, incoming)
+
+    def _admitted(
+        self, channel: Channel, catalog: Catalog, client: hba.Client, packet: StartupPacket, incoming: Incoming
+    ) -> Session:
+        """The session, once the role may enter the database and there is room for it."""
+        from pgrepl.backend import open_session
+
+        waiting: list[Report] = []
+        settings = {**self.settings.given, **_options(packet.options), **packet.settings}
+        session = open_session(catalog, packet.database, packet.user, on_report=waiting.append, settings=settings)
+        self._check_room(session, incoming)
+        if packet.replication:
+            from pgrepl.server.replication.commands import check_may_replicate
+
+            check_may_replicate(session)
+        for report in waiting:
+            channel.send(b"N", reports.body(report, str.encode))
+        table = activity.table()
+        if table is not None:
+            now = datetime.now(timezone.utc).isoformat()
+            table.write(
+                incoming.place,
+                {
+                    "pid": os.getpid(), "datid": session.database_oid, "usesysid": session.role,
+                    "client_addr": None if client.is_local else str(client.address),
+                    "client_port": -1 if client.is_local else channel.connection.getpeername()[1],
+                    "backend_start": now, "backend_type": "walsender" if packet.replication else "client backend",
+                },
+            )  # fmt: skip
+        return session
+
+    def _check_room(self, session: Session, incoming: Incoming) -> None:
+        """Keep the last connections for those whom they are reserved for."""
+        from pgrepl.catalog.roles import is_superuser
+
+        left = self.settings.max_connections - incoming.clients
+        if left <= self.settings.superuser_reserved and not is_superuser(session, session.role):
+            text = "remaining connection slots are reserved for roles with the SUPERUSER attribute"
+            raise PgError("53300", text, severity="FATAL")
+        self._check_limits(session)
+
+    def _check_limits(self, session: Session) -> None:
+        """CONNECTION LIMIT of the role and of the database."""
+        from pgrepl.catalog import tables
+        from pgrepl.catalog.roles import is_superuser
+        from pgrepl.catalog.store import one
+        from pgrepl.catalog.transaction import reading
+
+        table = activity.table()
+        if table is None:
+            return
+        with reading(session):
+            if is_superuser(session, session.role):
+                return
+            role, database = one(session, tables.pg_authid, oid=session.role), session.database
+            others = list(table.entries())
+            if role is not None and role.rolconnlimit >= 0:
+                if sum(each.get("usesysid") == role.oid for each in others) >= role.rolconnlimit:
+                    raise PgError("53300", f'too many connections for role "{role.rolname}"', severity="FATAL")
+            row = one(session, tables.pg_database, oid=database.oid)
+            if row is not None and row.datconnlimit >= 0:
+                if sum(each.get("datid") == database.oid for each in others) >= row.datconnlimit:
+                    raise PgError("53300", f'too many connections for database "{database.name}"', severity="FATAL")
+
+
+def _options(text: str) -> Mapping[str, str]:
+    """The settings in the options of a start-up packet: `-c name=value`."""
+    from pgrepl.shell.connection import ConnectFailure, startup_settings
+
+    try:
+        return startup_settings(text)
+    except ConnectFailure as failure:
+        raise PgError("42601", str(failure).removeprefix("FATAL:  "), severity="FATAL") from None
+
+
+def _cancel(request: CancelRequest, keys: Mapping[int, bytes]) -> None:
+    """Interrupt the statement of a backend, if the client knows its key (ProcessCancelRequest)."""
+    key = keys.get(request.pid, b"")
+    if len(request.key) in (_SHORT_KEY, len(key)) and hmac.compare_digest(request.key, key[: len(request.key)]):
+        with suppress(ProcessLookupError):
+            os.kill(request.pid, signal.SIGINT)
+
+
+class _in_time:
+    """A block that must end in so many seconds, or the client is sent away."""
+
+    def __init__(self, seconds: int) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self._over)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    @staticmethod
+    def _over(_signal: int, _frame: FrameType | None) -> None:
+        raise PgError("57014", "canceling authentication due to timeout", severity="FATAL")
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -1,0 +1,339 @@
+"""The extended-query protocol: Parse, Bind, Describe, Execute, Close, Flush, Sync (exec_parse_message and its like).
+
+All between two Sync messages is one transaction, unless BEGIN or COMMIT are among it. A statement that is followed by
+Sync at once, as most are, runs as one in a query string does.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pgrepl.catalog.context import Block
+from pgrepl.errors import PgError
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.streamed import StreamedRows
+from pgrepl.server import rows
+from pgrepl.types import oids
+from pgrepl.types.binary import BinaryMessage, receives
+from pgrepl.types.names import format_type
+from pgrepl.types.text import writer
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.server.channel import Body, Channel
+
+_INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
+# statements that run in no transaction block (PreventInTransactionBlock)
+_OUTSIDE_BLOCKS = frozenset(
+    {
+        "ALTER DATABASE", "ALTER SUBSCRIPTION", "ALTER SYSTEM", "CREATE DATABASE", "CREATE SUBSCRIPTION", "DISCARD ALL",
+        "DROP DATABASE", "DROP SUBSCRIPTION", "REINDEX", "VACUUM",
+    }
+)  # fmt: skip
+_PORTION = 1000  # rows that are fetched together
+
+
+@dataclass
+class Prepared:
+    """A prepared statement."""
+
+    text: str
+    types: tuple[int, ...]  # of its parameters
+    columns: tuple[ResultColumn, ...] | None  # None: it returns no rows
+    tag: str | None  # None: an empty query
+    ends_block: bool  # COMMIT, ROLLBACK and the like, which an aborted transaction allows
+
+
+@dataclass
+class Portal:
+    """A bound statement, and what is left of its rows once it has run."""
+
+    prepared: Prepared
+    parameters: Sequence[Parameter]
+    formats: Sequence[int]
+    result: Result | None = None
+    at: int = 0  # rows that were taken of a result that is in memory
+    is_done: bool = False
+
+
+class Client(Protocol):
+    """The backend, as the extended protocol needs it."""
+
+    channel: Channel
+    session: Session
+
+    def encode(self, text: str) -> bytes: ...
+
+    def decode(self, data: bytes) -> str: ...
+
+    def results(self, found: Iterator[Result]) -> Iterator[Result]: ...
+
+    def complete(self, tag: str) -> None: ...
+
+
+class Extended:
+    """The prepared statements and portals of one session."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._statements: dict[str, Prepared] = {}
+        self._portals: dict[str, Portal] = {}
+        self._executed = 0  # statements since the last Sync
+
+    def message(self, kind: bytes, body: Body) -> None:
+        match kind:
+            case b"P":
+                self._parse(body)
+            case b"B":
+                self._bind(body)
+            case b"D":
+                self._describe(body)
+            case b"E":
+                self._execute(body)
+            case b"C":
+                self._close(body)
+            case _:  # Flush
+                self._client.channel.flush()
+
+    def forget_unnamed(self) -> None:
+        """A simple query drops the unnamed statement and portal."""
+        self._statements.pop("", None)
+        self._portals.pop("", None)
+        self._forget_portals()
+
+    def _forget_portals(self) -> None:
+        """Portals end with their transaction."""
+        if self._client.session.transaction.block in (Block.NONE, Block.ABORTED):
+            self._portals.clear()
+
+    def sync(self) -> None:
+        session = self._client.session
+        self._executed = 0
+        if session.transaction.block is Block.IMPLICIT:
+            session.transaction.end_implicit()
+        self._forget_portals()
+
+    # --- Parse ----------------------------------------------------------------------------------------------------
+
+    def _parse(self, body: Body) -> None:
+        client = self._client
+        name = client.decode(body.string())
+        text = client.decode(body.string())
+        given = [body.uint32() for _ in range(_count(body))]
+        body.end()
+        if name and name in self._statements:
+            raise PgError("42P05", f'prepared statement "{name}" already exists')
+        if not name:
+            self._statements.pop("", None)
+        self._statements[name] = self._prepared(text, given)
+        client.channel.send(b"1")
+
+    def _prepared(self, text: str, given: Sequence[int]) -> Prepared:
+        from pgrepl.statements.describe import prepare
+
+        session = self._client.session
+        found = prepare(session, text, given)
+        return Prepared(text, found.types, found.columns, found.tag, found.ends_block)
+
+    def _statement(self, name: str) -> Prepared:
+        found = self._statements.get(name)
+        if found is None:
+            text = (
+                f'prepared statement "{name}" does not exist' if name else "unnamed prepared statement does not exist"
+            )
+            raise PgError("26000", text)
+        return found
+
+    def _portal(self, name: str) -> Portal:
+        found = self._portals.get(name)
+        if found is None:
+            raise PgError("34000", f'portal "{name}" does not exist')
+        return found
+
+    # --- Bind -----------------------------------------------------------------------------------------------------
+
+    def _bind(self, body: Body) -> None:
+        client = self._client
+        portal, statement = client.decode(body.string()), client.decode(body.string())
+        formats = [body.int16() for _ in range(_count(body))]
+        count = _count(body)
+        if len(formats) > 1 and len(formats) != count:
+            raise PgError("08P01", f"bind message has {len(formats)} parameter formats but {count} parameters")
+        values = [_value(body) for _ in range(count)]
+        results = [body.int16() for _ in range(_count(body))]
+        body.end()
+        prepared = self._statement(statement)
+        if count != len(prepared.types):
+            raise PgError(
+                "08P01",
+                f'bind message supplies {count} parameters, but prepared statement "{statement}" requires '
+                f"{len(prepared.types)}",
+            )
+        self._check_not_aborted(prepared)
+        if portal and portal in self._portals:
+            raise PgError("42P03", f'cursor "{portal}" already exists')
+        each = formats * count if len(formats) == 1 else formats or [0] * count
+        parameters = [
+            (typoid, None if value is None else self._text(number, value, typoid, form))
+            for number, (typoid, value, form) in enumerate(zip(prepared.types, values, each, strict=True), 1)
+        ]
+        if prepared.columns is not None:
+            rows.each_format(results, len(prepared.columns))
+        self._portals[portal] = Portal(prepared, parameters, results)
+        client.channel.send(b"2")
+
+    def _check_not_aborted(self, prepared: Prepared) -> None:
+        from pgrepl.catalog.transaction import aborted
+
+        if self._client.session.transaction.block is Block.ABORTED and not prepared.ends_block:
+            raise aborted()
+
+    def _text(self, number: int, value: bytes, typoid: int, form: int) -> str:
+        """A parameter's text, which the statement reads."""
+        if form == 0:
+            return self._client.decode(value)
+        if form != 1:
+            raise PgError("22023", f"unsupported format code: {form}")
+        if typoid in (oids.UNKNOWN, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON):
+            return self._client.decode(value)
+        receive = receives(typoid)
+        if receive is None:
+            raise PgError("42883", f"no binary input function available for type {format_type(typoid)}")
+        message = BinaryMessage(value)
+        style = self._client.session.text_style
+        found = receive(message, -1, style)
+        if not message.is_read:
+            raise PgError("22P03", f"incorrect binary data format in bind parameter {number}")
+        return writer(typoid)(found, style)
+
+    # --- Describe -------------------------------------------------------------------------------------------------
+
+    def _describe(self, body: Body) -> None:
+        kind, name = body.byte(), self._client.decode(body.string())
+        body.end()
+        channel = self._client.channel
+        if kind == b"S":
+            prepared, formats = self._statement(name), ()
+            self._check_describable(prepared)
+            types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
+            channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
+        elif kind == b"P":
+            portal = self._portal(name)
+            prepared, formats = portal.prepared, tuple(portal.formats)
+            self._check_describable(prepared)
+        else:
+            raise PgError("08P01", f"invalid DESCRIBE message subtype {kind[0]}")
+        if prepared.columns is None:
+            channel.send(b"n")
+        else:
+            channel.send(b"T", rows.description(prepared.columns, formats, self._client.encode))
+
+    def _check_describable(self, prepared: Prepared) -> None:
+        if prepared.columns is not None:
+            self._check_not_aborted(prepared)
+
+    # --- Execute --------------------------------------------------------------------------------------------------
+
+    def _execute(self, body: Body) -> None:
+        client = self._client
+        name, limit = client.decode(body.string()), body.int32()
+        body.end()
+        portal = self._portal(name)
+        prepared = portal.prepared
+        if prepared.tag is None:
+            client.channel.send(b"I")
+            return
+        self._check_not_aborted(prepared)
+        if portal.result is None:
+            if not self._run(portal):
+                return
+        elif portal.is_done and prepared.columns is None:
+            raise PgError("55000", f'portal "{name}" cannot be run')
+        self._send(portal, limit if limit > 0 else None)
+
+    def _run(self, portal: Portal) -> bool:
+        """Run the portal's statement; whether there is a result."""
+        from pgrepl.statements.run import run_extended
+
+        client = self._client
+        session, prepared = client.session, portal.prepared
+        self._executed += 1
+        alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
+        session.streams = prepared.columns is not None
+
+        def found() -> Iterator[Result]:
+            result = run_extended(session, prepared.text, portal.parameters, implicit=not alone)
+            if result is not None:
+                yield result
+
+        try:
+            portal.result = next(client.results(found()), None)
+        finally:
+            session.streams = False
+        return portal.result is not None
+
+    def _ends_itself(self, prepared: Prepared) -> bool:
+        """Whether the statement's transaction may end with it: it is one that runs in no block, or nothing but Sync has
+        been sent behind it."""
+        return prepared.tag in _OUTSIDE_BLOCKS or self._client.channel.next_is(b"S")
+
+    def _send(self, portal: Portal, limit: int | None) -> None:
+        client, result = self._client, portal.result
+        assert result is not None
+        if result.columns is None:
+            portal.is_done = True
+            client.complete(result.tag or "")
+            return
+        encoder = rows.RowEncoder(result.columns, portal.formats, client.session.text_style, client.encode)
+        sent = 0
+        while limit is None or sent < limit:
+            portion = self._portion(portal, _PORTION if limit is None else min(limit - sent, _PORTION))
+            for message in encoder.messages(portion):
+                client.channel.send_raw(message)
+            sent += len(portion)
+            if portal.is_done:
+                break
+        if sent == limit:  # PostgreSQL does not look ahead: there may be no row left
+            client.channel.send(b"s")
+            return
+        tag = result.tag or ""
+        if tag.startswith("SELECT"):
+            tag = f"SELECT {sent}"
+        client.complete(tag)
+
+    def _portion(self, portal: Portal, size: int) -> Sequence[tuple[str | None, ...]]:
+        """The next rows, fewer than `size` at the end."""
+        result = portal.result
+        assert result is not None
+        if isinstance(result.rows, StreamedRows):
+            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size)
+        else:
+            found = result.rows[portal.at : portal.at + size]
+            portal.at += len(found)
+        portal.is_done = len(found) < size
+        return found
+
+    def _close(self, body: Body) -> None:
+        kind, name = body.byte(), self._client.decode(body.string())
+        body.end()
+        if kind == b"S":
+            self._statements.pop(name, None)
+        elif kind == b"P":
+            self._portals.pop(name, None)
+        else:
+            raise PgError("08P01", f"invalid CLOSE message subtype {kind[0]}")
+        self._client.channel.send(b"3")
+
+
+def _count(body: Body) -> int:
+    return int.from_bytes(body.take(2), "big")
+
+
+def _value(body: Body) -> bytes | None:
+    length = body.int32()
+    if length < -1:
+        raise PgError("08P01", "invalid message format")
+    return None if length < 0 else body.take(length)

@@ -1,0 +1,321 @@
+"""The postmaster: listens, forks a backend for each connection, collects those that have ended (postmaster.c).
+
+It does nothing else, so that nothing else can stop it: it reads no message of a client and opens no catalog once it
+listens. What backends need is loaded before the first one is forked.
+
+    SIGTERM  no new connections; ends when the last client has left (smart shutdown)
+    SIGINT   sessions are ended, their transactions rolled back (fast)
+    SIGQUIT  all processes end at once (immediate)
+    SIGHUP   settings are read again
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import os
+import secrets
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from pgrepl.catalog import activity
+from pgrepl.catalog.activity import ActivityTable
+from pgrepl.errors import PgError
+from pgrepl.replication.log import ServerLog
+from pgrepl.server.settings import ServerSettings
+
+_BACKLOG = 256  # connections that wait to be accepted
+_SPARE = 2.0  # times as many processes as connections: those that are being refused
+_GRACE = 5.0  # seconds after SIGQUIT until SIGKILL
+_LAUNCH_AGAIN = 5.0  # seconds until a process of the server's own that has ended is started again
+_KEY_BYTES = 32
+
+
+@dataclass
+class Child:
+    """A process of the server's."""
+
+    pid: int
+    place: int  # in the activity table
+    key: bytes = b""  # what a cancel request must know; empty: it is no client's
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """What a new backend is given."""
+
+    connection: socket.socket
+    key: bytes
+    place: int
+    keys: dict[int, bytes]  # of the backends, by PID
+    clients: int  # other backends
+
+
+@dataclass
+class Own:
+    """A process that the server keeps running beside the backends."""
+
+    name: str
+    run: Callable[[int], None]
+    pid: int = 0
+    not_before: float = 0.0
+
+
+@dataclass
+class Postmaster:
+    settings: ServerSettings
+    log: ServerLog
+    backend: Callable[[Incoming], None]
+    own: Sequence[Own] = ()
+    _children: dict[int, Child] = field(default_factory=dict)
+    _free: list[int] = field(default_factory=list)
+    _stopping: str = ""  # smart, fast or immediate
+    _listening: list[socket.socket] = field(default_factory=list)
+    _files: list[Path] = field(default_factory=list)  # to remove at the end
+
+    def run(self, ready: Callable[[], None]) -> int:
+        """Serve until told to stop; returns the exit code. `ready` is called once connections are accepted."""
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._waker, False)
+        places = int(self.settings.max_connections * _SPARE) + len(self.own) + 8
+        activity.serve(ActivityTable(places))
+        self._free = list(range(places))[::-1]
+        try:
+            self._listen()
+            self.log.log("database system is ready to accept connections")
+            ready()
+            self._attend()
+        finally:
+            self._end()
+        self.log.log("database system is shut down")
+        return 0
+
+    # --- sockets --------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        port = self.settings.port
+        for folder in self.settings.socket_folders:
+            path = folder / f".s.PGSQL.{port}"
+            self._take_lock(Path(f"{path}.lock"), f"port {port}")
+            with suppress(FileNotFoundError):
+                path.unlink()
+            listening = socket.socket(socket.AF_UNIX)
+            try:
+                listening.bind(str(path))
+            except OSError as problem:
+                raise _fatal(f'could not bind Unix address "{path}": {problem.strerror or problem}') from None
+            self._files.append(path)
+            path.chmod(self.settings.socket_permissions)
+            self._open(listening, f'Unix socket "{path}"')
+        for address in self.settings.addresses:
+            self._listen_at(address, port)
+        if not self._listening:
+            raise _fatal("no socket created for listening")
+
+    def _listen_at(self, address: str, port: int) -> None:
+        host = None if address == "*" else address
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except OSError as problem:
+            raise _fatal(f'could not translate host name "{address}" to address: {problem.strerror}') from None
+        for family, kind, protocol, _, where in found:
+            listening = socket.socket(family, kind, protocol)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                listening.bind(where)
+            except OSError as problem:
+                hint = None
+                if problem.errno == errno.EADDRINUSE:
+                    hint = f"Is another server already running on port {port}? If not, wait a few seconds and retry."
+                raise _fatal(f'could not bind address "{where[0]}": {problem.strerror}', hint) from None
+            self._open(listening, f'address "{where[0]}", port {port}')
+
+    def _open(self, listening: socket.socket, what: str) -> None:
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+        self._listening.append(listening)
+        self.log.log(f"listening on {what}")
+
+    def _take_lock(self, path: Path, what: str) -> None:
+        """Keep a lock on a file with this process's number, for as long as the process lives."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.read(descriptor, 32).split(b"\n")[0].decode() or "?"
+            raise _fatal(f'lock file "{path}" already exists', f"Is another server (PID {pid}) using {what}?") from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._files.append(path)
+
+    def lock_catalog(self, path: Path) -> None:
+        """One server for a catalog."""
+        self._take_lock(path, "this catalog")
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD)
+        for number in signals:
+            signal.signal(number, self._note)
+        signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        gc.collect()
+        gc.freeze()
+        while not (self._stopping and not self._children):
+            self._start_own()
+            listening = [] if self._stopping else self._listening
+            seconds = min((own.not_before for own in self.own if not own.pid), default=0.0) - time.monotonic()
+            wait = max(seconds, 0.01) if any(not own.pid for own in self.own) and not self._stopping else None
+            ready = select.select([self._wake, *listening], [], [], wait)[0]
+            with suppress(BlockingIOError):
+                for number in os.read(self._wake, 4096):
+                    self._signalled(number)
+            for each in ready:
+                if isinstance(each, socket.socket):
+                    self._accept(each)
+
+    def _note(self, _signal: int, _frame: FrameType | None) -> None:
+        """The number of the signal comes through the wakeup descriptor."""
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            self._collect()
+        elif number == signal.SIGHUP:
+            self.log.log("received SIGHUP, reloading configuration files")
+            self._send(signal.SIGHUP, self._children)
+        elif number == signal.SIGTERM and not self._stopping:
+            self._stop("smart")
+            self._send(signal.SIGTERM, [own.pid for own in self.own if own.pid])
+        elif number == signal.SIGINT and self._stopping in ("", "smart"):
+            self._stop("fast")
+            self._send(signal.SIGTERM, self._children)
+        elif number == signal.SIGQUIT and self._stopping != "immediate":
+            self._stop("immediate")
+            self._send(signal.SIGQUIT, self._children)
+            self._kill_after(_GRACE)
+
+    def _stop(self, how: str) -> None:
+        self._stopping = how
+        self.log.log(f"received {how} shutdown request")
+        for each in self._listening:
+            each.close()
+
+    def _send(self, number: signal.Signals, pids: Sequence[int] | dict[int, Child]) -> None:
+        for pid in list(pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _kill_after(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while self._children and time.monotonic() < until:
+            self._collect()
+            time.sleep(0.02)
+        self._send(signal.SIGKILL, self._children)
+
+    def _collect(self) -> None:
+        table = activity.table()
+        assert table is not None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            table.write(child.place, None)
+            self._free.append(child.place)
+            code = os.waitstatus_to_exitcode(status)
+            if code < 0 and self._stopping != "immediate":
+                self.log.log(f"server process (PID {pid}) was terminated by signal {-code}: {signal.strsignal(-code)}")
+            for own in self.own:
+                if own.pid == pid:
+                    own.pid, own.not_before = 0, time.monotonic() + _LAUNCH_AGAIN
+
+    # --- children -------------------------------------------------------------------------------------------------
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            connection, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return
+        except OSError as problem:  # no descriptor left: a client that leaves makes room
+            self.log.log(f"could not accept new connection: {problem.strerror}")
+            time.sleep(0.1)
+            return
+        with connection:
+            if not self._free:
+                return
+            connection.setblocking(True)
+            if connection.family != socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
+            keys = {child.pid: child.key for child in self._children.values() if child.key}
+            incoming = Incoming(connection, key, place, keys, len(keys))
+            self._fork(place, key, lambda: self.backend(incoming))
+
+    def _start_own(self) -> None:
+        for own in self.own:
+            if not own.pid and not self._stopping and time.monotonic() >= own.not_before and self._free:
+                place = self._free.pop()
+                own.pid = self._fork(place, b"", lambda run=own.run, place=place: run(place))  # type: ignore[misc]
+
+    def _fork(self, place: int, key: bytes, work: Callable[[], None]) -> int:
+        try:
+            pid = os.fork()
+        except OSError as problem:
+            self._free.append(place)
+            self.log.log(f"could not fork new process for connection: {problem.strerror}")
+            return 0
+        if pid:
+            self._children[pid] = Child(pid, place, key)
+            return pid
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGQUIT, lambda *_: os._exit(2))
+            for each in [*self._listening]:
+                each.close()
+            os.close(self._wake)
+            os.close(self._waker)
+            work()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _end(self) -> None:
+        for path in self._files:
+            with suppress(OSError):
+                if stat.S_ISSOCK(path.stat().st_mode) or path.suffix in (".lock", ".pid"):
+                    path.unlink()
+
+
+def _fatal(message: str, hint: str | None = None) -> PgError:
+    return PgError("58000", message, hint=hint, severity="FATAL")

@@ -1,0 +1,105 @@
+"""Result rows as messages: RowDescription and DataRow, text or binary (printtup.c)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.types.binary import sends
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.text import reader, writer
+
+if TYPE_CHECKING:
+    from pgrepl.types.style import TextStyle
+
+_FIELD = struct.Struct("!ihihih")
+_INT16, _INT32 = struct.Struct("!h"), struct.Struct("!i")
+_NULL = _INT32.pack(-1)
+_TAIL = 6  # bytes of a DataRow before its values: length and count
+
+Encode = Callable[[str], bytes]
+Format = Callable[[Any], bytes]
+
+
+def description(columns: Sequence[ResultColumn], formats: Sequence[int], encode: Encode) -> bytes:
+    """The body of a RowDescription. `formats`: none, one for all, or one for each column."""
+    parts = [_INT16.pack(len(columns))]
+    for column, form in zip(columns, each_format(formats, len(columns)), strict=True):
+        kind = type_by_oid(column.type)
+        length = kind.len if kind is not None else -1
+        parts.append(encode(column.name) + b"\0" + _FIELD.pack(0, 0, column.type, length, column.typmod, form))
+    return b"".join(parts)
+
+
+def each_format(formats: Sequence[int], count: int) -> Sequence[int]:
+    """The format of each column: 0 text, 1 binary."""
+    if len(formats) > 1 and len(formats) != count:
+        raise PgError("08P01", f"bind message has {len(formats)} result formats but query has {count} columns")
+    found = list(formats) * count if len(formats) == 1 else list(formats) or [0] * count
+    wrong = next((form for form in found if form not in (0, 1)), None)
+    if wrong is not None:
+        raise PgError("22023", f"unsupported format code: {wrong}")
+    return found
+
+
+class RowEncoder:
+    """Makes DataRow messages of a result's rows."""
+
+    def __init__(
+        self, columns: Sequence[ResultColumn], formats: Sequence[int], style: TextStyle, encode: Encode
+    ) -> None:
+        self._encode = encode
+        self._style = style
+        self._columns = columns
+        self._binary = [bool(form) for form in each_format(formats, len(columns))]
+        self._head = _INT16.pack(len(columns))
+        self._from_text = [self._of_text(c.type) if b else None for c, b in zip(columns, self._binary, strict=True)]
+
+    def rows(self, result: Result) -> Iterator[bytes]:
+        """The messages of all rows; the text of a value is made by the statement already."""
+        return self.messages(result.rows)
+
+    def messages(self, rows: Iterable[Sequence[str | None]]) -> Iterator[bytes]:
+        encode, pack, head = self._encode, _INT32.pack, self._head
+        if not any(self._binary):
+            for row in rows:
+                parts = [head]
+                size = _TAIL
+                for text in row:
+                    if text is None:
+                        parts.append(_NULL)
+                        size += 4
+                    else:
+                        data = encode(text)
+                        parts.append(pack(len(data)))
+                        parts.append(data)
+                        size += 4 + len(data)
+                yield b"D" + pack(size) + b"".join(parts)
+            return
+        for row in rows:
+            values = [
+                None if text is None else encode(text) if send is None else send(text)
+                for text, send in zip(row, self._from_text, strict=True)
+            ]
+            body = head + b"".join([_NULL if v is None else pack(len(v)) + v for v in values])
+            yield b"D" + pack(len(body) + 4) + body
+
+    def _of_text(self, typoid: int) -> Format:
+        """The binary form of a value whose text is known."""
+        send = sends(typoid)
+        if send is None:
+            raise no_binary_output(typoid)
+        read, style = reader(typoid), self._style
+        return lambda text: send(read(text, -1, style))
+
+
+def no_binary_output(typoid: int) -> PgError:
+    return PgError("42883", f"no binary output function available for type {format_type(typoid)}")
+
+
+def as_text(value: Any, typoid: int, style: TextStyle) -> str:
+    return writer(typoid)(value, style)

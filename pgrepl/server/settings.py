@@ -1,0 +1,104 @@
+"""The settings of a server: those of ALTER SYSTEM, and before them those of its command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import parameters, system_settings
+from pgrepl.catalog.parameter_values import parse
+from pgrepl.catalog.transaction import reading
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """What a server begins with. Relative paths begin in the catalog's folder."""
+
+    folder: Path
+    given: Mapping[str, str]  # of the command line: they win in each session
+    port: int
+    addresses: tuple[str, ...]
+    socket_folders: tuple[Path, ...]
+    socket_permissions: int
+    max_connections: int
+    superuser_reserved: int
+    reserved: int
+    authentication_seconds: int
+    hba_file: Path
+    ident_file: Path
+    certificate: Path | None  # None: no TLS
+    key: Path
+    authority: Path | None
+
+
+def server_settings(session: Session, folder: Path, given: Mapping[str, str]) -> ServerSettings:
+    with reading(session):
+        stored = {name.lower(): text for name, text in system_settings.stored(session)}
+
+    def value(name: str) -> Any:
+        text = given.get(name, stored.get(name))
+        parameter = parameters.find(name)
+        assert parameter is not None
+        return parameter.default if text is None else parse(parameter, text)
+
+    def path(text: str) -> Path:
+        return folder / text
+
+    folders = [path(each) for each in _words(str(value("unix_socket_directories")))]
+    return ServerSettings(
+        folder,
+        given,
+        int(value("port")),
+        tuple(_words(str(value("listen_addresses")))),
+        tuple(folders or [folder]),
+        int(value("unix_socket_permissions")),
+        int(value("max_connections")),
+        int(value("superuser_reserved_connections")),
+        int(value("reserved_connections")),
+        int(value("authentication_timeout")),
+        path(str(value("hba_file")) or "pg_hba.conf"),
+        path(str(value("ident_file")) or "pg_ident.conf"),
+        path(str(value("ssl_cert_file"))) if value("ssl") else None,
+        path(str(value("ssl_key_file"))),
+        path(str(value("ssl_ca_file"))) if value("ssl_ca_file") else None,
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip().strip('"') for word in text.split(",") if word.strip()]
+
+
+_HBA = """\
+# Who may connect to this catalog, and how they prove who they are. The first line that fits decides.
+# Changes count for the next connection.
+#
+# TYPE  DATABASE        USER            ADDRESS                 METHOD
+local   all             all                                     peer map=owner
+local   replication     all                                     peer map=owner
+#host   all             all             127.0.0.1/32            scram-sha-256
+"""
+_IDENT = """\
+# Which role a user of this machine may be. Who owns the catalog may be any role; others that of their own name.
+#
+# MAPNAME       SYSTEM-USERNAME         DATABASE-USERNAME
+owner           "{owner}"              all
+owner           /^(.*)$                 \\1
+"""
+
+
+def make_access_files(settings: ServerSettings, owner: str) -> None:
+    """Write pg_hba.conf and pg_ident.conf beside a catalog that has none, as initdb does."""
+    made = ((settings.hba_file, _HBA), (settings.ident_file, _IDENT.replace("{owner}", owner)))
+    for path, text in made:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)

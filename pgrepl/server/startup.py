@@ -1,0 +1,145 @@
+"""The start of a connection: TLS, cancel requests, the start-up packet (ProcessStartupPacket).
+
+A client may first ask for TLS or GSSAPI, which is answered with one byte, then sends either a cancel request or the
+protocol's version and parameters.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgrepl.errors import PgError
+from pgrepl.server.channel import Body, Channel, ConnectionLost
+
+_CANCEL, _TLS, _GSS = (1234 << 16) | 5678, (1234 << 16) | 5679, (1234 << 16) | 5680
+_TLS_RECORD = 0x16  # the first byte of a client that begins TLS at once (sslnegotiation=direct)
+_LONGEST = 10_000  # MAX_STARTUP_PACKET_LENGTH
+_MAJOR, _NEWEST_MINOR = 3, 2
+_INT32 = struct.Struct("!I")
+
+
+@dataclass(frozen=True)
+class CancelRequest:
+    pid: int
+    key: bytes
+
+
+@dataclass(frozen=True)
+class StartupPacket:
+    """What a client asks for. Parameters that are none of the protocol's own are settings."""
+
+    minor: int  # version of the protocol
+    user: str
+    database: str
+    options: str
+    replication: str  # "", "database" or "physical"
+    settings: Mapping[str, str]
+
+
+def receive(channel: Channel, tls: ssl.SSLContext | None) -> StartupPacket | CancelRequest:
+    asked: set[int] = set()
+    if channel.begins_with() == _TLS_RECORD:
+        _begin_tls(channel, tls, direct=True)
+        asked.add(_TLS)
+    while True:
+        body = _packet(channel)
+        (code,) = _INT32.unpack(body[:4])
+        if code == _CANCEL:
+            if len(body) < 9:
+                raise ConnectionLost
+            return CancelRequest(_INT32.unpack(body[4:8])[0], body[8:])
+        if code == _TLS and _TLS not in asked:
+            asked |= {_TLS, _GSS} if tls is not None else {_TLS}
+            if tls is None or channel.connection.family == socket.AF_UNIX:
+                _answer(channel, b"N")
+            else:
+                _answer(channel, b"S")
+                _begin_tls(channel, tls, direct=False)
+        elif code == _GSS and _GSS not in asked:
+            asked.add(_GSS)
+            _answer(channel, b"N")
+        else:
+            return _parameters(channel, code, body[4:])
+
+
+def _packet(channel: Channel) -> bytes:
+    (length,) = _INT32.unpack(channel.take(4))
+    if not 8 <= length <= _LONGEST:
+        raise PgError("08P01", "invalid length of startup packet", severity="FATAL")
+    return channel.take(length - 4)
+
+
+def _answer(channel: Channel, byte: bytes) -> None:
+    channel.send_raw(byte)
+    channel.flush()
+
+
+def _begin_tls(channel: Channel, tls: ssl.SSLContext | None, *, direct: bool) -> None:
+    if tls is None or channel.connection.family == socket.AF_UNIX:
+        raise ConnectionLost
+    try:
+        channel.start_tls(tls)
+    except (ssl.SSLError, OSError) as problem:
+        raise PgError("08P01", f"could not accept SSL connection: {problem}", severity="FATAL") from None
+    chosen = channel.connection.selected_alpn_protocol() if isinstance(channel.connection, ssl.SSLSocket) else None
+    if direct and chosen != "postgresql":
+        raise PgError("08P01", "received direct SSL connection request without required ALPN protocol negotiation", severity="FATAL")  # fmt: skip
+
+
+def _parameters(channel: Channel, code: int, data: bytes) -> StartupPacket:
+    major, minor = code >> 16, code & 0xFFFF
+    if major != _MAJOR:
+        raise PgError(
+            "0A000",
+            f"unsupported frontend protocol {major}.{minor}: server supports {_MAJOR}.0 to {_MAJOR}.{_NEWEST_MINOR}",
+            severity="FATAL",
+        )
+    given = _pairs(data)
+    unknown = [name for name in given if name.startswith("_pq_.")]
+    if minor > _NEWEST_MINOR or unknown:
+        minor = min(minor, _NEWEST_MINOR)
+        body = _INT32.pack(_MAJOR << 16 | minor) + _INT32.pack(len(unknown))
+        channel.send(b"v", body + b"".join(name.encode() + b"\0" for name in unknown))
+    user = given.pop("user", "")
+    if not user:
+        raise PgError("28000", "no PostgreSQL user name specified in startup packet", severity="FATAL")
+    database = given.pop("database", "") or user
+    replication = _replication(given.pop("replication", ""))
+    options = given.pop("options", "")
+    settings = {name: value for name, value in given.items() if name not in unknown}
+    return StartupPacket(minor, user[:63], database[:63], options, replication, settings)
+
+
+def _pairs(data: bytes) -> dict[str, str]:
+    body = Body(data)
+    found: dict[str, str] = {}
+    try:
+        while name := body.string():
+            found[name.decode()] = body.string().decode()
+    except (PgError, UnicodeDecodeError):
+        raise _bad_layout() from None
+    if body.left:
+        raise _bad_layout()
+    return found
+
+
+def _bad_layout() -> PgError:
+    return PgError("08P01", "invalid startup packet layout: expected terminator as last byte", severity="FATAL")
+
+
+def _replication(text: str) -> str:
+    from pgrepl.types.numbers import parse_bool
+
+    if text == "database":
+        return text
+    if not text:
+        return ""
+    flag = parse_bool(text)
+    if flag is None:
+        message = f'invalid value for parameter "replication": "{text}"'
+        raise PgError("22023", message, hint='Valid values are: "false", 0, "true", 1, "database".', severity="FATAL")
+    return "physical" if flag else ""

@@ -1,0 +1,69 @@
+"""The process that applies what publishers of this catalog's subscriptions send, with autovacuum beside it.
+
+It is what `pgrepl apply --follow` is, started by the server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.api.rounds import launched, stoppable, vacuuming
+from pgrepl.catalog import activity
+from pgrepl.replication.log import ServerLog
+from pgrepl.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from pgrepl.replication.subscriber.launcher import SubscriptionToServe
+    from pgrepl.replication.subscriber.worker import Round, Worker
+
+_INTERVAL = 0.2  # seconds between two looks at a publisher that has nothing new
+
+
+class Stopped(BaseException):
+    """SIGTERM has come."""
+
+
+def worker_process(
+    catalog: str, settings: ServerSettings, log: ServerLog, log_file: str | None
+) -> Callable[[int], None]:
+    def run(place: int) -> None:
+        from pgrepl.backend import open_session
+        from pgrepl.catalog.opening import open_catalog
+
+        with stoppable([signal.SIGTERM, signal.SIGINT], lambda number: Stopped()):
+            opened = open_catalog(catalog, folder=str(settings.folder))
+            try:
+                session = open_session(opened, "postgres", _superuser(opened), settings=dict(settings.given))
+                _show(place)
+                with (
+                    launched(
+                        session, (), None if log_file is None else log.path, everywhere=True, keeps_leases=True
+                    ) as launcher,
+                    vacuuming(session, log.path),
+                ):
+                    launcher.follow(_INTERVAL, _round)
+            except Stopped:
+                return
+            finally:
+                opened.close()
+
+    return run
+
+
+def _superuser(opened: object) -> str:
+    return "postgres"
+
+
+def _round(_: SubscriptionToServe, worker: Worker) -> Round:
+    return worker.round()
+
+
+def _show(place: int) -> None:
+    table = activity.table()
+    if table is not None:
+        now = datetime.now(timezone.utc).isoformat()
+        table.write(place, {"pid": os.getpid(), "backend_start": now, "backend_type": "logical replication launcher"})
