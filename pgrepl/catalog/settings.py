@@ -191,6 +191,13 @@ class Settings:
         if parameter is None:
             self._custom.setdefault(name.lower(), name)
 
+    def set_by_command_line(self, given: Mapping[str, str]) -> None:
+        """Make values of the server's command line the defaults, unless the client or its role has set others."""
+        for name, text in given.items():
+            setting = self._checked(name, parameters.find(name), text)._replace(source=_COMMAND)
+            if self._defaults.get(name.lower(), setting).source in (_COMMAND, _FILE):
+                self._defaults[name.lower()] = setting
+
     def system_names(self) -> list[str]:
         """The parameters whose default is a value of ALTER SYSTEM."""
         return [self.canonical_name(key) for key, setting in self._defaults.items() if setting.source == _FILE]

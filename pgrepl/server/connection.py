@@ -98,8 +98,9 @@ class Server:
         from pgrepl.backend import open_session
 
         waiting: list[Report] = []
-        settings = {**self.settings.given, **_options(packet.options), **packet.settings}
+        settings = {**_options(packet.options), **packet.settings}
         session = open_session(catalog, packet.database, packet.user, on_report=waiting.append, settings=settings)
+        session.settings.set_by_command_line(self.settings.given)
         self._check_room(session, incoming)
         if packet.replication:
             from pgrepl.server.replication.commands import check_may_replicate

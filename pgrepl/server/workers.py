@@ -37,7 +37,8 @@ def worker_process(
         with stoppable([signal.SIGTERM, signal.SIGINT], lambda number: Stopped()):
             opened = open_catalog(catalog, folder=str(settings.folder))
             try:
-                session = open_session(opened, "postgres", _superuser(opened), settings=dict(settings.given))
+                session = open_session(opened, "postgres", "postgres")
+                session.settings.set_by_command_line(settings.given)
                 _show(place)
                 with (
                     launched(
@@ -52,10 +53,6 @@ def worker_process(
                 opened.close()
 
     return run
-
-
-def _superuser(opened: object) -> str:
-    return "postgres"
 
 
 def _round(_: SubscriptionToServe, worker: Worker) -> Round:

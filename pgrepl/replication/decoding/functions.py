@@ -6,20 +6,17 @@ get_changes returns is confirmed at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
-from pgrepl.replication.decoding.everything import decoded
-from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
-from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.replication.decoding.plugin_options import Given
+from pgrepl.replication.decoding.stream import SlotDecoder
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
-from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -112,8 +109,12 @@ def _decoded(
                 session.report(held_back)
             if upto:
                 end = max(start, min(end, upto))
-            for next_lsn, portion in _portions(call, apart, row, start, end, given, function):
-                found += portion
+            decoder = _decoder(call, apart, row, given, function)
+            if decoder.asks_two_phase:
+                row = slots.enable_two_phase(session, row, start)
+            for next_lsn, lines in decoder.portions(start, end, slots.two_phase_at(row)):
+                portion = list(lines)
+                found += portion if function is None else [(lsn, xid, data.decode()) for lsn, xid, data in portion]
                 size = sum(len(data) for _, _, data in portion)
                 statistics.count(session, statistics.SLOT, name, total_txns=1, total_bytes=size)
                 if count and len(found) >= count:
@@ -123,80 +124,14 @@ def _decoded(
     return found, start, end
 
 
-def _portions(
-    call: Call,
-    apart: Session,
-    row: tables.pg_replication_slot,
-    start: int,
-    end: int,
-    given: Given,
-    function: str | None,
-) -> Iterator[tuple[int, _Found]]:
-    """The lines of each transaction, and the LSN behind it."""
-    if row.plugin == slots.PLUGIN:
-        yield from _messages(call, apart, row, start, end, given, function)
-        return
-    with _callback(row, "startup"):
-        options = text_options(given)
-    if options.force_binary and function is not None:
-        raise _binary_output(row, function)
-    since = slots.two_phase_at(row)
-    for transaction in decoded(apart, start, end, local_only=options.only_local, two_phase_at=since):
-        lines = text_lines(transaction, options, call.style)
-        if function is None:
-            yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
-        else:
-            yield transaction.end_lsn, list(lines)
-
-
-def _messages(
-    call: Call,
-    apart: Session,
-    row: tables.pg_replication_slot,
-    start: int,
-    end: int,
-    given: Given,
-    function: str | None,
-) -> Iterator[tuple[int, _Found]]:
-    from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
-    from pgrepl.replication.wire.pgoutput_write import Encoder
-
-    with _callback(row, "startup"):
-        options = protocol_options(given)
-    if function is not None:
-        raise _binary_output(row, function)
-    encoder = Encoder(apart.text_style, binary=options.binary)
-    if options.two_phase:
-        row = slots.enable_two_phase(call.session, row, start)
-    stream = MessageStream(
-        apart,
-        options.publications,
-        local_only=options.local_only,
-        with_emitted=options.messages,
-        two_phase_at=slots.two_phase_at(row),
-    )
-    try:
-        for transaction in stream.transactions(start, end):
-            yield transaction.end_lsn, list(encoder.lines(transaction))
-    except ChangeError as failure:
-        with _callback(row, "change", failure.lsn):
-            raise failure.error from failure
-
-
-def _binary_output(row: tables.pg_replication_slot, function: str) -> PgError:
-    return PgError(
-        "0A000",
-        f'logical decoding output plugin "{row.plugin}" produces binary output, '
-        f'but function "{function}(name,pg_lsn,integer,text[])" expects textual data',
-    )
-
-
-@contextmanager
-def _callback(row: tables.pg_replication_slot, what: str, lsn: int = 0) -> Iterator[None]:
-    """Add the CONTEXT of an output plugin to errors, as output_plugin_error_callback does."""
-    try:
-        yield
-    except PgError as error:
-        where = f", associated LSN {lsn_text(lsn)}" if lsn else ""
-        context = f'slot "{row.slot_name}", output plugin "{row.plugin}", in the {what} callback{where}'
-        raise error.with_context(context) from error
+def _decoder(
+    call: Call, apart: Session, row: tables.pg_replication_slot, given: Given, function: str | None
+) -> SlotDecoder:
+    decoder = SlotDecoder(apart, row, given, call.style)
+    if decoder.is_binary and function is not None:
+        raise PgError(
+            "0A000",
+            f'logical decoding output plugin "{row.plugin}" produces binary output, '
+            f'but function "{function}(name,pg_lsn,integer,text[])" expects textual data',
+        )
+    return decoder

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgrepl.catalog.identifiers import split_identifiers
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types.numbers import parse_bool
 
 Given = Sequence[tuple[str, str]]
-_ONLY_VERSION = 1  # of the protocol: there are no streamed transactions
+_OLDEST_VERSION = 1  # of the protocol
 _WITH_TWO_PHASE = 3
 _NEWEST_VERSION = 4
 
@@ -55,7 +55,8 @@ class ProtocolOptions:
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
-    """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup)."""
+    """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
+    transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
     seen: dict[str, str] = {}
     publications: list[str] | None = None
     for name, value in given:
@@ -87,8 +88,6 @@ def protocol_options(given: Given) -> ProtocolOptions:
             "0A000",
             f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
         )
-    if seen.get("streaming") == "parallel" or parse_bool(seen.get("streaming", "false")):
-        raise unsupported('option "streaming" of pgoutput')
     messages, binary = (bool(parse_bool(seen.get(name, "false"))) for name in ("messages", "binary"))
     local_only = seen.get("origin", "any").lower() == "none"
     return ProtocolOptions(tuple(publications or ()), local_only, messages, two_phase, binary)
@@ -111,5 +110,5 @@ def _check_version(version: int) -> None:
     sent = f"client sent proto_version={version} but server only supports protocol"
     if version > _NEWEST_VERSION:
         raise PgError("0A000", f"{sent} {_NEWEST_VERSION} or lower")
-    if version < _ONLY_VERSION:
-        raise PgError("0A000", f"{sent} {_ONLY_VERSION} or higher")
+    if version < _OLDEST_VERSION:
+        raise PgError("0A000", f"{sent} {_OLDEST_VERSION} or higher")

@@ -1,0 +1,88 @@
+"""What a slot's output plugin makes of the transactions between two LSNs: pgoutput's messages, test_decoding's lines.
+
+The functions of slots read it from the beginning each time; a walsender keeps one for its connection, so that each
+relation is described once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.errors import PgError
+from pgrepl.replication.decoding.everything import decoded
+from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
+from pgrepl.replication.decoding.text import lines as text_lines
+from pgrepl.replication.publisher import slots
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.types.style import TextStyle
+
+Line = tuple[int, int, bytes]  # lsn, xid, data
+Portion = tuple[int, Iterable[Line]]  # the LSN behind a transaction, and its lines
+
+
+class SlotDecoder:
+    """The decoder of one slot. `session` reads the catalog of its database."""
+
+    def __init__(self, session: Session, row: tables.pg_replication_slot, given: Given, style: TextStyle) -> None:
+        self._session = session
+        self._row = row
+        self._style = style
+        self.is_binary = row.plugin == slots.PLUGIN
+        with callback(row, "startup"):
+            if self.is_binary:
+                self.protocol = protocol_options(given)
+                self.asks_two_phase = self.protocol.two_phase
+            else:
+                self.text = text_options(given)
+                self.is_binary = self.text.force_binary
+                self.asks_two_phase = False
+        self._encoder = self._made_encoder() if row.plugin == slots.PLUGIN else None
+
+    def _made_encoder(self):  # type: ignore[no-untyped-def]
+        from pgrepl.replication.wire.pgoutput_write import Encoder
+
+        return Encoder(self._session.text_style, binary=self.protocol.binary)
+
+    def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
+        if self._encoder is not None:
+            yield from self._messages(start, end, two_phase_at)
+            return
+        only_local = self.text.only_local
+        for transaction in decoded(self._session, start, end, local_only=only_local, two_phase_at=two_phase_at):
+            lines = text_lines(transaction, self.text, self._style)
+            yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
+
+    def _messages(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
+        from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
+
+        options = self.protocol
+        stream = MessageStream(
+            self._session,
+            options.publications,
+            local_only=options.local_only,
+            with_emitted=options.messages,
+            two_phase_at=two_phase_at,
+        )
+        try:
+            for transaction in stream.transactions(start, end):
+                yield transaction.end_lsn, self._encoder.lines(transaction)
+        except ChangeError as failure:
+            with callback(self._row, failure.callback, failure.lsn):
+                raise failure.error from failure
+
+
+@contextmanager
+def callback(row: tables.pg_replication_slot, what: str, lsn: int = 0) -> Iterator[None]:
+    """Add the CONTEXT of an output plugin to errors, as output_plugin_error_callback does."""
+    try:
+        yield
+    except PgError as error:
+        where = f", associated LSN {lsn_text(lsn)}" if lsn else ""
+        context = f'slot "{row.slot_name}", output plugin "{row.plugin}", in the {what} callback{where}'
+        raise error.with_context(context) from error

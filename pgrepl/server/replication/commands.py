@@ -1,0 +1,214 @@
+"""Replication commands: those about slots and the system (walsender.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.context import Block
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.roles import has_attribute
+from pgrepl.catalog.subscription import system_identifier
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.replication.publisher import slots
+from pgrepl.server import rows
+from pgrepl.server.backend_loop import Backend
+from pgrepl.server.replication import grammar
+from pgrepl.server.replication.grammar import Command, Option
+from pgrepl.types import oids
+from pgrepl.types.lsn import lsn_text
+from pgrepl.types.numbers import parse_bool
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_TIMELINE = 1
+
+
+def check_may_replicate(session: Session) -> None:
+    """Raise unless the role may open a replication connection (InitPostgres)."""
+    with reading(session):
+        if not has_attribute(session, session.role, "rolreplication"):
+            raise PgError(
+                "42501",
+                "permission denied to start WAL sender",
+                detail="Only roles with the REPLICATION attribute may start a WAL sender process.",
+                severity="FATAL",
+            )
+
+
+class ReplicationCommands:
+    """The commands of one replication connection."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._session = backend.session
+
+    def run(self, text: str) -> bool:
+        """Carry out a command; False: the text is SQL."""
+        if not grammar.is_command(text):
+            return False
+        self._session.query = text
+        if self._session.transaction.block is Block.ABORTED:
+            from pgrepl.catalog.transaction import aborted
+
+            raise aborted()
+        command = grammar.parse(text)
+        with self._backend.running():
+            self._carry_out(command)
+        return True
+
+    def _carry_out(self, command: Command) -> None:
+        match command.name:
+            case "IDENTIFY_SYSTEM":
+                self._identify()
+            case "SHOW":
+                self._show(command)
+            case "CREATE_REPLICATION_SLOT":
+                self._create(command)
+            case "ALTER_REPLICATION_SLOT":
+                self._alter(command)
+            case "DROP_REPLICATION_SLOT":
+                with slots.at_once(self._session) as there:
+                    slots.drop_slot(there, command.slot)
+            case "READ_REPLICATION_SLOT":
+                self._read(command)
+            case "START_REPLICATION":
+                from pgrepl.server.replication.sender import Sender
+
+                Sender(self._backend).start(command)
+        self._backend.complete(command.name)
+
+    def _answer(self, columns: Sequence[tuple[str, int]], values: Sequence[str | None]) -> None:
+        """Send one row; the command's tag follows by itself."""
+        made = tuple(ResultColumn(name, typoid) for name, typoid in columns)
+        channel, encode = self._backend.channel, self._backend.encode
+        channel.send(b"T", rows.description(made, (), encode))
+        encoder = rows.RowEncoder(made, (), self._session.text_style, encode)
+        for message in encoder.rows(Result(None, made, [tuple(values)])):
+            channel.send_raw(message)
+
+    def _identify(self) -> None:
+        with reading(self._session):
+            lsn = current_lsn(self._session)
+            name = self._session.database.name
+        self._answer(
+            [("systemid", oids.TEXT), ("timeline", oids.INT8), ("xlogpos", oids.TEXT), ("dbname", oids.TEXT)],
+            [str(system_identifier(self._session)), str(_TIMELINE), lsn_text(lsn), name],
+        )
+
+    def _show(self, command: Command) -> None:
+        settings = self._session.settings
+        value = settings.get(command.setting)
+        self._answer([(settings.canonical_name(command.setting), oids.TEXT)], [value])
+
+    def _read(self, command: Command) -> None:
+        with reading(self._session):
+            row = slots.slot_or_none(self._session, command.slot)
+        if row is not None and row.slot_type == "logical":
+            raise PgError("0A000", "cannot use READ_REPLICATION_SLOT with a logical replication slot")
+        columns = [("slot_type", oids.TEXT), ("restart_lsn", oids.TEXT), ("restart_tli", oids.INT8)]
+        if row is None:
+            self._answer(columns, [None, None, None])
+        else:
+            position = None if row.restart_lsn is None else lsn_text(row.restart_lsn)
+            self._answer(columns, ["physical", position, None if position is None else str(_TIMELINE)])
+
+    # --- slots ----------------------------------------------------------------------------------------------------
+
+    def _create(self, command: Command) -> None:
+        """CreateReplicationSlot."""
+        session = self._session
+        options = _options(command, {"snapshot": "LOGICAL", "two_phase": "LOGICAL", "failover": "LOGICAL", "reserve_wal": "PHYSICAL"})  # fmt: skip
+        if command.kind == "PHYSICAL":
+            raise PgError("0A000", "physical replication slots of replication connections are not supported")
+        snapshot = options.get("snapshot") or "export"
+        if snapshot not in ("export", "use", "nothing"):
+            text = f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{snapshot}"'
+            raise PgError("22023", text)
+        with reading(session):
+            slots.check_slot_permissions(session)
+            slots.check_decoding_requirements(session)
+        if snapshot == "export":
+            if session.in_block:
+                raise PgError("XX000", "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'export') must not be called inside a transaction")  # fmt: skip
+        elif snapshot == "use":
+            self._check_transaction()
+        seen = self._pinned() if snapshot == "use" else None
+        with slots.at_once(session) as there:
+            made = slots.create_slot(
+                there,
+                command.slot,
+                plugin=command.plugin,
+                two_phase=_flag(options, "two_phase"),
+                failover=_flag(options, "failover"),
+                temporary=command.temporary,
+            )
+            start = made.confirmed_flush_lsn or 0
+            if seen is not None and seen < start:
+                start = slots.begin_at(there, made, seen)
+        if command.temporary:
+            slots.drop_with_session(session, command.slot)
+        exported = self._exported(start) if snapshot == "export" else None
+        self._answer(
+            [(n, oids.TEXT) for n in ("slot_name", "consistent_point", "snapshot_name", "output_plugin")],
+            [command.slot, lsn_text(start), exported, command.plugin],
+        )
+
+    def _exported(self, start: int) -> str | None:
+        """The name of the slot's snapshot: other sessions cannot take it over, so there is none."""
+        return None
+
+    def _check_transaction(self) -> None:
+        session = self._session
+        said = "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'use') must"
+        if not session.in_block:
+            raise PgError("XX000", f"{said} be called inside a transaction")
+        if session.settings.get("transaction_isolation") != "repeatable read":
+            raise PgError("XX000", f"{said} be called in REPEATABLE READ isolation mode transaction")
+        if session.transaction.snapshot_taken:
+            raise PgError("XX000", f"{said} be called before any query")
+
+    def _pinned(self) -> int:
+        """The LSN of the transaction's snapshot, which it takes now: all before it is seen by its queries."""
+        session = self._session
+        with reading(session):
+            session.transaction.snapshot_taken = True
+            return current_lsn(session)
+
+    def _alter(self, command: Command) -> None:
+        options = _options(command, {"failover": "", "two_phase": ""})
+        if "two_phase" in options:
+            raise PgError("42601", "unrecognized option: two_phase")
+        with slots.at_once(self._session) as there:
+            slots.check_slot_permissions(there)
+            slots.alter_slot(there, command.slot, failover=_flag(options, "failover"))
+
+
+def _options(command: Command, known: dict[str, str]) -> dict[str, str | None]:
+    """The options by name (parseCreateReplSlotOptions)."""
+    found: dict[str, str | None] = {}
+    for name, value in command.options:
+        if name in found or (known.get(name) and known[name] != command.kind):
+            raise PgError("42601", "conflicting or redundant options")
+        if name not in known:
+            raise PgError("XX000", f"unrecognized option: {name}")
+        found[name] = value
+    return found
+
+
+def _flag(options: dict[str, str | None], name: str) -> bool:
+    if name not in options:
+        return False
+    value = options[name]
+    flag = True if value is None else parse_bool(value)
+    if flag is None:
+        raise PgError("42601", f"{name} requires a Boolean value")
+    return flag
+
+
+def given_pairs(options: Sequence[Option]) -> list[tuple[str, str]]:
+    """The options of an output plugin."""
+    return [(name, value or "") for name, value in options]

@@ -1,0 +1,169 @@
+"""The commands of replication connections as text (repl_scanner.l, repl_gram.y).
+
+    CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput (SNAPSHOT 'use')
+    START_REPLICATION SLOT "s" LOGICAL 0/1A (proto_version '4', publication_names '"p"')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from pgrepl.errors import PgError
+
+COMMANDS = frozenset(
+    {
+        "ALTER_REPLICATION_SLOT", "BASE_BACKUP", "CREATE_REPLICATION_SLOT", "DROP_REPLICATION_SLOT", "IDENTIFY_SYSTEM",
+        "READ_REPLICATION_SLOT", "SHOW", "START_REPLICATION", "TIMELINE_HISTORY", "UPLOAD_MANIFEST",
+    }
+)  # fmt: skip
+_TOKEN = re.compile(
+    r"""\s*(?: (?P<lsn>[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}) | (?P<number>\d+(?![\w])) | (?P<word>[A-Za-z_\x80-\uffff][\w$]*)
+    | "(?P<quoted>(?:[^"]|"")+)" | '(?P<text>(?:[^']|'')*)' | (?P<mark>[(),;]) | (?P<end>\Z) | (?P<other>.) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_LEGACY = {
+    "EXPORT_SNAPSHOT": ("snapshot", "export"),
+    "NOEXPORT_SNAPSHOT": ("snapshot", "nothing"),
+    "USE_SNAPSHOT": ("snapshot", "use"),
+    "RESERVE_WAL": ("reserve_wal", None),
+    "TWO_PHASE": ("two_phase", None),
+}
+
+Option = tuple[str, "str | None"]
+
+
+@dataclass
+class Command:
+    """A command, in the places that its grammar has."""
+
+    name: str
+    slot: str = ""
+    temporary: bool = False
+    kind: str = ""  # LOGICAL or PHYSICAL
+    plugin: str = ""
+    lsn: int = 0
+    wait: bool = False
+    setting: str = ""
+    options: list[Option] = field(default_factory=list)
+
+
+def is_command(text: str) -> bool:
+    """Whether a query begins as a replication command does; if not, it is SQL."""
+    found = _TOKEN.match(text)
+    return found is not None and found["word"] in COMMANDS
+
+
+def parse(text: str) -> Command:
+    return _Parser(text).command()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._advance()
+
+    def _advance(self) -> None:
+        found = _TOKEN.match(self._text, self._at)
+        assert found is not None
+        self._at = found.end()
+        self._kind = str(found.lastgroup)
+        self._value = found[self._kind]
+
+    def _wrong(self) -> PgError:
+        if self._kind == "end":
+            return PgError("42601", "syntax error")
+        return PgError("42601", "syntax error")
+
+    def _take(self, kind: str) -> str:
+        if self._kind != kind:
+            raise self._wrong()
+        value = self._value
+        self._advance()
+        return value
+
+    def _keyword(self, *words: str) -> str:
+        if self._kind == "word" and self._value in words:
+            return self._take("word")
+        return ""
+
+    def _expect(self, *words: str) -> str:
+        found = self._keyword(*words)
+        if not found:
+            raise self._wrong()
+        return found
+
+    def _mark(self, mark: str) -> bool:
+        if self._kind == "mark" and self._value == mark:
+            self._advance()
+            return True
+        return False
+
+    def _name(self) -> str:
+        if self._kind == "quoted":
+            return self._take("quoted").replace('""', '"')
+        return self._take("word").lower()
+
+    def command(self) -> Command:
+        found = Command(self._take("word"))
+        match found.name:
+            case "IDENTIFY_SYSTEM":
+                pass
+            case "SHOW":
+                found.setting = self._name()
+                while self._mark("."):
+                    found.setting += "." + self._name()
+            case "CREATE_REPLICATION_SLOT":
+                found.slot = self._name()
+                found.temporary = bool(self._keyword("TEMPORARY"))
+                found.kind = self._expect("LOGICAL", "PHYSICAL")
+                if found.kind == "LOGICAL":
+                    found.plugin = self._name()
+                found.options = self._options() or self._legacy_options()
+            case "ALTER_REPLICATION_SLOT":
+                found.slot = self._name()
+                found.options = self._options()
+                if not found.options:
+                    raise self._wrong()
+            case "DROP_REPLICATION_SLOT":
+                found.slot = self._name()
+                found.wait = bool(self._keyword("WAIT"))
+            case "READ_REPLICATION_SLOT":
+                found.slot = self._name()
+            case "START_REPLICATION":
+                self._start(found)
+            case _:
+                raise PgError("0A000", f"{found.name} is not supported")
+        self._mark(";")
+        if self._kind != "end":
+            raise self._wrong()
+        return found
+
+    def _start(self, found: Command) -> None:
+        if self._keyword("SLOT"):
+            found.slot = self._name()
+        found.kind = self._keyword("LOGICAL", "PHYSICAL") or "PHYSICAL"
+        high, low = self._take("lsn").split("/")
+        found.lsn = int(high, 16) << 32 | int(low, 16)
+        if found.kind == "LOGICAL":
+            found.options = self._options()
+
+    def _options(self) -> list[Option]:
+        found: list[Option] = []
+        if not self._mark("("):
+            return found
+        while True:
+            name = self._name()
+            value = self._take(self._kind).replace("''", "'") if self._kind in ("text", "number", "word") else None
+            found.append((name, value))
+            if self._mark(")"):
+                return found
+            if not self._mark(","):
+                raise self._wrong()
+
+    def _legacy_options(self) -> list[Option]:
+        found: list[Option] = []
+        while word := self._keyword(*_LEGACY):
+            found.append(_LEGACY[word])
+        return found

@@ -1,0 +1,207 @@
+"""START_REPLICATION: sends a slot's changes as they are committed (XLogSendLogical, ProcessRepliesIfAny).
+
+The connection is in both-ways COPY: this side sends changes and keepalives, the subscriber says up to where it has
+written and flushed them. What it has flushed is confirmed in the slot.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import processes, statistics
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError, Report
+from pgrepl.replication.decoding.stream import SlotDecoder
+from pgrepl.replication.publisher import senders, slots
+from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.replication.publisher.standby_slots import sendable_lsn
+from pgrepl.server.backend_loop import Backend
+from pgrepl.server.channel import LARGE_MESSAGE, Body, ConnectionLost
+from pgrepl.server.replication.grammar import Command
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_DATA, _KEEPALIVE = struct.Struct("!cQQq"), struct.Struct("!cQqb")
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_LOOK = 0.01  # seconds between two looks whether something was committed
+_CONFIRM = 0.5  # seconds between two notes of a position that moves on
+
+
+class Sender:
+    """One walsender."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._channel = backend.channel
+        session = backend.session
+        # apart from the client's session, whose transaction may be open
+        self._session: Session = session.elsewhere(session.database_oid, session.role, apart=True)
+        self._token = processes.new_token()
+        self._slot = ""
+        self._sent = 0  # all before it was sent
+        self._told = 0  # the position that the subscriber knows
+        self._confirmed = 0
+        self._flushed = 0  # by the subscriber
+        self._noted_at = 0.0
+        self._heard_at = time.monotonic()
+        self._asked = False  # the subscriber to answer
+        self._ends = False  # the subscriber has sent CopyDone
+        self._held_back: Report | None = None
+
+    def start(self, command: Command) -> None:
+        if command.kind != "LOGICAL":
+            raise PgError("0A000", "physical replication is not supported")
+        self._slot = command.slot
+        try:
+            decoder = self._begin(command)
+            self._channel.send(b"W", struct.pack("!bh", 0, 0))
+            self._channel.flush()
+            try:
+                self._stream(decoder)
+            finally:
+                self._leave()
+            self._channel.send(b"c")
+            self._backend.complete("COPY 0")  # libpqrcv_endstreaming expects it before the command's own tag
+        finally:
+            processes.retire(self._token)
+            self._session.close()
+
+    def _begin(self, command: Command) -> SlotDecoder:
+        """Take the slot, and go to the position that the subscriber asks for, or the slot's if that is later
+        (StartLogicalReplication)."""
+        session = self._session
+        given = [(name, value or "") for name, value in command.options]
+        with reading(session):
+            slots.check_slot_permissions(session)
+            slots.check_decoding_requirements(session)
+            row = slots.acquire(session, command.slot, self._token)
+            slots.check_decodable(session, row)
+            start = max(row.confirmed_flush_lsn or 0, command.lsn)
+            slots.check_retained(session, row, start)
+            decoder = SlotDecoder(session, row, given, session.text_style)
+        name = self._backend.session.settings.get("application_name")
+        sender = WalSender(self._token, name, self._backend.session.query, session.role)
+        with slots.at_once(session) as there:
+            slots.occupy(there, command.slot, sender)
+        if decoder.asks_two_phase:
+            slots.enable_two_phase(session, row, start)
+        self._sent = self._confirmed = self._flushed = start
+        return decoder
+
+    def _leave(self) -> None:
+        """Give the slot back, with the last position that was confirmed."""
+        with slots.at_once(self._session) as there:
+            slots.confirm(there, self._slot, self._flushed)
+            senders.leave(there, self._slot, self._token)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def _stream(self, decoder: SlotDecoder) -> None:
+        link = self._session.link
+        seen = -1  # of the catalog, so that the first look tells the subscriber where it is, if nothing else
+        while not self._ends:
+            version = link.version()
+            if version != seen:
+                seen = version
+                self._send_changes(decoder)
+            self._listen(_LOOK)
+            self._note()
+            self._check_alive()
+
+    def _send_changes(self, decoder: SlotDecoder) -> None:
+        session = self._session
+        with reading(session):
+            row = slots.slot_or_none(session, self._slot)
+            if row is None:
+                raise PgError("42704", f'replication slot "{self._slot}" does not exist')
+            slots.check_usable(row)
+            end, held_back = sendable_lsn(session, row)
+            if held_back is not None and held_back != self._held_back:
+                session.report(held_back)
+            self._held_back = held_back
+            sent = False
+            for behind, lines in decoder.portions(self._sent, end, slots.two_phase_at(row)):
+                size = 0
+                for lsn, _, data in lines:
+                    self._send(lsn, data)
+                    size += len(data)
+                    sent = True
+                    if self._channel.has_input(0):
+                        self._listen(0)
+                statistics.count(session, statistics.SLOT, self._slot, total_txns=1, total_bytes=size)
+                self._sent = behind
+                if self._ends:
+                    return
+            moved = max(self._sent, end) > self._told
+            self._sent = self._told = max(self._sent, end)
+        if moved and not sent:
+            self._keepalive(ask=False)
+        self._channel.flush()
+
+    def _send(self, lsn: int, data: bytes) -> None:
+        self._channel.send(b"d", _DATA.pack(b"w", lsn, lsn, _now()) + data)
+
+    def _keepalive(self, *, ask: bool) -> None:
+        self._channel.send(b"d", _KEEPALIVE.pack(b"k", self._sent, _now(), ask))
+        self._channel.flush()
+        self._asked = self._asked or ask
+
+    # --- what the subscriber says -----------------------------------------------------------------------------------
+
+    def _listen(self, seconds: float) -> None:
+        """Read what has come, waiting so long at most for the first message."""
+        channel = self._channel
+        while channel.has_input(seconds):
+            seconds = 0
+            kind = channel.read_kind()
+            body = Body(channel.read_body(LARGE_MESSAGE))
+            self._heard_at, self._asked = time.monotonic(), False
+            if kind == b"d":
+                self._reply(body)
+            elif kind == b"c":
+                self._ends = True
+                return
+            elif kind == b"X":
+                raise ConnectionLost
+            else:
+                text = f"unexpected standby message type \"{kind.decode('latin-1')}\", after receiving CopyDone"
+                raise PgError("08P01", text if self._ends else f"invalid standby message type \"{kind.decode('latin-1')}\"", severity="FATAL")  # fmt: skip
+
+    def _reply(self, body: Body) -> None:
+        kind = body.byte()
+        if kind == b"r":
+            _written, flushed, _applied, _at = body.int64(), body.int64(), body.int64(), body.int64()
+            self._flushed = max(self._flushed, min(flushed, self._sent))
+            if body.byte() != b"\0":
+                self._keepalive(ask=False)
+        elif kind != b"h":
+            raise PgError("08P01", f'unexpected message type "{kind.decode("latin-1")}"', severity="FATAL")
+
+    def _note(self) -> None:
+        """Enter the confirmed position, now and then."""
+        now = time.monotonic()
+        if self._flushed > self._confirmed and (now - self._noted_at >= _CONFIRM or self._flushed >= self._sent):
+            with slots.at_once(self._session) as there:
+                there.transaction.waits_for_disk = False
+                slots.confirm(there, self._slot, self._flushed)
+            self._confirmed, self._noted_at = self._flushed, now
+
+    def _check_alive(self) -> None:
+        """End a connection that has been silent for too long; ask first (WalSndKeepaliveIfNecessary)."""
+        timeout = int(self._session.settings.value("wal_sender_timeout")) / 1000
+        silent = time.monotonic() - self._heard_at
+        if timeout and silent >= timeout:
+            raise PgError("57014", "terminating walsender process due to replication timeout", severity="FATAL")
+        if timeout and silent >= timeout / 2 and not self._asked:
+            self._keepalive(ask=True)
+
+
+def _now() -> int:
+    return int((datetime.now(timezone.utc) - _EPOCH).total_seconds() * 1_000_000)
