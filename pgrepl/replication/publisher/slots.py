@@ -67,7 +67,7 @@ def at_once(session: Session) -> Iterator[Session]:
         session.transaction.waits_for_disk = True
         yield session
         return
-    apart = session.elsewhere(session.database.oid, session.role, apart=True)
+    apart = session.elsewhere(session.database_oid, session.role, apart=True)
     try:
         apart.transaction.waits_for_disk = True
         apart.transaction.begin_statement(writes=not in_recovery(session))  # there checks come first
