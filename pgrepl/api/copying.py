@@ -106,10 +106,10 @@ class Copy:
 
     # --- for the statement --------------------------------------------------------------------------------------------
 
-    def copy_in(self, *, binary: bool) -> _Sent:
+    def copy_in(self, *, binary: bool, columns: int) -> _Sent:
         return _Sent(self._data)
 
-    def copy_out(self) -> _Taken:
+    def copy_out(self, *, binary: bool, columns: int) -> _Taken:
         return _Taken(self._data)
 
 
@@ -121,6 +121,9 @@ class _Taken:
 
     def write(self, data: bytes, /) -> None:
         self._data.write(data)
+
+    def write_rows(self, rows: Sequence[bytes], /) -> None:
+        self._data.writelines(rows)
 
 
 class _Sent:

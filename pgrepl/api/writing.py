@@ -82,7 +82,7 @@ class _ParquetClient:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def copy_in(self, *, binary: bool) -> _ParquetClient:
+    def copy_in(self, *, binary: bool, columns: int) -> _ParquetClient:
         return self
 
     def __iter__(self) -> Iterator[bytes]:
@@ -90,7 +90,7 @@ class _ParquetClient:
             while data := file.read(1 << 20):
                 yield data
 
-    def copy_out(self) -> Any:
+    def copy_out(self, *, binary: bool, columns: int) -> Any:
         raise ProgrammingError("COPY FROM gives no data")
 
 

@@ -1,6 +1,7 @@
-"""The sessions of a server, in memory that its processes share (pgstat_beentry in backend_status.c).
+"""What sessions do, for pg_stat_activity (backend_status.c).
 
-Each process writes what it does into a place of its own; pg_stat_activity reads all of them.
+The processes of a server share memory in which each writes what it does into a place of its own. Elsewhere a session
+sees itself only.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 _PLACE = 4096  # bytes of one session
 _HEAD = struct.Struct("!II")  # a number that changes with each writing, and the length of what follows
@@ -50,6 +55,20 @@ class ActivityTable:
                 entry = json.loads(data)
                 if os.path.exists(f"/proc/{entry['pid']}"):
                     yield entry
+
+
+def entry_of(session: Session, state: str = "active") -> dict[str, Any]:
+    """What a session does now, by pg_stat_activity's columns."""
+    transaction = session.transaction
+    begun, asked = transaction.started_at, transaction.string_at
+    return {
+        "pid": session.pid, "datid": session.database_oid, "usesysid": session.authenticated_user,
+        "application_name": session.settings.get("application_name"), "client_port": -1,
+        "xact_start": None if begun is None or state == "idle" else begun.isoformat(),
+        "query_start": None if asked is None else asked.isoformat(),
+        "state_change": datetime.now(timezone.utc).isoformat(), "state": state,
+        "query": session.query.encode()[:QUERY_BYTES].decode("utf-8", "ignore"), "backend_type": "client backend",
+    }  # fmt: skip
 
 
 _served: ActivityTable | None = None

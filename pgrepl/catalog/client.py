@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
@@ -18,12 +18,15 @@ class CopyData(Protocol):
 
 
 class CopyClient(Protocol):
-    def copy_in(self, *, binary: bool) -> CopyData:
+    def copy_in(self, *, binary: bool, columns: int) -> CopyData:
         """Ask the client for the rows (CopyInResponse). `binary` data is not searched for `\\.`."""
 
-    def copy_out(self) -> CopySink:
+    def copy_out(self, *, binary: bool, columns: int) -> CopySink:
         """Tell the client that rows follow (CopyOutResponse)."""
 
 
 class CopySink(Protocol):
     def write(self, data: bytes, /) -> None: ...
+
+    def write_rows(self, rows: Sequence[bytes], /) -> None:
+        """Write rows, of which each may be a message of its own."""

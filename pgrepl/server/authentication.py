@@ -6,10 +6,11 @@ import pwd
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_member_of_role
@@ -62,7 +63,7 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, doors: 
     channel.send(b"R", _REQUEST.pack(_OK))
 
 
-def _members(session: Session):  # type: ignore[no-untyped-def]
+def _members(session: Session) -> Callable[[str, str], bool]:
     def is_member(role: str, of: str) -> bool:
         found, group = (one(session, tables.pg_authid, rolname=name) for name in (role, of))
         return found is not None and group is not None and is_member_of_role(session, found.oid, group.oid)
@@ -102,8 +103,8 @@ def _certificate_name(channel: Channel) -> str | None:
     found = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
     if not found:
         return None
-    subject = found.get("subject", ())
-    return next((str(value) for part in subject for name, value in part if name == "commonName"), None)  # type: ignore[misc]
+    subject: Any = found.get("subject", ())
+    return next((str(value) for part in subject for name, value in part if name == "commonName"), None)
 
 
 def _check_mapped(

@@ -6,12 +6,14 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl import jobs
+from pgrepl import interrupts, jobs
+from pgrepl.catalog import activity
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError, Report
 from pgrepl.query import timeouts
@@ -30,6 +32,12 @@ _INT32 = struct.Struct("!i")
 _LARGE = frozenset(b"QPBdF")
 _KNOWN = frozenset(b"QPBECDHSXFdcf")
 _EXTENDED = frozenset(b"PBEDCH")
+_STATES = {
+    Block.NONE: "idle",
+    Block.IMPLICIT: "idle",
+    Block.EXPLICIT: "idle in transaction",
+    Block.ABORTED: "idle in transaction (aborted)",
+}
 _STATUS = {Block.NONE: b"I", Block.IMPLICIT: b"I", Block.EXPLICIT: b"T", Block.ABORTED: b"E"}
 _PORTION = 1000  # rows that are fetched together
 # settings whose values the client is told when they change (GUC_REPORT)
@@ -47,11 +55,15 @@ class Terminated(BaseException):
 class Backend:
     """A session and its client."""
 
-    def __init__(self, channel: Channel, session: Session, log: ServerLog, place: int) -> None:
+    def __init__(
+        self, channel: Channel, session: Session, log: ServerLog, place: int, about: Mapping[str, Any]
+    ) -> None:
+        """`place` is the session's in the table of activity, `about` what stays the same in it."""
         self.channel = channel
         self.session = session
         self._log = log
         self._place = place
+        self._about = about
         self._told: dict[str, str] = {}
         self._running = False  # a statement, which a signal interrupts
         self._terminated = False
@@ -63,7 +75,7 @@ class Backend:
         session.on_report = self.on_report
 
     def take_commands(self, commands: Callable[[str], bool]) -> None:
-        """For a replication connection: `commands` carries out a command of its own grammar, or says that it is none."""
+        """Take replication commands, too: `commands` carries out one, or returns False for a query in SQL."""
         self._commands = commands
 
     # --- what the client is told ----------------------------------------------------------------------------------
@@ -97,13 +109,18 @@ class Backend:
         self._tell_settings()
         self.channel.send(b"Z", _STATUS[self.session.transaction.block])
         self.channel.flush()
+        self._show(_STATES[self.session.transaction.block])
+
+    def _show(self, state: str) -> None:
+        """Tell pg_stat_activity what the session does."""
+        table = activity.table()
+        if table is not None:
+            table.write(self._place, {**activity.entry_of(self.session, state), **self._about})
 
     # --- signals --------------------------------------------------------------------------------------------------
 
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running:
-            from pgrepl import interrupts
-
             timeouts.interrupt(interrupts.user_request(), frame)
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
@@ -121,6 +138,12 @@ class Backend:
             yield
         finally:
             self._running = False
+
+    def begin(self, text: str) -> None:
+        """A statement begins."""
+        self.session.query = text
+        self.session.transaction.string_at = datetime.now(timezone.utc)
+        self._show("active")
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -174,6 +197,7 @@ class Backend:
             except PgError as error:
                 if error.report.severity == "FATAL":
                     raise
+                self._copy.forget()
                 self.tell_error(error)
                 skipping = code in _EXTENDED
                 self._fail()
@@ -189,10 +213,8 @@ class Backend:
                 if due is not None and due[0] <= 0:
                     raise due[1]
                 self.channel.has_input(None if due is None else due[0])
-                try:
+                with suppress(BlockingIOError):
                     os.read(wake, 4096)
-                except BlockingIOError:
-                    pass
         finally:
             self._waiting = False
         if self._terminated:
@@ -208,6 +230,7 @@ class Backend:
 
     def _simple(self, body: bytes) -> None:
         text = self.decode(Body(body).string())
+        self.begin(text)
         self._extended.forget_unnamed()
         if self._commands(text):
             return
@@ -247,6 +270,7 @@ class Backend:
                 raise
             except Exception as problem:
                 raise jobs.pg_error(problem) or internal_error(problem) from problem
+            self._copy.end_of_statement()
             if result is None:
                 return
             yield result

@@ -9,8 +9,8 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 
@@ -36,7 +36,6 @@ class Channel:
         self._received = bytearray()
         self._out = bytearray()
         self.wakes: list[int] = []  # descriptors that end a wait for input
-        self.before_wait: Callable[[], None] = lambda: None
 
     @property
     def connection(self) -> socket.socket | ssl.SSLSocket:
@@ -59,7 +58,8 @@ class Channel:
             raise PgError(
                 "08P01",
                 "received unencrypted data after SSL request",
-                detail="This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+                detail="This could be either a client-software bug or evidence of an attempted man-in-the-middle "
+                "attack.",
                 severity="FATAL",
             )
         self._connection = context.wrap_socket(self._connection, server_side=True)
@@ -71,7 +71,8 @@ class Channel:
         if self._received or self._pending():
             return True
         try:
-            ready = select.select([self._connection, *self.wakes], [], [], seconds)[0]
+            watched: list[Any] = [self._connection, *self.wakes]
+            ready = select.select(watched, [], [], seconds)[0]
         except (OSError, ValueError):
             raise ConnectionLost from None
         return self._connection in ready
@@ -138,10 +139,8 @@ class Channel:
             raise ConnectionLost from None
 
     def close(self) -> None:
-        try:
+        with suppress(OSError):
             self._connection.close()
-        except OSError:
-            pass
 
 
 class Body:

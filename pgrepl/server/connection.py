@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import os
 import signal
+import socket
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
@@ -69,7 +70,7 @@ class Server:
                 raise PgError("0A000", "physical replication is not supported", severity="FATAL")
             session = self._enter(channel, packet, incoming)
         try:
-            backend = Backend(channel, session, self.log, incoming.place)
+            backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet))
             if packet.replication:
                 from pgrepl.server.replication.commands import ReplicationCommands
 
@@ -108,18 +109,6 @@ class Server:
             check_may_replicate(session)
         for report in waiting:
             channel.send(b"N", reports.body(report, str.encode))
-        table = activity.table()
-        if table is not None:
-            now = datetime.now(timezone.utc).isoformat()
-            table.write(
-                incoming.place,
-                {
-                    "pid": os.getpid(), "datid": session.database_oid, "usesysid": session.role,
-                    "client_addr": None if client.is_local else str(client.address),
-                    "client_port": -1 if client.is_local else channel.connection.getpeername()[1],
-                    "backend_start": now, "backend_type": "walsender" if packet.replication else "client backend",
-                },
-            )  # fmt: skip
         return session
 
     def _check_room(self, session: Session, incoming: Incoming) -> None:
@@ -154,6 +143,16 @@ class Server:
             if row is not None and row.datconnlimit >= 0:
                 if sum(each.get("datid") == database.oid for each in others) >= row.datconnlimit:
                     raise PgError("53300", f'too many connections for database "{database.name}"', severity="FATAL")
+
+
+def _about(channel: Channel, packet: StartupPacket) -> dict[str, object]:
+    """What pg_stat_activity says of the session all the time."""
+    about: dict[str, object] = {"backend_start": datetime.now(timezone.utc).isoformat()}
+    if packet.replication:
+        about["backend_type"] = "walsender"
+    if channel.connection.family != socket.AF_UNIX:
+        about["client_addr"], about["client_port"] = channel.connection.getpeername()[:2]
+    return about
 
 
 def _options(text: str) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel
@@ -16,12 +16,31 @@ class WireCopy:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._out: CopyOut | None = None
 
-    def copy_in(self, *, binary: bool) -> CopyIn:
-        return CopyIn(self._channel, binary=binary)
+    def copy_in(self, *, binary: bool, columns: int) -> CopyIn:
+        self._channel.send(b"G", _response(binary, columns))
+        return CopyIn(self._channel)
 
-    def copy_out(self) -> CopyOut:
-        return CopyOut(self._channel)
+    def copy_out(self, *, binary: bool, columns: int) -> CopyOut:
+        self._channel.send(b"H", _response(binary, columns))
+        self._out = CopyOut(self._channel)
+        return self._out
+
+    def forget(self) -> None:
+        """The statement has failed: its error ends the rows."""
+        self._out = None
+
+    def end_of_statement(self) -> None:
+        """The rows of a COPY TO STDOUT are complete."""
+        if self._out is not None:
+            self._out = None
+            self._channel.send(b"c")
+
+
+def _response(binary: bool, columns: int) -> bytes:
+    """The format, and that of each column."""
+    return struct.pack(f"!bh{columns}h", binary, columns, *([int(binary)] * columns))
 
 
 class CopyIn:
@@ -29,13 +48,11 @@ class CopyIn:
 
     path = None
 
-    def __init__(self, channel: Channel, *, binary: bool) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._binary = binary
 
     def __iter__(self) -> Iterator[bytes]:
         channel = self._channel
-        channel.send(b"G", struct.pack("!bh", self._binary, 0))
         channel.flush()
         while True:
             kind = channel.read_kind()
@@ -57,8 +74,10 @@ class CopyOut:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        channel.send(b"H", struct.pack("!bh", 0, 0))
 
     def write(self, data: bytes, /) -> None:
+        self._channel.send(b"d", data)
+
+    def write_rows(self, rows: Sequence[bytes], /) -> None:
         pack = _DATA.pack
-        self._channel.send_raw(b"".join([pack(b"d", len(line) + 4) + line for line in data.splitlines(keepends=True)]))
+        self._channel.send_raw(b"".join([pack(b"d", len(row) + 4) + row for row in rows]))

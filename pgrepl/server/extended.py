@@ -69,6 +69,8 @@ class Client(Protocol):
 
     def decode(self, data: bytes) -> str: ...
 
+    def begin(self, text: str) -> None: ...
+
     def results(self, found: Iterator[Result]) -> Iterator[Result]: ...
 
     def complete(self, tag: str) -> None: ...
@@ -216,13 +218,14 @@ class Extended:
         body.end()
         channel = self._client.channel
         if kind == b"S":
-            prepared, formats = self._statement(name), ()
+            prepared = self._statement(name)
+            formats: Sequence[int] = ()
             self._check_describable(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
             channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
         elif kind == b"P":
             portal = self._portal(name)
-            prepared, formats = portal.prepared, tuple(portal.formats)
+            prepared, formats = portal.prepared, portal.formats
             self._check_describable(prepared)
         else:
             raise PgError("08P01", f"invalid DESCRIBE message subtype {kind[0]}")
@@ -261,6 +264,7 @@ class Extended:
         client = self._client
         session, prepared = client.session, portal.prepared
         self._executed += 1
+        client.begin(prepared.text)
         alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
         session.streams = prepared.columns is not None
 

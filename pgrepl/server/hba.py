@@ -173,7 +173,7 @@ def _single(words: Sequence[Word], what: str) -> str:
 
 def _address(text: str, fields: list[Sequence[Word]]) -> tuple[tuple[Network, ...], str]:
     """The network of ADDRESS/BITS or of ADDRESS MASK; or a host name."""
-    address, slash, bits = text.partition("/")
+    address, slash, _ = text.partition("/")
     try:
         ip_address(address)
     except ValueError:
@@ -255,14 +255,14 @@ def _fits_address(rule: Rule, address: Address | None) -> bool:
     if rule.keyword == "all":
         return True
     if rule.keyword:
-        return _is_own(address, whole_network=rule.keyword == "samenet")
+        return _is_own(address)
     if rule.host_name:
         return _has_name(address, rule.host_name)
     return any(address.version == network.version and address in network for network in rule.networks)
 
 
-def _is_own(address: Address, *, whole_network: bool) -> bool:
-    """Whether it is an address of this machine. Of other networks than the loopback one Python cannot tell the mask."""
+def _is_own(address: Address) -> bool:
+    """Whether it is an address of this machine. `samenet` means the same here: Python cannot tell a network's mask."""
     import socket
 
     if address.is_loopback:

@@ -27,6 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
@@ -179,10 +180,11 @@ class Postmaster:
             listening = [] if self._stopping else self._listening
             seconds = min((own.not_before for own in self.own if not own.pid), default=0.0) - time.monotonic()
             wait = max(seconds, 0.01) if any(not own.pid for own in self.own) and not self._stopping else None
-            ready = select.select([self._wake, *listening], [], [], wait)[0]
+            watched: list[Any] = [self._wake, *listening]
+            ready = select.select(watched, [], [], wait)[0]
             with suppress(BlockingIOError):
-                for number in os.read(self._wake, 4096):
-                    self._signalled(number)
+                for byte in os.read(self._wake, 4096):
+                    self._signalled(byte)
             for each in ready:
                 if isinstance(each, socket.socket):
                     self._accept(each)

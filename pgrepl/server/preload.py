@@ -1,33 +1,34 @@
-"""Modules that nearly every session needs, loaded before the first backend is forked: it shares their memory, and
-starts in milliseconds."""
+"""Loads what nearly every session needs, before the first backend is forked: backends share its memory, and start in
+milliseconds."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import tempfile
 
-_ROOMS = (
-    "catalog",
-    "errors",
-    "expr",
-    "lake",
-    "query",
-    "rows",
-    "sql",
-    "statements",
-    "types",
-    "writing",
-    "replication",
-    "server",
+from pgrepl.api.opened import OpenedSession
+
+_STATEMENTS = (
+    "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(9,2) DEFAULT 1, d timestamptz DEFAULT now())",
+    "INSERT INTO t (a, b) VALUES (1, 'x'), (2, NULL) ON CONFLICT DO NOTHING RETURNING a",
+    "UPDATE t SET b = b || 'y', c = c + 1 WHERE a = 1",
+    "SELECT a, count(*), sum(c) FROM t x WHERE EXISTS (SELECT FROM t y WHERE y.a = x.a) GROUP BY a ORDER BY 1",
+    "SELECT c.relname, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_index i ON"
+    " i.indrelid = c.oid WHERE c.relname ~ '^t$' AND pg_table_is_visible(c.oid)",
+    "CREATE PUBLICATION p FOR TABLE t WHERE (a > 1)",
+    "DELETE FROM t WHERE a = 2",
 )
-# what Spark needs comes with the first large statement; what other readers of DuckLake need, with them
-_LATER = ("spark", "decoding.", "backup", "formats.", "make_", "standby")
 
 
 def load() -> None:
-    import pgrepl
+    """Run some usual statements in a catalog of their own."""
+    from pgrepl.statements.describe import prepare
 
-    for module in pkgutil.walk_packages(pgrepl.__path__, "pgrepl."):
-        room = module.name.split(".")[1]
-        if room in _ROOMS and not any(word in module.name for word in _LATER):
-            importlib.import_module(module.name)
+    with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
+        opened = OpenedSession(f"{folder}/catalog.db", "postgres", "postgres")
+        try:
+            for statement in _STATEMENTS:
+                for result in opened.run(statement):
+                    list(result.rows)
+            prepare(opened.session, "SELECT b FROM t WHERE a = $1")
+        finally:
+            opened.close()

@@ -16,6 +16,7 @@ from pgrepl.catalog.passwords import ScramVerifier, scram_verifier
 from pgrepl.errors import PgError
 
 PLAIN, PLUS = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
+_UNBOUND = "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data."
 
 
 class ScramExchange:
@@ -58,13 +59,16 @@ class ScramExchange:
         """The channel-binding flag: n no support, y thinks that the server has none, p used."""
         if flag == "p":
             if not self._plus:
-                raise malformed("The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.")  # fmt: skip
+                raise malformed(
+                    "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel "
+                    "binding data."
+                )
             kind = rest[1:].partition(",")[0]
             if kind != "tls-server-end-point":
                 raise PgError("08P01", f'unsupported SCRAM channel-binding type "{kind}"', severity="FATAL")
         elif flag == "y":
             if self._plus:
-                raise malformed("The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data.")  # fmt: skip
+                raise malformed(_UNBOUND)
             if self._binding is not None:
                 raise PgError(
                     "28000",
@@ -75,7 +79,7 @@ class ScramExchange:
                 )
         elif flag == "n":
             if self._plus:
-                raise malformed("The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data.")  # fmt: skip
+                raise malformed(_UNBOUND)
         else:
             raise malformed(f'Unexpected channel-binding flag "{flag}".')
 

@@ -87,7 +87,8 @@ def _begin_tls(channel: Channel, tls: ssl.SSLContext | None, *, direct: bool) ->
         raise PgError("08P01", f"could not accept SSL connection: {problem}", severity="FATAL") from None
     chosen = channel.connection.selected_alpn_protocol() if isinstance(channel.connection, ssl.SSLSocket) else None
     if direct and chosen != "postgresql":
-        raise PgError("08P01", "received direct SSL connection request without required ALPN protocol negotiation", severity="FATAL")  # fmt: skip
+        said = "received direct SSL connection request without required ALPN protocol negotiation"
+        raise PgError("08P01", said, severity="FATAL")
 
 
 def _parameters(channel: Channel, code: int, data: bytes) -> StartupPacket:

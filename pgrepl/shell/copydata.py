@@ -7,7 +7,7 @@ statement fails. A person is asked for them. `\copy` names a file or a program i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -166,6 +166,9 @@ class ShellSink:
         if self.stream is not None:
             self.stream.write_bytes(data)
 
+    def write_rows(self, rows: Sequence[bytes]) -> None:
+        self.write(b"".join(rows))
+
 
 class CopyTraffic:
     """The shell as the client of COPY, for one query."""
@@ -181,7 +184,7 @@ class CopyTraffic:
         self._pause = pause
         self._sink: ShellSink | None = None
 
-    def copy_in(self, *, binary: bool) -> ShellData:
+    def copy_in(self, *, binary: bool, columns: int) -> ShellData:
         self._pause()
         shell = self._shell
         if self.copies <= 0:
@@ -194,7 +197,7 @@ class CopyTraffic:
             shell.end_bar()
         return ShellData(shell, source, binary=binary)
 
-    def copy_out(self) -> ShellSink:
+    def copy_out(self, *, binary: bool, columns: int) -> ShellSink:
         self._pause()
         self._sink = ShellSink(self._output())
         if self._sink.stream is not None and self._sink.stream.is_terminal():

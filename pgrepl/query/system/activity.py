@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from pgrepl.catalog import activity as sessions
 from pgrepl.catalog import copies, parameters, system_settings
 from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
 from pgrepl.catalog.databases import database_name
@@ -12,6 +14,8 @@ from pgrepl.catalog.roles import has_privs_of_role, role_display
 from pgrepl.catalog.session import Session
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.query.system.locks import locks
+
+_STATS = 3375  # pg_read_all_stats
 
 
 def _settings(session: Session) -> Iterator[Values]:
@@ -57,6 +61,33 @@ def _copies(session: Session) -> Iterator[Values]:
         yield {**row._asdict(), "datname": database_name(session, row.datid)}
 
 
+def _sessions(session: Session) -> Iterator[Values]:
+    """The sessions of the server; without one, this session only."""
+    table = sessions.table()
+    if table is None:
+        yield _shown(session, sessions.entry_of(session))
+        return
+    for each in table.entries():
+        yield _shown(session, each)
+
+
+def _shown(session: Session, entry: Mapping[str, Any]) -> Values:
+    """An entry as its row. What a session runs is for its role and those that may read all statistics."""
+    role, database = entry.get("usesysid"), entry.get("datid")
+    names = {
+        "usename": None if role is None else role_display(session, role),
+        "datname": None if database is None else database_name(session, database),
+    }
+    if (
+        role is None
+        or has_privs_of_role(session, session.role, role)
+        or has_privs_of_role(session, session.role, _STATS)
+    ):
+        return {**entry, **names}
+    known = {name: entry.get(name) for name in ("pid", "datid", "usesysid")}
+    return {**known, **names, "query": "<insufficient privilege>"}
+
+
 def _prepared(session: Session) -> Iterator[Values]:
     from pgrepl.lake import prepared
 
@@ -77,6 +108,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_file_settings": _file_settings,
     "pg_stat_progress_copy": _copies,
     "pg_locks": locks,
+    "pg_stat_activity": _sessions,
     "pg_prepared_xacts": _prepared,
     **dict.fromkeys(
         (

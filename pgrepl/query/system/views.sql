@@ -62,15 +62,6 @@ FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname::text) g (pub
      pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = g.relid
 
-pg_catalog.pg_stat_activity
-SELECT d.oid AS datid, d.datname, pg_backend_pid() AS pid, NULL::int AS leader_pid, a.oid AS usesysid, a.rolname AS usename,
-       current_setting('application_name') AS application_name, NULL::inet AS client_addr, NULL::text AS client_hostname,
-       -1 AS client_port, NULL::timestamptz AS backend_start, now() AS xact_start, now() AS query_start,
-       now() AS state_change, NULL::text AS wait_event_type, NULL::text AS wait_event, 'active'::text AS state,
-       NULL::xid AS backend_xid, NULL::xid AS backend_xmin, NULL::bigint AS query_id, current_query() AS query,
-       'client backend'::text AS backend_type
-FROM pg_database d, pg_authid a WHERE d.datname = current_database() AND a.rolname = session_user
-
 information_schema.information_schema_catalog_name
 SELECT current_database() AS catalog_name
 

@@ -20,6 +20,7 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.pgoutput_write import Encoder
     from pgrepl.types.style import TextStyle
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
@@ -42,23 +43,22 @@ class SlotDecoder:
                 self.text = text_options(given)
                 self.is_binary = self.text.force_binary
                 self.asks_two_phase = False
-        self._encoder = self._made_encoder() if row.plugin == slots.PLUGIN else None
+        self._encoder: Encoder | None = None
+        if row.plugin == slots.PLUGIN:
+            from pgrepl.replication.wire.pgoutput_write import Encoder
 
-    def _made_encoder(self):  # type: ignore[no-untyped-def]
-        from pgrepl.replication.wire.pgoutput_write import Encoder
-
-        return Encoder(self._session.text_style, binary=self.protocol.binary)
+            self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:
-            yield from self._messages(start, end, two_phase_at)
+            yield from self._messages(self._encoder, start, end, two_phase_at)
             return
         only_local = self.text.only_local
         for transaction in decoded(self._session, start, end, local_only=only_local, two_phase_at=two_phase_at):
             lines = text_lines(transaction, self.text, self._style)
             yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
 
-    def _messages(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
+    def _messages(self, encoder: Encoder, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 
         options = self.protocol
@@ -71,7 +71,7 @@ class SlotDecoder:
         )
         try:
             for transaction in stream.transactions(start, end):
-                yield transaction.end_lsn, self._encoder.lines(transaction)
+                yield transaction.end_lsn, encoder.lines(transaction)
         except ChangeError as failure:
             with callback(self._row, failure.callback, failure.lsn):
                 raise failure.error from failure

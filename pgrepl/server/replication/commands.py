@@ -16,7 +16,7 @@ from pgrepl.replication.publisher import slots
 from pgrepl.server import rows
 from pgrepl.server.backend_loop import Backend
 from pgrepl.server.replication import grammar
-from pgrepl.server.replication.grammar import Command, Option
+from pgrepl.server.replication.grammar import Command
 from pgrepl.types import oids
 from pgrepl.types.lsn import lsn_text
 from pgrepl.types.numbers import parse_bool
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _TIMELINE = 1
+# options, and for which kind of slot
+_OF_CREATE = {"snapshot": "LOGICAL", "two_phase": "LOGICAL", "failover": "LOGICAL", "reserve_wal": "PHYSICAL"}
+_USE, _EXPORT = (f"CREATE_REPLICATION_SLOT ... (SNAPSHOT '{how}') must" for how in ("use", "export"))
 
 
 def check_may_replicate(session: Session) -> None:
@@ -121,7 +124,7 @@ class ReplicationCommands:
     def _create(self, command: Command) -> None:
         """CreateReplicationSlot."""
         session = self._session
-        options = _options(command, {"snapshot": "LOGICAL", "two_phase": "LOGICAL", "failover": "LOGICAL", "reserve_wal": "PHYSICAL"})  # fmt: skip
+        options = _options(command, _OF_CREATE)
         if command.kind == "PHYSICAL":
             raise PgError("0A000", "physical replication slots of replication connections are not supported")
         snapshot = options.get("snapshot") or "export"
@@ -133,7 +136,7 @@ class ReplicationCommands:
             slots.check_decoding_requirements(session)
         if snapshot == "export":
             if session.in_block:
-                raise PgError("XX000", "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'export') must not be called inside a transaction")  # fmt: skip
+                raise PgError("XX000", f"{_EXPORT} not be called inside a transaction")
         elif snapshot == "use":
             self._check_transaction()
         seen = self._pinned() if snapshot == "use" else None
@@ -163,13 +166,12 @@ class ReplicationCommands:
 
     def _check_transaction(self) -> None:
         session = self._session
-        said = "CREATE_REPLICATION_SLOT ... (SNAPSHOT 'use') must"
         if not session.in_block:
-            raise PgError("XX000", f"{said} be called inside a transaction")
+            raise PgError("XX000", f"{_USE} be called inside a transaction")
         if session.settings.get("transaction_isolation") != "repeatable read":
-            raise PgError("XX000", f"{said} be called in REPEATABLE READ isolation mode transaction")
+            raise PgError("XX000", f"{_USE} be called in REPEATABLE READ isolation mode transaction")
         if session.transaction.snapshot_taken:
-            raise PgError("XX000", f"{said} be called before any query")
+            raise PgError("XX000", f"{_USE} be called before any query")
 
     def _pinned(self) -> int:
         """The LSN of the transaction's snapshot, which it takes now: all before it is seen by its queries."""
@@ -207,8 +209,3 @@ def _flag(options: dict[str, str | None], name: str) -> bool:
     if flag is None:
         raise PgError("42601", f"{name} requires a Boolean value")
     return flag
-
-
-def given_pairs(options: Sequence[Option]) -> list[tuple[str, str]]:
-    """The options of an output plugin."""
-    return [(name, value or "") for name, value in options]

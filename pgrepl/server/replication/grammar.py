@@ -1,7 +1,7 @@
 """The commands of replication connections as text (repl_scanner.l, repl_gram.y).
 
-    CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput (SNAPSHOT 'use')
-    START_REPLICATION SLOT "s" LOGICAL 0/1A (proto_version '4', publication_names '"p"')
+CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput (SNAPSHOT 'use')
+START_REPLICATION SLOT "s" LOGICAL 0/1A (proto_version '4', publication_names '"p"')
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 _TOKEN = re.compile(
-    r"""\s*(?: (?P<lsn>[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}) | (?P<number>\d+(?![\w])) | (?P<word>[A-Za-z_\x80-\uffff][\w$]*)
-    | "(?P<quoted>(?:[^"]|"")+)" | '(?P<text>(?:[^']|'')*)' | (?P<mark>[(),;]) | (?P<end>\Z) | (?P<other>.) )""",
+    r"""\s*(?:
+      (?P<lsn>[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})
+    | (?P<number>\d+(?!\w))
+    | (?P<word>[A-Za-z_\x80-\uffff][\w$]*)
+    | "(?P<quoted>(?:[^"]|"")+)"
+    | '(?P<text>(?:[^']|'')*)'
+    | (?P<mark>[(),;.])
+    | (?P<end>\Z)
+    | (?P<other>.)
+    )""",
     re.VERBOSE | re.DOTALL,
 )
 _LEGACY = {
@@ -71,14 +79,9 @@ class _Parser:
         self._kind = str(found.lastgroup)
         self._value = found[self._kind]
 
-    def _wrong(self) -> PgError:
-        if self._kind == "end":
-            return PgError("42601", "syntax error")
-        return PgError("42601", "syntax error")
-
     def _take(self, kind: str) -> str:
         if self._kind != kind:
-            raise self._wrong()
+            raise _wrong()
         value = self._value
         self._advance()
         return value
@@ -91,7 +94,7 @@ class _Parser:
     def _expect(self, *words: str) -> str:
         found = self._keyword(*words)
         if not found:
-            raise self._wrong()
+            raise _wrong()
         return found
 
     def _mark(self, mark: str) -> bool:
@@ -125,7 +128,7 @@ class _Parser:
                 found.slot = self._name()
                 found.options = self._options()
                 if not found.options:
-                    raise self._wrong()
+                    raise _wrong()
             case "DROP_REPLICATION_SLOT":
                 found.slot = self._name()
                 found.wait = bool(self._keyword("WAIT"))
@@ -137,7 +140,7 @@ class _Parser:
                 raise PgError("0A000", f"{found.name} is not supported")
         self._mark(";")
         if self._kind != "end":
-            raise self._wrong()
+            raise _wrong()
         return found
 
     def _start(self, found: Command) -> None:
@@ -160,10 +163,14 @@ class _Parser:
             if self._mark(")"):
                 return found
             if not self._mark(","):
-                raise self._wrong()
+                raise _wrong()
 
     def _legacy_options(self) -> list[Option]:
         found: list[Option] = []
         while word := self._keyword(*_LEGACY):
             found.append(_LEGACY[word])
         return found
+
+
+def _wrong() -> PgError:
+    return PgError("42601", "syntax error")

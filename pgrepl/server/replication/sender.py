@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -23,7 +21,6 @@ from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.server.backend_loop import Backend
 from pgrepl.server.channel import LARGE_MESSAGE, Body, ConnectionLost
 from pgrepl.server.replication.grammar import Command
-from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -172,8 +169,8 @@ class Sender:
             elif kind == b"X":
                 raise ConnectionLost
             else:
-                text = f"unexpected standby message type \"{kind.decode('latin-1')}\", after receiving CopyDone"
-                raise PgError("08P01", text if self._ends else f"invalid standby message type \"{kind.decode('latin-1')}\"", severity="FATAL")  # fmt: skip
+                said = f'unexpected standby message type "{kind.decode("latin-1")}"'
+                raise PgError("08P01", said, severity="FATAL")
 
     def _reply(self, body: Body) -> None:
         kind = body.byte()

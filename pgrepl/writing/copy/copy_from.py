@@ -32,7 +32,8 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
     target, options = _prepared(session, stmt)
     if options.format == "parquet" and stmt.filename is not None and not stmt.program:
         return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
-    with incoming(session, stmt, binary=options.format in ("binary", "parquet")) as data:
+    binary, columns = options.format in ("binary", "parquet"), len(target.columns)
+    with incoming(session, stmt, binary=binary, columns=columns) as data:
         if options.format == "parquet":
             source = _parquet(session, stmt, data.as_file(), "STDIN" if stmt.filename is None else "PROGRAM")
         elif options.format == "binary":

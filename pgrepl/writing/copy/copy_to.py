@@ -64,11 +64,11 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     writer = LineWriter(source.names, options, force_quote)
     encoding = options.encoding or session.settings.get("client_encoding")
     count = 0
-    with outgoing(session, stmt) as place:
+    with outgoing(session, stmt, binary=False, columns=len(source.names)) as place:
         if options.header == "true":
-            place.write(encoded(writer.header(), encoding))
+            place.write_rows([encoded(writer.header(), encoding)])
         for batch in _batches(session, source):
-            place.write(encoded("".join([writer.line(row) for row in batch]), encoding))
+            place.write_rows([encoded(writer.line(row), encoding) for row in batch])
             count += len(batch)
     return Result(f"COPY {count}")
 
@@ -134,12 +134,12 @@ def _binary(session: Session, stmt: CopyStmt, source: Source) -> int:
     from pgrepl.writing.copy.binary_file import HEADER, TRAILER, row_writer
 
     count = 0
-    with outgoing(session, stmt) as place:
+    with outgoing(session, stmt, binary=True, columns=len(source.names)) as place:
         write = row_writer([typoid for typoid, _ in source.types])
         place.write(HEADER)
         for batch in _rows(session, source).batches():
             for begin in range(0, len(batch), _LINES):
-                place.write(b"".join(map(write, batch[begin : begin + _LINES])))
+                place.write_rows(list(map(write, batch[begin : begin + _LINES])))
             count += len(batch)
         place.write(TRAILER)
     return count
@@ -153,7 +153,7 @@ def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
     name = stmt.filename
     if name is not None and not stmt.program and name.endswith("/"):
         return write_folder(name, columns, _rows(session, source))
-    with outgoing(session, stmt) as place:
+    with outgoing(session, stmt, binary=True, columns=len(columns)) as place:
         return write_file(place, columns, _rows(session, source))
 
 

@@ -11,7 +11,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, cast
@@ -135,10 +135,10 @@ class Incoming:
 
 
 @contextmanager
-def incoming(session: Session, stmt: CopyStmt, *, binary: bool) -> Iterator[Incoming]:
+def incoming(session: Session, stmt: CopyStmt, *, binary: bool, columns: int) -> Iterator[Incoming]:
     """Open what COPY FROM reads."""
     if stmt.filename is None:
-        source = _from_client(session, binary=binary)
+        source = _from_client(session, binary=binary, columns=columns)
     elif stmt.program:
         source = _from_program(stmt.filename)
     else:
@@ -169,8 +169,8 @@ def _from_file(name: str) -> Incoming:
         return Incoming(*_spooled(iter(lambda: file.read1(PIECE), b"")))
 
 
-def _from_client(session: Session, *, binary: bool) -> Incoming:
-    data = client(session, "FROM STDIN").copy_in(binary=binary)
+def _from_client(session: Session, *, binary: bool, columns: int) -> Incoming:
+    data = client(session, "FROM STDIN").copy_in(binary=binary, columns=columns)
     path = data.path
     if path is not None:
         return Incoming(open(path, "rb"), path)
@@ -231,6 +231,9 @@ class Outgoing:
         except OSError as error:
             raise file_error(f'could not open file "{name}" for writing', error, hint=hint) from error
 
+    def write_rows(self, rows: Sequence[bytes]) -> None:
+        self.write(b"".join(rows))
+
     def write(self, data: bytes) -> None:
         try:
             self._file.write(data)
@@ -282,27 +285,34 @@ class OutgoingProgram(Outgoing):
 class OutgoingClient(Outgoing):
     """The client of COPY TO STDOUT. The copy is announced with the first row, or at the end if there are no rows."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, binary: bool, columns: int) -> None:
         self._client = client(session, "TO STDOUT")
+        self._binary, self._columns = binary, columns
         self._sink: CopySink | None = None
 
-    def write(self, data: bytes) -> None:
+    def _opened(self) -> CopySink:
         if self._sink is None:
-            self._sink = self._client.copy_out()
-        self._sink.write(data)
+            self._sink = self._client.copy_out(binary=self._binary, columns=self._columns)
+        return self._sink
+
+    def write(self, data: bytes) -> None:
+        self._opened().write(data)
+
+    def write_rows(self, rows: Sequence[bytes]) -> None:
+        self._opened().write_rows(rows)
 
     def finish(self) -> None:
-        self.write(b"")
+        self._opened()
 
     def abandon(self) -> None:
         pass
 
 
 @contextmanager
-def outgoing(session: Session, stmt: CopyStmt) -> Iterator[Outgoing]:
+def outgoing(session: Session, stmt: CopyStmt, *, binary: bool, columns: int) -> Iterator[Outgoing]:
     """Open what COPY TO writes."""
     if stmt.filename is None:
-        place: Outgoing = OutgoingClient(session)
+        place: Outgoing = OutgoingClient(session, binary=binary, columns=columns)
     elif stmt.program:
         place = OutgoingProgram(stmt.filename)
     else:

@@ -67,6 +67,14 @@ def pg_get_viewdef_name(call: Call, name: str, pretty: bool = False) -> str | No
     return definitions.view_definition(call.session, relation_named(call.session, name).oid, pretty)
 
 
+@implements(
+    "pg_get_ruledef", "pg_get_ruledef_ext", "pg_get_statisticsobjdef", "pg_get_statisticsobjdef_columns",
+    "pg_get_statisticsobjdef_expressions",
+)  # fmt: skip
+def of_nothing(oid: int, pretty: bool = False) -> None:
+    """There are no rules and no extended statistics."""
+
+
 @implements("pg_get_partkeydef", context=True)
 def pg_get_partkeydef(call: Call, oid: int) -> str | None:
     return definitions.partition_key_definition(call.session, oid)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog import system_settings
+from pgrepl import interrupts
+from pgrepl.catalog import activity, system_settings
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.processes import STARTED
 from pgrepl.catalog.recovery import control_functions_refused, in_recovery, require_recovery
 from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.roles import has_privs_of_role, is_superuser
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
 from pgrepl.errors import PgError
@@ -20,7 +26,13 @@ from pgrepl.query.system import sizes
 from pgrepl.types.dates import UNIX_EPOCH_USECS, USECS_PER_SEC
 from pgrepl.types.datetime_decoding import current_usecs
 
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
 implements = Family()
+
+_SIGNAL_BACKEND = 4200  # the role pg_signal_backend
+_VERBS = {"cancel query": "cancel queries", "terminate process": "terminate processes"}
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
@@ -35,6 +47,68 @@ def version(call: Call) -> str:
 @implements("pg_backend_pid", context=True)
 def pg_backend_pid(call: Call) -> int:
     return call.session.pid
+
+
+@implements("pg_cancel_backend", context=True)
+def pg_cancel_backend(call: Call, pid: int) -> bool:
+    return _signalled(call.session, pid, signal.SIGINT, "cancel query")
+
+
+@implements("pg_terminate_backend", context=True)
+def pg_terminate_backend(call: Call, pid: int, timeout: int) -> bool:
+    """With a timeout in milliseconds: wait so long for the process to end."""
+    if timeout < 0:
+        raise PgError("22003", '"timeout" must not be negative')
+    if not _signalled(call.session, pid, signal.SIGTERM, "terminate process"):
+        return False
+    until = time.monotonic() + timeout / 1000
+    while timeout and _is_session(pid):
+        if time.monotonic() >= until:
+            call.session.notice("WARNING", f"backend with PID {pid} did not terminate within {timeout} milliseconds")
+            return False
+        interrupts.pause(0.02)
+    return True
+
+
+def _is_session(pid: int) -> bool:
+    table = activity.table()
+    return table is not None and any(each["pid"] == pid for each in table.entries())
+
+
+def _signalled(session: Session, pid: int, number: signal.Signals, what: str) -> bool:
+    """Send a signal to another session of this server (pg_signal_backend)."""
+    table = activity.table()
+    found = next((each for each in table.entries() if each["pid"] == pid), None) if table is not None else None
+    if found is None:
+        session.notice("WARNING", f"PID {pid} is not a PostgreSQL backend process")
+        return False
+    role = found.get("usesysid")
+    if not is_superuser(session, session.role):
+        if role is None or is_superuser(session, role):
+            raise PgError(
+                "42501",
+                f"permission denied to {what}",
+                detail=f"Only roles with the SUPERUSER attribute may {_VERBS[what]} of roles with the SUPERUSER "
+                "attribute.",
+            )
+        if not has_privs_of_role(session, session.role, role) and not has_privs_of_role(
+            session, session.role, _SIGNAL_BACKEND
+        ):
+            raise PgError(
+                "42501",
+                f"permission denied to {what}",
+                detail="Only roles with privileges of the role whose process is being terminated or with privileges of "
+                'the "pg_signal_backend" role may terminate this process.'
+                if number is signal.SIGTERM
+                else "Only roles with privileges of the role whose query is being canceled or with privileges of the "
+                '"pg_signal_backend" role may cancel this query.',
+            )
+    try:
+        os.kill(pid, number)
+    except OSError as problem:
+        session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
+        return False
+    return True
 
 
 @implements("pg_trigger_depth", context=True)

@@ -1,0 +1,169 @@
+"""Clients that others wrote speak with the server as with PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.harness.programs import eventually
+from tests.harness.serving import Serving, program, serving
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("served")) as found:
+        found.ask("CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(5,2))")
+        found.ask("INSERT INTO t VALUES (1, 'x', 2.5), (2, NULL, 3)")
+        yield found
+
+
+@pytest.fixture
+def con(served: Serving) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with served.connect() as connection:
+        yield connection
+
+
+Connection = psycopg.Connection[tuple[object, ...]]
+
+
+def psql(served: Serving, *arguments: str, version: int = 16) -> str:
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    command = [program("psql", version), "-X", "-h", str(served.folder), "-p", str(served.port), "-U", "postgres"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, env=environment, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("version", [16, 18])
+def test_psql_prints_what_it_prints_of_postgresql(served: Serving, version: int) -> None:
+    shown = psql(served, "-c", r"TABLE t", "-c", r"\d t", "-c", "SELECT 1/0", version=version)
+    assert shown == (
+        " a | b |  c   \n---+---+------\n 1 | x | 2.50\n 2 |   | 3.00\n(2 rows)\n\n"
+        '           Table "public.t"\n'
+        " Column |     Type     | Collation | Nullable | Default \n"
+        "--------+--------------+-----------+----------+---------\n"
+        " a      | integer      |           | not null | \n"
+        " b      | text         |           |          | \n"
+        " c      | numeric(5,2) |           |          | \n"
+        'Indexes:\n    "t_pkey" PRIMARY KEY, btree (a)\n\n'
+        "ERROR:  division by zero\n"
+    )
+
+
+def test_parameters_get_the_types_that_the_statement_needs(con: Connection) -> None:
+    found = con.execute("SELECT b, c + %s, %s FROM t WHERE a = %s", ["1", "y", "1"])
+    assert found.fetchall() == [("x", Decimal("3.50"), "y")]
+
+
+def test_binary_format_both_ways(con: Connection) -> None:
+    cursor = con.cursor(binary=True)
+    values = [7, "é", Decimal("-12.5"), [1, None, 3], b"\x00\xff"]
+    found = cursor.execute("SELECT %b::int, %b::text, %b::numeric, %b::int[], %b::bytea", values).fetchall()
+    assert found == [tuple(values)]
+
+
+def test_a_statement_that_is_prepared_is_run_again(con: Connection) -> None:
+    for number in (1, 2):
+        assert con.execute("SELECT a FROM t WHERE a = %s", [number], prepare=True).fetchall() == [(number,)]
+
+
+def test_what_is_between_two_syncs_is_one_transaction(con: Connection) -> None:
+    with pytest.raises(psycopg.errors.DivisionByZero), con.pipeline() as pipeline:
+        con.execute("INSERT INTO t VALUES (900, 'a', 1)")
+        con.execute("SELECT 1/0")
+        pipeline.sync()
+    with con.pipeline():
+        first, second = con.execute("SELECT 1"), con.execute("SELECT count(*) FROM t WHERE a = 900")
+        assert (first.fetchall(), second.fetchall()) == ([(1,)], [(0,)])
+
+
+def test_an_error_in_a_block_leaves_it_aborted(con: Connection) -> None:
+    with pytest.raises(psycopg.errors.UniqueViolation) as failed, con.transaction():
+        con.execute("INSERT INTO t VALUES (1, NULL, NULL)")
+    assert failed.value.diag.constraint_name == "t_pkey"
+    con.execute("BEGIN")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        con.execute("TABLE nowhere")
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        con.execute("SELECT 1")
+    con.execute("ROLLBACK")
+
+
+def test_copy_both_ways(con: Connection) -> None:
+    con.execute("CREATE TABLE copied (a int, b text)")
+    with con.cursor().copy("COPY copied FROM STDIN (FORMAT binary)") as copy:
+        copy.set_types(["int4", "text"])
+        for row in [(1, "one\ttwo\nthree"), (2, None)]:
+            copy.write_row(row)
+    with con.cursor().copy("COPY copied TO STDOUT") as copy:
+        assert list(copy.rows()) == [("1", "one\ttwo\nthree"), ("2", None)]
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation), con.cursor().copy("COPY copied FROM STDIN") as copy:
+        copy.write("x\ty\n")
+    with pytest.raises(psycopg.errors.QueryCanceled), con.cursor().copy("COPY copied FROM STDIN") as copy:
+        copy.write("3\ty\n")
+        raise psycopg.errors.QueryCanceled
+    assert con.execute("SELECT count(*) FROM copied").fetchall() == [(2,)]
+
+
+def test_rows_come_in_portions(con: Connection) -> None:
+    """A portal with a limit of rows is suspended, and goes on."""
+    cursor = psycopg.RawCursor(con)
+    assert sum(1 for _ in cursor.stream("SELECT generate_series(1, 5000)")) == 5000
+
+
+def test_notices_and_settings_are_told(con: Connection) -> None:
+    notices: list[str | None] = []
+    con.add_notice_handler(lambda diag: notices.append(diag.message_primary))
+    con.execute("DROP TABLE IF EXISTS nowhere")
+    con.execute("SET timezone = 'Europe/Paris'")
+    assert notices == ['table "nowhere" does not exist, skipping']
+    assert con.info.parameter_status("TimeZone") == "Europe/Paris"
+    assert con.info.parameter_status("server_version") == con.execute("SHOW server_version").fetchall()[0][0]
+
+
+def test_a_cancel_request_ends_the_statement(con: Connection) -> None:
+    timer = threading.Timer(0.5, con.cancel)
+    timer.start()
+    with pytest.raises(psycopg.errors.QueryCanceled, match="due to user request"):
+        con.execute("SELECT pg_sleep(60)")
+    timer.join()
+    assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_sessions_are_seen_and_ended_by_others(served: Serving, con: Connection) -> None:
+    with served.connect(application_name="victim") as other:
+        asked = "SELECT pid, state, query FROM pg_stat_activity WHERE application_name = 'victim'"
+        other.execute("SELECT 'its last query'")
+        eventually(
+            lambda: con.execute(asked).fetchall() == [(other.info.backend_pid, "idle", "SELECT 'its last query'")]
+        )
+        assert con.execute("SELECT pg_terminate_backend(%s, 10000)", [other.info.backend_pid]).fetchall() == [(True,)]
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            other.execute("SELECT 1")
+    assert con.execute(asked).fetchall() == []
+
+
+def test_pgbench_runs(served: Serving, tmp_path: Path) -> None:
+    command = [program("pgbench"), "-h", str(served.folder), "-p", str(served.port), "-U", "postgres"]
+    environment = {"PATH": os.environ["PATH"]}
+    served.ask("CREATE DATABASE bench")
+    made = subprocess.run(
+        [*command, "-i", "-I", "dtgp", "-q", "bench"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    for protocol in ("simple", "extended", "prepared"):
+        run = [*command, "-t", "2", "-M", protocol, "-n", "bench"]
+        done = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "number of failed transactions: 0" in done.stdout
