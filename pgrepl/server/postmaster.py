@@ -39,7 +39,10 @@ _BACKLOG = 256  # connections that wait to be accepted
 _SPARE = 2.0  # times as many processes as connections: those that are being refused
 _GRACE = 5.0  # seconds after SIGQUIT until SIGKILL
 _LAUNCH_AGAIN = 5.0  # seconds until a process of the server's own that has ended is started again
+_AGAIN = 0.5  # seconds until processes that are to end are told so again
 _KEY_BYTES = 32
+_OVERLAP = 2.0  # seconds in which the processes of a killed server may still hold its locks
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass
@@ -153,9 +156,10 @@ class Postmaster:
     def _take_lock(self, path: Path, what: str) -> None:
         """Keep a lock on a file with this process's number, for as long as the process lives."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        until = time.monotonic() + _OVERLAP
+        while not _locked(descriptor) and time.monotonic() < until:
+            time.sleep(0.05)
+        if not _locked(descriptor):
             pid = os.read(descriptor, 32).split(b"\n")[0].decode() or "?"
             raise _fatal(f'lock file "{path}" already exists', f"Is another server (PID {pid}) using {what}?") from None
         os.ftruncate(descriptor, 0)
@@ -180,6 +184,9 @@ class Postmaster:
             listening = [] if self._stopping else self._listening
             seconds = min((own.not_before for own in self.own if not own.pid), default=0.0) - time.monotonic()
             wait = max(seconds, 0.01) if any(not own.pid for own in self.own) and not self._stopping else None
+            if self._stopping:
+                wait = _AGAIN
+                self._tell_to_end()
             watched: list[Any] = [self._wake, *listening]
             ready = select.select(watched, [], [], wait)[0]
             with suppress(BlockingIOError):
@@ -200,10 +207,8 @@ class Postmaster:
             self._send(signal.SIGHUP, self._children)
         elif number == signal.SIGTERM and not self._stopping:
             self._stop("smart")
-            self._send(signal.SIGTERM, [own.pid for own in self.own if own.pid])
         elif number == signal.SIGINT and self._stopping in ("", "smart"):
             self._stop("fast")
-            self._send(signal.SIGTERM, self._children)
         elif number == signal.SIGQUIT and self._stopping != "immediate":
             self._stop("immediate")
             self._send(signal.SIGQUIT, self._children)
@@ -214,6 +219,13 @@ class Postmaster:
         self.log.log(f"received {how} shutdown request")
         for each in self._listening:
             each.close()
+
+    def _tell_to_end(self) -> None:
+        """Tell processes to end, again and again: a signal may come when one is not ready for it."""
+        if self._stopping == "fast":
+            self._send(signal.SIGTERM, self._children)
+        elif self._stopping == "smart":
+            self._send(signal.SIGTERM, [own.pid for own in self.own if own.pid])
 
     def _send(self, number: signal.Signals, pids: Sequence[int] | dict[int, Child]) -> None:
         for pid in list(pids):
@@ -279,6 +291,7 @@ class Postmaster:
                 own.pid = self._fork(place, b"", lambda run=own.run, place=place: run(place))  # type: ignore[misc]
 
     def _fork(self, place: int, key: bytes, work: Callable[[], None]) -> int:
+        parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as problem:
@@ -295,6 +308,9 @@ class Postmaster:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.signal(signal.SIGQUIT, lambda *_: os._exit(2))
+            _end_with_parent()
+            if os.getppid() != parent:
+                os._exit(2)
             for each in [*self._listening]:
                 each.close()
             os.close(self._wake)
@@ -317,6 +333,22 @@ class Postmaster:
             with suppress(OSError):
                 if stat.S_ISSOCK(path.stat().st_mode) or path.suffix in (".lock", ".pid"):
                     path.unlink()
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _end_with_parent() -> None:
+    """Have this process end when the postmaster does, however that ends."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGQUIT)
 
 
 def _fatal(message: str, hint: str | None = None) -> PgError:

@@ -45,7 +45,7 @@ def test_psql_prints_what_it_prints_of_postgresql(served: Serving, version: int)
     shown = psql(served, "-c", r"TABLE t", "-c", r"\d t", "-c", "SELECT 1/0", version=version)
     assert shown == (
         " a | b |  c   \n---+---+------\n 1 | x | 2.50\n 2 |   | 3.00\n(2 rows)\n\n"
-        '           Table "public.t"\n'
+        '                    Table "public.t"\n'
         " Column |     Type     | Collation | Nullable | Default \n"
         "--------+--------------+-----------+----------+---------\n"
         " a      | integer      |           | not null | \n"
