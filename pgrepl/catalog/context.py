@@ -121,6 +121,7 @@ class CatalogSession(Protocol):
     pid: int
     replays: bool
     temporary_schema: int
+    contexts: list[Callable[[], str]]
 
     @property
     def catalog(self) -> Catalog: ...

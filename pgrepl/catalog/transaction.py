@@ -467,6 +467,8 @@ class Transaction(CatalogTransaction):
 
 def require_no_block(session: CatalogSession, what: str) -> None:
     """An error inside a block, for statements that cannot be rolled back (PreventInTransactionBlock)."""
+    if session.contexts and session.transaction.block is not Block.EXPLICIT:
+        raise PgError("25001", f"{what} cannot be executed from a function")
     if session.transaction.block is not Block.NONE:
         raise PgError("25001", f"{what} cannot run inside a transaction block")
 

@@ -38,7 +38,7 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.expr.typenames import collation_of_name, type_of_name
-from pgrepl.expr.variables import resolved
+from pgrepl.expr.variables import chosen, resolved
 from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm, SelectStmt
@@ -219,11 +219,18 @@ def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
         return replace(scope.domain_value, location=location)
     if scope.variables is None:
         return _column(node, scope)
-    *qualifiers, last = node.fields
-    if isinstance(last, AStar):
-        found = scope.variables.starred(tuple(map(str, qualifiers)), location)
-        return _column(node, scope) if found is None else found
-    meant = resolved(scope.variables, tuple(map(str, node.fields)), location, lambda: _column(node, scope))
+    variables = scope.variables
+    *qualifiers, last = map(str, node.fields)
+    if isinstance(node.fields[-1], AStar):
+        meant = chosen(
+            variables.conflict,
+            lambda _: variables.starred(tuple(qualifiers), location),
+            lambda: _column(node, scope),
+            ".".join([*qualifiers, "*"]),
+            location,
+        )
+    else:
+        meant = resolved(variables, (*qualifiers, last), location, lambda: _column(node, scope))
     assert meant is not None
     return meant
 

@@ -14,6 +14,7 @@ from pgrepl.expr.scope import NsItem, Scope, find_item, item_vars
 from pgrepl.expr.sorting import known_type
 from pgrepl.expr.transform import transform
 from pgrepl.expr.tree import Expr, FieldSelect, RteKind, Target, Var
+from pgrepl.expr.variables import chosen
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AExprKind, AIndirection, AStar, ColumnRef, ResTarget, SubLinkType
 from pgrepl.types import oids
@@ -82,10 +83,21 @@ def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, Expr]]:
             raise PgError("42601", "SELECT * with no tables specified is not valid", location=location)
         return [pair for item in shown for pair in _item_columns(item, 0, location)]
     names = [str(f) for f in node.fields[:-1]]
-    if scope.variables is not None:
-        record = scope.variables.starred(tuple(names), location)
-        if record is not None:
-            return _expand_row(scope, record)
+    variables = scope.variables
+    if variables is None:
+        return _expand_relation(scope, names, location)
+    meant = chosen(
+        variables.conflict,
+        lambda _: variables.starred(tuple(names), location),
+        lambda: _expand_relation(scope, names, location),
+        ".".join([*names, "*"]),
+        location,
+    )
+    assert meant is not None
+    return _expand_row(scope, meant) if isinstance(meant, Expr) else meant
+
+
+def _expand_relation(scope: Scope, names: list[str], location: int) -> list[tuple[str, Expr]]:
     dotted = ".".join([*names, "*"])
     if len(names) > 3:
         message = f"improper qualified name (too many dotted names): {dotted}"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Expr
 
 Names = tuple[str, ...]
+Found = TypeVar("Found")
 
 
 class Conflict(Enum):
@@ -41,23 +42,35 @@ class Variables(Protocol):
 
 def resolved(variables: Variables, names: Names, location: int, column: Callable[[], Expr | None]) -> Expr | None:
     """The meaning of a name. `column` looks it up among the columns, or raises the error for its absence."""
-    conflict = variables.conflict
+
+    def variable(must_have_field: bool) -> Expr | None:
+        return variables.named(names, location, must_have_field=must_have_field)
+
+    return chosen(variables.conflict, variable, column, ".".join(names), location)
+
+
+def chosen(
+    conflict: Conflict,
+    variable: Callable[[bool], Expr | None],
+    column: Callable[[], Found],
+    name: str,
+    location: int,
+) -> Expr | Found | None:
+    """What a name means: the variable that the first function finds, or what the second finds in the query."""
     if conflict is Conflict.VARIABLE:
-        found = variables.named(names, location, must_have_field=False)
+        found = variable(False)
         return column() if found is None else found
     try:
         meant = column()
     except PgError as missing:
         if missing.sqlstate not in _ABSENT:
             raise
-        found = variables.named(names, location, must_have_field=True)
+        found = variable(True)
         if found is None:
             raise
         return found
-    if conflict is Conflict.COLUMN:
-        return meant
-    if variables.named(names, location, must_have_field=False) is not None:
-        raise ambiguous(".".join(names), location)
+    if conflict is Conflict.ERROR and variable(False) is not None:
+        raise ambiguous(name, location)
     return meant
 
 
@@ -74,4 +87,4 @@ def ambiguous(name: str, location: int) -> PgError:
     )
 
 
-__all__ = ["Conflict", "Variables", "resolved"]
+__all__ = ["Conflict", "Variables", "chosen", "resolved"]

@@ -12,7 +12,7 @@ from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
 from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, Var
-from pgrepl.plpgsql.frame import Frame, NullRow
+from pgrepl.plpgsql.frame import Frame
 from pgrepl.plpgsql.variables import field_of
 from pgrepl.types import oids
 from pgrepl.types.record import Record
@@ -126,22 +126,18 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
             else:
                 assign(frame, number, row[n], columns[n][1], columns[n][2])
         return
-    if target.type.oid == oids.RECORD:
-        if row is None and not columns:
-            frame[target.number] = None
-            return
-        kind = Record if row is not None else NullRow
-        values = row if row is not None else (None,) * len(columns)
-        frame[target.number] = kind(values, [c[1] for c in columns], [c[0] for c in columns])
-        return
-    if row is None:
-        if target.not_null:
-            raise null_value(target)
+    if row is None and not columns:
         frame[target.number] = None
         return
+    given = row if row is not None else (None,) * len(columns)
+    if target.type.oid == oids.RECORD:
+        frame[target.number] = Record(given, [c[1] for c in columns], [c[0] for c in columns])
+        return
+    if row is None and target.not_null:
+        raise null_value(target)
     wanted = columns_of(frame.code, target.type.oid)
     values = [
-        cast(frame.code, row[n], columns[n][1], columns[n][2], typoid, typmod)
+        cast(frame.code, given[n], columns[n][1], columns[n][2], typoid, typmod)
         if n < len(columns)
         else cast(frame.code, None, oids.UNKNOWN, -1, typoid, typmod)
         for n, (_, typoid, typmod) in enumerate(wanted)

@@ -73,7 +73,7 @@ def declare_variable(
     location: int,
     name: Name,
     kind: DataType,
-    collation: int | None,
+    collation: tuple[int, int] | None,
     not_null: bool,
     default: SqlText | None,
     *,
@@ -81,10 +81,11 @@ def declare_variable(
 ) -> None:
     compilation = current()
     if collation is not None:
+        oid, place = collation
         if not kind.collation:
             text = data_types.type_text(compilation.session, kind.oid)
-            raise PgError("42804", f"collations are not supported by type {text}", location=location)
-        kind = replace(kind, collation=collation)
+            raise PgError("42804", f"collations are not supported by type {text}", location=place)
+        kind = replace(kind, collation=oid)
     datum = compilation.variable(name[0], name[1], kind)
     datum.constant, datum.not_null, datum.default = constant, not_null, default
     if not_null and default is None:
@@ -97,7 +98,7 @@ def declare_constant(
     location: int,
     name: Name,
     kind: DataType,
-    collation: int | None,
+    collation: tuple[int, int] | None,
     not_null: bool,
     default: SqlText | None,
 ) -> None:
@@ -128,24 +129,24 @@ def default_value(location: int, _: None, value: SqlText) -> SqlText:
 
 
 @build
-def collation_word(location: int, word: Word) -> int:
+def collation_word(location: int, word: Word) -> tuple[int, int]:
     return _collation((word.names[0],), location)
 
 
 @build
-def collation_keyword(location: int, word: str) -> int:
+def collation_keyword(location: int, word: str) -> tuple[int, int]:
     return _collation((word,), location)
 
 
 @build
-def collation_names(location: int, word: Word) -> int:
+def collation_names(location: int, word: Word) -> tuple[int, int]:
     return _collation(word.names, location)
 
 
-def _collation(names: tuple[str, ...], location: int) -> int:
+def _collation(names: tuple[str, ...], location: int) -> tuple[int, int]:
     from pgrepl.expr.typenames import collation_of_name
 
-    return collation_of_name(current().session, names)
+    return collation_of_name(current().session, names), location
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

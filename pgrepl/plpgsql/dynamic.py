@@ -11,7 +11,7 @@ from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.nodes import Mode, SqlText
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, execute_nested, speaking_of
+from pgrepl.plpgsql.sql import Answer, check_allowed, execute_nested, speaking_of
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
@@ -89,6 +89,10 @@ class Dynamic:
                         raise _Plain("0A000", "EXECUTE of SELECT ... INTO is not implemented", hint=hint)
                     if type(stmt).__name__ == "TransactionStmt":
                         raise _Plain("0A000", "EXECUTE of transaction commands is not implemented")
+                    try:
+                        check_allowed(stmt)
+                    except PgError as error:
+                        raise _Plain(error.sqlstate, error.message) from None
                     answer = execute_nested(frame, stmt)
                 if as_cursor and answer.columns is None:
                     what = "empty" if not statements else text.split()[0].upper()

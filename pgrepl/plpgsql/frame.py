@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -14,14 +13,10 @@ if TYPE_CHECKING:
     from pgrepl.plpgsql.nodes import Statement
 
 
-class NullRow(Record):
-    """The value of a record variable that is NULL but knows its columns, after a query without a row."""
-
-
 class Frame(list[Any]):
     """The values of variables; a list, so that compiled expressions take them by index.
 
-    A record variable has a Record, a NullRow, or None: not assigned yet, or NULL of a named row type.
+    A record variable has a Record, or None: not assigned yet, or NULL of a named row type.
     """
 
     __slots__ = (

@@ -26,8 +26,16 @@ from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
 from pgrepl.plpgsql.datums import Rec
 from pgrepl.plpgsql.nodes import Mode, SqlText
-from pgrepl.plpgsql.sql import Answer, columns_of_query, is_plain_query, run_statement, speaking_of, variables_of
-from pgrepl.plpgsql.variables import field_of, whole
+from pgrepl.plpgsql.sql import (
+    Answer,
+    check_allowed,
+    columns_of_query,
+    is_plain_query,
+    run_statement,
+    speaking_of,
+    variables_of,
+)
+from pgrepl.plpgsql.variables import field_of
 from pgrepl.sql.nodes import PlAssign, SelectStmt
 from pgrepl.sql.parser import parse, parse_fragment
 from pgrepl.types import oids
@@ -74,11 +82,12 @@ class Piece:
                 query = self._analysed(session)
             expr = plain_expression(query)
             if expr is not None:
-                expr = folded(session, self._cast(expr))
+                expr = folded(session, expr)
         self._query = query
         if expr is None:
             self.run = self._by_query
         else:
+            expr = self._cast(expr)
             self.type, self.typmod = expr.type, expr.typmod
             compiled = evaluate.compile(expr, self.code.context, lambda node: self._variable(node, frame))
             self.run = self._checked(compiled, frame, variables.records) if variables.records else compiled
@@ -104,10 +113,8 @@ class Piece:
             return None
         number = node.number
         datum = self.code.function.datums[number]
-        if not isinstance(datum, Rec):
+        if not isinstance(datum, Rec) or node.field is None:
             return itemgetter(number)
-        if node.field is None:
-            return lambda frame: whole(frame[number])
         place = field_of(frame, datum, node.field)[3]
         return lambda frame: None if (record := frame[number]) is None else record[place]
 
@@ -151,8 +158,10 @@ class Piece:
 
     def answer(self, frame: Frame, most: int | None = None) -> Answer:
         """Run the statement; of a query no more than `most` rows are wanted."""
+        tree = self.tree
+        if tree is not None:
+            check_allowed(tree)
         with speaking_of(frame, self.sql):
-            tree = self.tree
             if tree is None:
                 raise PgError("42601", "empty query does not return tuples")
             if isinstance(tree, SelectStmt) and tree.into is None:

@@ -14,7 +14,7 @@ from pgrepl.expr.substitute import with_values
 from pgrepl.expr.tree import Const, Query, Variable
 from pgrepl.frozen import frozen
 from pgrepl.plpgsql.datums import Rec
-from pgrepl.plpgsql.variables import FrameVariables, field_of, whole
+from pgrepl.plpgsql.variables import FrameVariables, field_of
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.tags import command_tag
 
@@ -84,9 +84,7 @@ def variables_of(frame: Frame, sql: SqlText, *, as_values: bool) -> Iterator[Fra
 
 def constant(frame: Frame, node: Variable) -> Const:
     value = frame[node.number]
-    if node.field is None:
-        value = whole(value)
-    elif value is not None:
+    if node.field is not None and value is not None:
         datum = frame.code.function.datums[node.number]
         assert isinstance(datum, Rec)
         value = value[field_of(frame, datum, node.field)[3]]
@@ -126,6 +124,15 @@ def _begin(frame: Frame) -> None:
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
+def check_allowed(stmt: Statement) -> None:
+    """An error for what no body may do."""
+    name = type(stmt).__name__
+    if name == "TransactionStmt":
+        raise PgError("0A000", "unsupported transaction command in PL/pgSQL")
+    if name == "CopyStmt" and getattr(stmt, "filename", "") is None:
+        raise PgError("0A000", "cannot COPY to/from client in PL/pgSQL")
+
+
 def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> Answer:
     """Run a statement with the variables' values in the places of their names."""
     with variables_of(frame, sql, as_values=True):
@@ -135,10 +142,6 @@ def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> Answer:
 def execute_nested(frame: Frame, stmt: Statement) -> Answer:
     """Run a statement; `Session.variables` knows the names in it."""
     name = type(stmt).__name__
-    if name == "TransactionStmt":
-        raise PgError("0A000", "unsupported transaction command in PL/pgSQL")
-    if name == "CopyStmt" and getattr(stmt, "filename", "") is None:
-        raise PgError("0A000", "cannot COPY to/from client in PL/pgSQL")
     if frame.read_only and name not in _READS:
         raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
     _begin(frame)

@@ -28,7 +28,6 @@ from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer, in_sql
 from pgrepl.plpgsql.steps import make, sequence
 from pgrepl.plpgsql.steps_control import over
-from pgrepl.plpgsql.variables import whole
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.text import write_text
@@ -57,7 +56,9 @@ def _(stmt: Sql, code: Code) -> Step:
     return run
 
 
-def into(frame: Frame, target: Rec | Row, answer: Answer, strict: bool, parameters: Any = None) -> None:
+def into(
+    frame: Frame, target: Rec | Row, answer: Answer, strict: bool, parameters: Any = None, *, dynamic: bool = False
+) -> None:
     """The first row into the target, and NULL if there is none; STRICT requires exactly one."""
     if answer.columns is None:
         raise PgError("42601", "INTO used with a command that cannot return data")
@@ -66,7 +67,12 @@ def into(frame: Frame, target: Rec | Row, answer: Answer, strict: bool, paramete
         raise PgError("P0002", "query returned no rows", detail=_parameters(parameters))
     if count > 1 and (strict or answer.changes):
         hint = "Make sure the query returns a single row, or use LIMIT 1."
-        raise PgError("P0003", "query returned more than one row", detail=_parameters(parameters), hint=hint)
+        raise PgError(
+            "P0003",
+            "query returned more than one row",
+            detail=_parameters(parameters),
+            hint=None if dynamic else hint,
+        )
     move_row(frame, target, answer.columns, answer.rows[0] if count else None)
 
 
@@ -127,7 +133,7 @@ def _(stmt: Execute, code: Code) -> Step:
         if stmt.target is None:
             return
         said = (lambda: dynamic.given(frame)) if code.function.print_strict else None
-        into(frame, stmt.target, answer, stmt.strict, said)
+        into(frame, stmt.target, answer, stmt.strict, said, dynamic=True)
 
     return run
 
@@ -196,7 +202,7 @@ def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
         row = Record([p[0] for p in parts], [p[1] for p in parts], datum.names)
         return row, oids.RECORD, -1
     assert isinstance(datum, (Var, Rec))
-    return whole(frame[datum.number]), datum.type.oid, datum.type.typmod
+    return frame[datum.number], datum.type.oid, datum.type.typmod
 
 
 @make.register

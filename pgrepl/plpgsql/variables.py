@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Const, Expr, Variable
 from pgrepl.plpgsql.datums import ItemKind, NameItem, Rec, Var, find_name
-from pgrepl.plpgsql.frame import NullRow
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 
@@ -63,7 +62,7 @@ class FrameVariables:
         if kind.oid == oids.RECORD:
             self.records.add(number)
         if self.as_values:
-            value = whole(self.frame[number])
+            value = self.frame[number]
             return Const(kind.oid, typmod=kind.typmod, collation=kind.collation, location=location, value=value)
         return Variable(kind.oid, typmod=kind.typmod, collation=kind.collation, location=location, number=number)
 
@@ -79,11 +78,6 @@ class FrameVariables:
             value = None if record is None else record[place]
             return Const(typoid, typmod=typmod, collation=collation, location=location, value=value)
         return Variable(typoid, typmod=typmod, collation=collation, location=location, number=number, field=name)
-
-
-def whole(value: Any) -> Any:
-    """The value of a record variable as a whole."""
-    return None if value.__class__ is NullRow else value
 
 
 def field_of(frame: Frame, datum: Rec, name: str) -> tuple[int, int, int, int]:
