@@ -145,9 +145,21 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
     frame[target.number] = Record(values, [c[1] for c in wanted], [c[0] for c in wanted])
 
 
+def check_alike(code: Code, given: Sequence[Column], wanted: Sequence[int], message: str) -> None:
+    """Whether a row's columns have these types; no value is cast (convert_tuples_by_position)."""
+    for number, ((_, one, _), other) in enumerate(zip(given, wanted, strict=False), 1):
+        if one != other:
+            texts = [typefacts.type_text(code.session, typoid) for typoid in (one, other)]
+            detail = f"Returned type {texts[0]} does not match expected type {texts[1]} in column {number}."
+            raise PgError("42804", message, detail=detail)
+    if len(given) != len(wanted):
+        detail = f"Number of returned columns ({len(given)}) does not match expected column count ({len(wanted)})."
+        raise PgError("42804", message, detail=detail)
+
+
 def default_value(frame: Frame, kind: DataType) -> Any:
     """NULL as a variable without a default has it: a domain may refuse it."""
     return cast(frame.code, None, oids.UNKNOWN, -1, kind.oid, kind.typmod)
 
 
-__all__ = ["assign", "cast", "columns_of", "default_value", "move_row", "row_columns"]
+__all__ = ["assign", "cast", "check_alike", "columns_of", "default_value", "move_row", "row_columns"]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
 from pgrepl.expr.routine_results import row_of
-from pgrepl.plpgsql.assignment import cast, row_columns
+from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
 from pgrepl.plpgsql.compilation import Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.frame import RETURNED, Frame
@@ -115,20 +114,8 @@ def _trigger_row(frame: Frame, returned: tuple[Any, int, int], types: Sequence[i
     row, source, _ = returned
     given = row_columns(frame, row, source)
     message = "returned row structure does not match the structure of the triggering table"
-    _check_like(frame, given, types, message)
+    check_alike(frame.code, given, types, message)
     return tuple(row)
-
-
-def _check_like(frame: Frame, given: Sequence[Column], wanted: Sequence[int], message: str) -> None:
-    """As convert_tuples_by_position does."""
-    if len(given) != len(wanted):
-        detail = f"Number of returned columns ({len(given)}) does not match expected column count ({len(wanted)})."
-        raise PgError("42804", message, detail=detail)
-    for number, ((_, one, _), other) in enumerate(zip(given, wanted, strict=True), 1):
-        if one != other:
-            texts = [typefacts.type_text(frame.session, typoid) for typoid in (one, other)]
-            detail = f"Returned type {texts[0]} does not match expected type {texts[1]} in column {number}."
-            raise PgError("42804", message, detail=detail)
 
 
 class _Running:
@@ -183,11 +170,9 @@ def _value(frame: Frame, routine: pg_proc, call: Call) -> Any:
     if returned is None or returned[0] is None:
         return None
     value, source, typmod = returned
-    if function.returns_record or function.is_procedure:
-        if not (source == oids.RECORD or typefacts.is_complex(source)):
-            raise PgError("42804", "cannot return non-composite value from function returning composite type")
-        return _record(frame, routine, call, value, source)
     frame.phase = _CASTING
+    if function.returns_record or function.is_procedure:
+        return _record(frame, routine, call, value, source)
     return cast(frame.code, value, source, typmod, function.result.oid, -1)
 
 
@@ -200,8 +185,8 @@ def _record(frame: Frame, routine: pg_proc, call: Call, value: Any, source: int)
     wanted = _columns(frame.session, routine, call, frame)
     if not wanted:
         return value
-    frame.phase = _EXIT
-    _check_like(frame, given, [c[1] for c in wanted], "returned record type does not match expected record type")
+    message = "returned record type does not match expected record type"
+    check_alike(frame.code, given, [c[1] for c in wanted], message)
     return Record(value, [c[1] for c in wanted], [c[0] for c in wanted])
 
 

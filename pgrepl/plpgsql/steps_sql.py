@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.plpgsql.assignment import Column, cast, move_row, row_columns
+from pgrepl.plpgsql.assignment import Column, cast, check_alike, move_row, row_columns
 from pgrepl.plpgsql.code import Code
 from pgrepl.plpgsql.datums import Datum, Rec, Row, Var
 from pgrepl.plpgsql.dynamic import Dynamic
@@ -190,9 +190,17 @@ def _(stmt: Return, code: Code) -> Step:
             frame.returned = value_of(frame, datum)
         else:
             frame.returned = None
+            return RETURNED
+        if code.function.returns_record and frame.returned[0] is not None:
+            check_is_row(frame.returned[1])
         return RETURNED
 
     return run
+
+
+def check_is_row(typoid: int) -> None:
+    if not (typoid == oids.RECORD or typefacts.is_complex(typoid)):
+        raise PgError("42804", "cannot return non-composite value from function returning composite type")
 
 
 def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
@@ -235,23 +243,13 @@ def add_value(frame: Frame, value: Any, source: int, typmod: int) -> None:
     if value is None:
         frame.rows.append((None,) * len(result))
         return
-    if not (source == oids.RECORD or typefacts.is_complex(source)):
-        raise PgError("42804", "cannot return non-composite value from function returning composite type")
+    check_is_row(source)
     add_rows(frame, row_columns(frame, value, source), (value,), "wrong record type supplied in RETURN NEXT")
 
 
 def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], message: str) -> None:
     """Rows in the form of the function's result (convert_tuples_by_position)."""
-    result = frame.code.columns
-    session = frame.session
-    if len(columns) != len(result):
-        detail = f"Number of returned columns ({len(columns)}) does not match expected column count ({len(result)})."
-        raise PgError("42804", message, detail=detail)
-    for number, ((_, given, _), (_, wanted, _)) in enumerate(zip(columns, result, strict=True), 1):
-        if given != wanted:
-            one, other = typefacts.type_text(session, given), typefacts.type_text(session, wanted)
-            detail = f"Returned type {one} does not match expected type {other} in column {number}."
-            raise PgError("42804", message, detail=detail)
+    check_alike(frame.code, columns, [typoid for _, typoid, _ in frame.code.columns], message)
     frame.rows += map(tuple, rows)
 
 

@@ -184,6 +184,8 @@ def _timed(session: Session) -> Iterator[None]:
 def _of_a_cancelled_job(problem: BaseException) -> bool:
     """Whether an error can be that of a cancelled Spark job, which does not know why it was cancelled."""
     if isinstance(problem, PgError):
+        if problem.report.context is not None:
+            return False  # of a routine, which says where
         return problem.sqlstate == "57014" or problem.report.severity == "FATAL"
     return isinstance(problem, Exception)
 
