@@ -118,6 +118,13 @@ def _(node: nodes.UnsupportedExpr, scope: Scope) -> Expr:
 
 
 @transform_expr.register
+def _(node: nodes.SqlJsonExpr, scope: Scope) -> Expr:
+    from pgrepl.expr.json_expressions import transform_json  # large, and seldom used
+
+    return transform_json(node, scope)
+
+
+@transform_expr.register
 def _(node: nodes.ParamRef, scope: Scope) -> Expr:
     """The value that is bound to the parameter, as a constant; one without a type is as a string literal."""
     if scope.variables is not None:

@@ -45,6 +45,13 @@ def _(node: tree.FuncExpr, compiler: Compiler) -> Compiled:
 
 
 @compile_node.register
+def _(node: tree.SqlJson, compiler: Compiler) -> Compiled:
+    from pgrepl.expr.compile_json import compile_json  # large, and seldom used
+
+    return compile_json(node, compiler)
+
+
+@compile_node.register
 def _(node: tree.NamedArg, compiler: Compiler) -> Compiled:
     assert node.arg is not None
     return compiler.compile(node.arg)

@@ -19,8 +19,8 @@ def compile_set(
     special: Special | None = None,
     defined: tuple[tree.Column, ...] | None = None,
 ) -> Callable[[Any], Iterable[Any]]:
-    """The values of one set-returning call. Its arguments contain no set-returning calls. `defined`: the columns of its
-    column definition list."""
+    """The values of one call, a set or a single one. Its arguments contain no set-returning calls. `defined`: the
+    columns of its column definition list."""
     assert isinstance(expr, (tree.FuncExpr, tree.OpExpr))
     context = context or Context()
     proc, args, variadic = _called(expr, context)
@@ -32,8 +32,8 @@ def compile_set(
     def values(env: Any) -> Iterable[Any]:
         given = [arg(env) for arg in compiled]
         if proc.strict and None in given:
-            return ()
-        result: Iterable[Any] = function(*given)
+            return () if proc.retset else (None,)
+        result: Iterable[Any] = function(*given) if proc.retset else (function(*given),)
         return result if columns is None else (as_record(row, columns) for row in result)
 
     return values
@@ -58,8 +58,12 @@ def compile_rows(
     defined: tuple[tree.Column, ...] | None = None,
 ) -> Callable[[Any], Iterator[tuple[Any, ...] | None]]:
     """A function in FROM: the tuples of its columns. None stands for a row that is NULL as a whole."""
+    if isinstance(expr, tree.JsonTableExpr):
+        from pgrepl.expr.compile_json_table import compile_json_table
+
+        return compile_json_table(expr, context or Context(), special)
     composite = gives_rows(expr)
-    if returns_set(expr):
+    if returns_set(expr) or (defined is not None and isinstance(expr, tree.FuncExpr)):
         values = compile_set(expr, context, special, defined)
     else:
         values = _single(Compiler(context or Context(), special).compile(expr))

@@ -59,6 +59,10 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
         added = transform_functions(scope, item)
     elif isinstance(item, RangeTableSample):
         added = _sampled(scope, item)
+    elif isinstance(item, nodes.JsonTable):
+        from pgrepl.expr.json_table import transform_json_table
+
+        added = transform_json_table(scope, item)
     else:
         raise unsupported(getattr(item, "what", type(item).__name__), location=getattr(item, "location", None))
     return RangeRef(added.varno), added, [added]

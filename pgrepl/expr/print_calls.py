@@ -58,8 +58,13 @@ def _(expr: FuncExpr, out: Printer, implicit: bool) -> None:
 
 @print_expr.register(Aggref)
 def _(expr: Aggref, out: Printer, implicit: bool) -> None:
+    print_aggregate(expr, out)
+
+
+def print_aggregate(expr: Aggref, out: Printer, function: str = "", options: str = "") -> None:
+    """Print an aggregate; one of SQL/JSON by its own name, with its clauses (get_agg_expr_helper)."""
     proc = _proc(expr.func, out)
-    name = function_name(out, proc, (*expr.direct_args, *expr.args), expr.variadic)
+    name = function or function_name(out, proc, (*expr.direct_args, *expr.args), expr.variadic)
     out.put(f"{name}({'DISTINCT ' if expr.distinct else ''}")
     if expr.kind != "n":
         print_list(expr.direct_args, out, True)
@@ -70,13 +75,14 @@ def _(expr: Aggref, out: Printer, implicit: bool) -> None:
             out.put("*")
         for number, arg in enumerate(expr.args, 1):
             if number > 1:
-                out.put(", ")
+                out.put(" : " if function else ", ")
             if expr.variadic and number == len(expr.args):
                 out.put("VARIADIC ")
             print_expr(arg, out, True)
         if expr.order:
             out.put(" ORDER BY ")
             _print_order(expr.order, out)
+    out.put(options)
     _print_filter(expr.filter, out)
     out.put(")")
 
@@ -99,13 +105,23 @@ def _print_order(keys: Sequence[AggOrder], out: Printer) -> None:
 
 @print_expr.register(WindowFunc)
 def _(expr: WindowFunc, out: Printer, implicit: bool) -> None:
+    print_window_function(expr, out)
+
+
+def print_window_function(expr: WindowFunc, out: Printer, function: str = "", options: str = "") -> None:
+    """As get_windowfunc_expr_helper does."""
     from pgrepl.expr.print_query import print_window
 
-    out.put(f"{function_name(out, _proc(expr.func, out), expr.args, False)}(")
+    out.put(f"{function or function_name(out, _proc(expr.func, out), expr.args, False)}(")
     if expr.star:
         out.put("*")
+    elif function:
+        for number, arg in enumerate(expr.args):
+            out.put(" : " if number else "")
+            print_expr(arg, out, True)
     else:
         print_list(expr.args, out, True)
+    out.put(options)
     _print_filter(expr.filter, out)
     out.put(") OVER ")
     if expr.window >= len(out.windows):

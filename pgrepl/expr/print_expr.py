@@ -102,6 +102,8 @@ _ATOMS = (
     tree.WindowFunc,
     tree.FuncExpr,
     tree.CaseExpr,
+    tree.JsonConstructorExpr,
+    tree.JsonExpr,
 )
 _CASTS = (
     tree.CoerceToDomain,
@@ -110,6 +112,7 @@ _CASTS = (
     tree.ArrayCoerceExpr,
     tree.ConvertRowtypeExpr,
 )
+_TESTS = (OpExpr, tree.SubLink, tree.NullTest, tree.BooleanTest, tree.DistinctExpr, tree.JsonIsPredicate)
 # nodes that are printed with brackets around their parts
 _ENCLOSING = (
     tree.SubscriptingRef,
@@ -133,9 +136,11 @@ def is_simple(expr: Expr | None, parent: Expr, out: Printer) -> bool:
         return not isinstance(parent, tree.FieldSelect)
     if isinstance(expr, _CASTS):
         return is_simple(expr.arg, expr, out)
+    if isinstance(expr, tree.JsonValueExpr):
+        return is_simple(expr.raw, expr, out)
     if isinstance(expr, OpExpr) and out.style.paren and isinstance(parent, OpExpr):
         return _binds_tighter(expr, parent, out)
-    if isinstance(expr, (OpExpr, tree.SubLink, tree.NullTest, tree.BooleanTest, tree.DistinctExpr)):
+    if isinstance(expr, _TESTS):
         return _encloses(parent) or isinstance(parent, tree.BoolExpr)
     if isinstance(expr, tree.BoolExpr):
         if isinstance(parent, tree.BoolExpr):

@@ -15,12 +15,14 @@ from pgrepl.expr.tree import (
     Expr,
     FuncExpr,
     Join,
+    JsonTableExpr,
     MinMaxExpr,
     NullIfExpr,
     Query,
     RangeRef,
     Rte,
     RteKind,
+    SqlJson,
     SQLValueFunction,
     TableSample,
 )
@@ -92,6 +94,8 @@ def _print_alias(rte: Rte, varno: int, out: Printer) -> None:
     name = out.names[0].relations[varno - 1] or ""
     _, print_columns = out.names[0].aliases[varno]
     if rte.alias is None and not print_columns:
+        if rte.functions and isinstance(rte.functions[0], JsonTableExpr):
+            return
         if rte.kind is RteKind.RELATION:
             if relation(out.session, rte.relid).name == name:
                 return
@@ -147,7 +151,7 @@ def _print_functions(rte: Rte, out: Printer) -> bool:
 def _print_call(call: Expr, out: Printer) -> None:
     """Print a function in FROM; an expression that is printed without call syntax is put into CAST(…)
     (get_rule_expr_funccall)."""
-    looks_like_call = isinstance(call, (NullIfExpr, CoalesceExpr, MinMaxExpr, SQLValueFunction)) or (
+    looks_like_call = isinstance(call, (NullIfExpr, CoalesceExpr, MinMaxExpr, SQLValueFunction, SqlJson)) or (
         isinstance(call, FuncExpr) and call.form in (CoercionForm.EXPLICIT_CALL, CoercionForm.SQL_SYNTAX)
     )
     if looks_like_call:

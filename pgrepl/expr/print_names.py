@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import relation
 from pgrepl.expr import lookup
 from pgrepl.expr.printer import JoinNames, Names
-from pgrepl.expr.tree import Join, Query, RangeRef, Rte, RteKind, Var
+from pgrepl.expr.tree import Join, JsonTableExpr, Query, RangeRef, Rte, RteKind, Var
 from pgrepl.sql.nodes import RangeVar
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class _Chooser:
             columns.new.append((name, number >= len(rte.columns)))
             changed |= name != own
         if rte.kind is RteKind.FUNCTION:
-            columns.print_aliases = True
+            columns.print_aliases = not isinstance(rte.functions[0], JsonTableExpr)
         elif rte.kind is RteKind.RELATION:
             columns.print_aliases = changed
         else:

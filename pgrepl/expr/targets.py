@@ -210,6 +210,8 @@ def _figure(node: object, scope: Scope | None) -> tuple[str | None, int]:
         return ("greatest" if node.greatest else "least"), 2
     if isinstance(node, nodes.SQLValueFunction):
         return node.name, 2
+    if isinstance(node, nodes.SqlJsonExpr):
+        return _figure_json(node)
     name = _CONSTRUCTS.get(type(node))
     return (name, 2) if name is not None else (None, 0)
 
@@ -220,6 +222,22 @@ _CONSTRUCTS: dict[type, str] = {
     nodes.RowExpr: "row",
     nodes.CoalesceExpr: "coalesce",
 }
+
+
+def _figure_json(node: nodes.SqlJsonExpr) -> tuple[str | None, int]:
+    if isinstance(node, nodes.JsonFuncExpr):
+        return node.function.lower(), 2
+    if isinstance(node, nodes.JsonAggregate):
+        return "json_arrayagg" if node.key is None else "json_objectagg", 2
+    name = {
+        nodes.JsonObjectExpr: "json_object",
+        nodes.JsonArrayExpr: "json_array",
+        nodes.JsonArrayQuery: "json_array",
+        nodes.JsonParseExpr: "json",
+        nodes.JsonScalarExpr: "json_scalar",
+        nodes.JsonSerializeExpr: "json_serialize",
+    }.get(type(node))
+    return (name, 2) if name is not None else (None, 0)
 
 
 def _figure_subquery(node: nodes.SubLink, scope: Scope | None) -> tuple[str | None, int]:

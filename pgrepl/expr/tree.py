@@ -297,6 +297,65 @@ class SetToDefault(Typed):
 
 
 @frozen
+class SqlJson(Typed):
+    """The base of SQL/JSON's expressions, whose modules are loaded when one is met."""
+
+
+@frozen
+class JsonValueExpr(SqlJson):
+    """A value with a FORMAT clause: as written, and as what is computed. format is the clause's text."""
+
+    raw: Expr | None = None
+    formatted: Expr | None = None
+    format: str = ""
+
+
+@frozen
+class JsonConstructorExpr(SqlJson):
+    """JSON_OBJECT and its like. binary: what is made is jsonb; coercion casts it (a CaseTestExpr) to the type."""
+
+    function: str = ""
+    args: tuple[Expr, ...] = ()
+    aggregate: Expr | None = None
+    coercion: Expr | None = None
+    binary: bool = False
+    absent_on_null: bool = False
+    unique: bool = False
+
+
+@frozen
+class JsonIsPredicate(SqlJson):
+    """IS JSON; kind is "", ARRAY, OBJECT or SCALAR."""
+
+    arg: Expr | None = None
+    kind: str = ""
+    unique: bool = False
+
+
+@frozen
+class JsonExpr(SqlJson):
+    """JSON_EXISTS, JSON_QUERY, JSON_VALUE, or the row pattern of JSON_TABLE. on_empty and on_error are the words of
+    the clauses; what they give is computed by …_value, which is cast to the type at runtime if …_coerced."""
+
+    function: str = ""
+    context: Expr | None = None
+    path: Expr | None = None
+    passing: tuple[Expr, ...] = ()
+    names: tuple[str, ...] = ()
+    binary: bool = False
+    coercion: str = ""  # of what the path finds: "json" by json_populate_type, "io" by the type's input function
+    wrapper: str = ""
+    omit_quotes: bool = False
+    on_empty: str = ""
+    empty_value: Expr | None = None
+    empty_coerced: bool = False
+    on_error: str = ""
+    error_value: Expr | None = None
+    error_coerced: bool = False
+    column: str = ""
+
+
+@frozen
 class SortGroup:
     """A sort or group key: the n-th target (resno), its < or > operator and = operator."""
 
@@ -381,6 +440,29 @@ class Column:
     typmod: int = -1
     collation: int = 0
     dropped: bool = False
+
+
+@frozen
+class JsonTableScan:
+    """A path of JSON_TABLE: a row for each item that it finds. Its columns are first … last - 1; what nested paths
+    find comes beside them, one path after the other."""
+
+    path: str
+    name: str
+    first: int
+    last: int
+    nested: tuple[JsonTableScan, ...] = ()
+
+
+@frozen
+class JsonTableExpr(SqlJson):
+    """JSON_TABLE: the document (a JsonExpr), and for each column a JsonExpr over the row's item (a CaseTestExpr); None
+    is FOR ORDINALITY."""
+
+    document: Expr | None = None
+    exprs: tuple[Expr | None, ...] = ()
+    columns: tuple[Column, ...] = ()
+    scan: JsonTableScan | None = None
 
 
 @frozen

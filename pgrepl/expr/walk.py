@@ -382,6 +382,11 @@ def contains_mutable_functions(expr: Expr) -> bool:
     for node, _ in walk_deep(expr):
         if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
             return True
+        if isinstance(node, tree.SqlJson):
+            from pgrepl.expr.json_volatility import is_mutable  # knows paths, which few expressions have
+
+            if is_mutable(node):
+                return True
         if any(_volatility(oid, node) != "i" for oid in _inlined(node)):
             return True
     return False

@@ -48,6 +48,7 @@ FAMILIES = (
     "hashing",
     "hash_partitions",
     "jsonpath",
+    "json_populate",
 )
 # names with these prefixes are looked up in the catalog's functions first
 _CATALOG_NAMES = (

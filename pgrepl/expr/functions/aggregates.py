@@ -370,12 +370,15 @@ class _JsonObject:
             self.pairs = []
         if key is None:
             raise PgError("22023" if self.binary else "22004", self._null_key())
-        if value is None and self.strict:
+        skipped = value is None and self.strict
+        if skipped and not self.unique:
             return
         name = object_key(self.call, key, self.call.argtypes[0])
         if self.unique and hashable(name) in self.keys:
-            raise PgError("22030", f"duplicate JSON object key value: {_quoted(name)}")
+            raise PgError("22030", "duplicate JSON object key value" + ("" if self.binary else f": {_quoted(name)}"))
         self.keys.add(hashable(name))
+        if skipped:
+            return
         convert = to_jsonb_tree if self.binary else to_json_text
         self.pairs.append((name, convert(self.call, value, self.call.argtypes[1])))
 

@@ -88,13 +88,6 @@ def func_expr(
     return replace(function, agg_filter=filter, over=over)
 
 
-@build
-def json_aggregate_expr(
-    location: int, function: UnsupportedExpr, filter: Expr | None, over: WindowDef | None
-) -> UnsupportedExpr:
-    return function
-
-
 @build(at=2)
 def over_name(location: int, name: str) -> WindowDef:
     return WindowDef(None, name, over_name=True, location=location)

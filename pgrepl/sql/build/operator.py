@@ -258,16 +258,6 @@ def is_not_document(location: int, operand: Expr) -> Expr:
 
 
 @build
-def is_json(location: int, operand: Expr, *_: None) -> Expr:
-    return UnsupportedExpr("IS JSON", (operand,), location)
-
-
-@build
-def is_not_json(location: int, operand: Expr, *_: None) -> Expr:
-    return not_(location, is_json(location, operand))
-
-
-@build
 def default(location: int) -> SetToDefault:
     return SetToDefault(location)
 

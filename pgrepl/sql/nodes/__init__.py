@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgrepl.sql.nodes.dml import *  # noqa: F403
     from pgrepl.sql.nodes.expr import *  # noqa: F403
+    from pgrepl.sql.nodes.json import *  # noqa: F403
     from pgrepl.sql.nodes.kinds import *  # noqa: F403
     from pgrepl.sql.nodes.publication import *  # noqa: F403
     from pgrepl.sql.nodes.role import *  # noqa: F403
@@ -28,6 +29,7 @@ _FAMILIES = (
     "kinds",
     "expr",
     "select",
+    "json",
     "utility",
     "publication",
     "subscription",

@@ -311,6 +311,11 @@ class CurrentOf(Expr):
 
 
 @frozen
+class SqlJsonExpr(Expr):
+    """The base of SQL/JSON's expressions (nodes/json.py)."""
+
+
+@frozen
 class UnsupportedExpr(Expr):
     """Syntax that PostgreSQL has and pgrepl parses but cannot evaluate (XMLPARSE, JSON_TABLE …)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, Node, RangeVar, SortBy, Statement, TypeName, WindowDef
+from pgrepl.sql.nodes.json import JsonTable
 from pgrepl.sql.nodes.kinds import GroupingKind, JoinType, SetOp, SubLinkType
 
 
@@ -69,7 +70,7 @@ class JoinExpr(Node):
 
 @frozen
 class UnsupportedFromItem(Node):
-    """A FROM item that PostgreSQL has and pgrepl only parses: XMLTABLE, JSON_TABLE."""
+    """A FROM item that PostgreSQL has and pgrepl only parses: XMLTABLE."""
 
     what: str
     args: tuple[Node, ...] = ()
@@ -77,7 +78,7 @@ class UnsupportedFromItem(Node):
     location: int = -1
 
 
-FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr | UnsupportedFromItem
+FromItem = RangeVar | RangeSubselect | RangeFunction | RangeTableSample | JoinExpr | JsonTable | UnsupportedFromItem
 
 
 @frozen

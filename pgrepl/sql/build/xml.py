@@ -1,4 +1,4 @@
-"""SQL/XML and SQL/JSON: unsupported nodes that keep their kind and their argument expressions."""
+"""SQL/XML: unsupported nodes that keep their kind and their argument expressions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.sql.build import build
 from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
     Alias,
-    CoercionForm,
     DefElem,
     Expr,
-    FuncCall,
     TypeName,
     UnsupportedExpr,
     UnsupportedFromItem,
@@ -37,30 +33,9 @@ def _unsupported(name: str, what: str) -> None:
 
 
 for _name in (
-    "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "json_object",
-    "json_array", "json", "json_scalar", "json_serialize", "json_query", "json_exists", "json_objectagg",
-    "json_arrayagg",
+    "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize",
 ):  # fmt: skip
     _unsupported(_name, _name.upper())
-_unsupported("json_value_call", "JSON_VALUE")
-
-
-@build
-def json_object_call(location: int, args: list[Expr]) -> FuncCall:
-    """json_object(…) with plain arguments, which is an ordinary function call."""
-    name = ("pg_catalog", "json_object")
-    return FuncCall(name, tuple(args), form=CoercionForm.EXPLICIT_CALL, location=location)
-
-
-@build("json_any", "unique_keys_short", "no_unique_keys_short", "no_key_uniqueness")
-def nothing(location: int) -> None:
-    """Grammar alternatives that only carry a precedence and have no value."""
-
-
-@build
-def json_encoding(location: int, name: str) -> None:
-    if name.lower() not in ("utf8", "utf16", "utf32"):
-        raise PgError("22023", f"unrecognized JSON encoding: {name}")
 
 
 # ------------------------------------------------------------------------------------------------ in FROM
@@ -69,20 +44,6 @@ def json_encoding(location: int, name: str) -> None:
 @build
 def xmltable(location: int, *children: Any) -> UnsupportedFromItem:
     return UnsupportedFromItem("XMLTABLE", tuple(_expressions(children)), location=location)
-
-
-@build
-def json_path_expr(location: int, path: Expr) -> tuple[int, Expr]:
-    return location, path
-
-
-@build
-def json_table(location: int, value: Any, path: tuple[int, Expr], *children: Any) -> UnsupportedFromItem:
-    at, expression = path
-    if not (isinstance(expression, AConst) and expression.kind is AConstKind.STRING):
-        message = "only string constants are supported in JSON_TABLE path specification"
-        raise PgError("0A000", message, location=at)
-    return UnsupportedFromItem("JSON_TABLE", tuple(_expressions((value, expression, *children))), location=location)
 
 
 @build
