@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, Node, SortBy, SqlJsonExpr, TypeName, WindowDef
 
@@ -155,7 +157,7 @@ class JsonTablePath(Node):
     text: str
     name: str | None = None
     location: int = -1
-    name_location: int = -1
+    name_location: int = field(default=-1, compare=False)
 
 
 @frozen
