@@ -7,7 +7,7 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.json_expressions import Returning, returning_of, value_of
+from pgrepl.expr.json_values import Returning, returning_of, value_of
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.transform import transform_expr
 from pgrepl.expr.tree import (
