@@ -293,6 +293,21 @@ def inliner(session: Session, *, is_certain: bool) -> Callable[[Expr], Expr]:
     return lambda expr: inline(expr, frozenset())
 
 
+def with_inlined(session: Session, expr: Expr) -> Expr:
+    """The expression with all its calls of users' functions inlined that can be."""
+    inline = inliner(session, is_certain=False)
+
+    def deep(node: Expr) -> Expr:
+        return inline(map_children(node, deep))
+
+    return deep(expr)
+
+
+def is_immutable(session: Session, expr: Expr) -> bool:
+    """Whether all functions are immutable, once others are inlined (contain_mutable_functions_after_planning)."""
+    return not contains_mutable_functions(expr) or not contains_mutable_functions(with_inlined(session, expr))
+
+
 def _checked(session: Session, expr: Expr, function: int) -> Expr:
     """The expression with its constants folded."""
     if any(isinstance(node, (Var, tree.SubLink, tree.Aggref, tree.WindowFunc)) for node in walk(expr)):

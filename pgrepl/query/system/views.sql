@@ -256,3 +256,57 @@ FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.
      CROSS JOIN unnest(t.tgattr::int2[]) u (num) JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.num
 WHERE NOT t.tgisinternal AND t.tgtype & 16 <> 0 AND NOT pg_is_other_temp_schema(n.oid)
   AND (pg_has_role(c.relowner, 'USAGE') OR has_column_privilege(c.oid, a.attnum, 'INSERT, UPDATE, REFERENCES'))
+
+information_schema.routines
+SELECT current_database(), n.nspname, nameconcatoid(p.proname, p.oid), current_database(), n.nspname, p.proname,
+       CASE p.prokind WHEN 'f' THEN 'FUNCTION' WHEN 'p' THEN 'PROCEDURE' END,
+       NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN p.prokind = 'p' THEN NULL WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
+            WHEN nt.nspname = 'pg_catalog' THEN format_type(t.oid, NULL) ELSE 'USER-DEFINED' END,
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       CASE WHEN nt.nspname IS NOT NULL THEN current_database() END, nt.nspname, t.typname,
+       NULL, NULL, NULL, NULL, CASE WHEN p.prokind <> 'p' THEN 0 END,
+       CASE WHEN l.lanname = 'sql' THEN 'SQL' ELSE 'EXTERNAL' END,
+       CASE WHEN pg_has_role(p.proowner, 'USAGE') THEN p.prosrc END,
+       CASE WHEN l.lanname = 'c' THEN p.prosrc END, upper(l.lanname), 'GENERAL',
+       CASE WHEN p.provolatile = 'i' THEN 'YES' ELSE 'NO' END, 'MODIFIES',
+       CASE WHEN p.prokind <> 'p' THEN CASE WHEN p.proisstrict THEN 'YES' ELSE 'NO' END END,
+       NULL, 'YES', 0, NULL, NULL, CASE WHEN p.prosecdef THEN 'DEFINER' ELSE 'INVOKER' END,
+       NULL, NULL, NULL, 'NO', NULL, NULL, NULL, 'NO',
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL, NULL, NULL
+FROM pg_namespace n JOIN pg_proc p ON n.oid = p.pronamespace JOIN pg_language l ON p.prolang = l.oid
+     LEFT JOIN (pg_type t JOIN pg_namespace nt ON t.typnamespace = nt.oid) ON p.prorettype = t.oid AND p.prokind <> 'p'
+WHERE pg_has_role(p.proowner, 'USAGE') OR has_function_privilege(p.oid, 'EXECUTE')
+
+information_schema.parameters
+SELECT current_database(), n.nspname, nameconcatoid(p.proname, p.oid), x.n,
+       CASE p.proargmodes[x.n] WHEN 'o' THEN 'OUT' WHEN 'b' THEN 'INOUT' WHEN 't' THEN 'OUT' ELSE 'IN' END, 'NO', 'NO',
+       NULLIF(p.proargnames[x.n], ''),
+       CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN 'ARRAY'
+            WHEN nt.nspname = 'pg_catalog' THEN format_type(t.oid, NULL) ELSE 'USER-DEFINED' END,
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       current_database(), nt.nspname, t.typname, NULL, NULL, NULL, NULL, x.n,
+       CASE WHEN pg_has_role(p.proowner, 'USAGE') THEN pg_get_function_arg_default(p.oid, x.n::int) END
+FROM pg_namespace n JOIN pg_proc p ON n.oid = p.pronamespace
+     CROSS JOIN LATERAL unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY x (type, n)
+     JOIN pg_type t ON t.oid = x.type JOIN pg_namespace nt ON t.typnamespace = nt.oid
+WHERE pg_has_role(p.proowner, 'USAGE') OR has_function_privilege(p.oid, 'EXECUTE')
+
+information_schema.routine_privileges
+SELECT u.rolname, g.rolname, current_database(), n.nspname, nameconcatoid(p.proname, p.oid), current_database(), n.nspname,
+       p.proname, p.prtype, CASE WHEN pg_has_role(g.oid, p.proowner, 'USAGE') OR p.grantable THEN 'YES' ELSE 'NO' END
+FROM (SELECT p.oid, p.proname, p.proowner, p.pronamespace,
+             (aclexplode(coalesce(p.proacl, acldefault('f', p.proowner)))).*
+      FROM pg_proc p) p (oid, proname, proowner, pronamespace, grantor, grantee, prtype, grantable)
+     JOIN pg_namespace n ON p.pronamespace = n.oid JOIN pg_authid u ON u.oid = p.grantor
+     JOIN (SELECT oid, rolname FROM pg_authid UNION ALL SELECT 0::oid, 'PUBLIC') g (oid, rolname) ON g.oid = p.grantee
+WHERE p.prtype = 'EXECUTE'
+      AND (pg_has_role(u.oid, 'USAGE') OR pg_has_role(g.oid, 'USAGE') OR g.rolname = 'PUBLIC')
+
+information_schema.role_routine_grants
+SELECT grantor, grantee, specific_catalog, specific_schema, specific_name, routine_catalog, routine_schema, routine_name,
+       privilege_type, is_grantable
+FROM information_schema.routine_privileges
+WHERE grantor IN (SELECT role_name FROM information_schema.enabled_roles)
+      OR grantee IN (SELECT role_name FROM information_schema.enabled_roles)

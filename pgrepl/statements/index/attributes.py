@@ -8,9 +8,9 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
+from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.tree import CollateExpr, Expr, Var
 from pgrepl.expr.typenames import collation_of_name
-from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.sql.nodes import NullsOrder, SortDir
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.index.opclass import ABILITIES, resolve_opclass
@@ -41,12 +41,12 @@ class IndexColumns:
 def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: AccessMethod) -> IndexColumns:
     found = IndexColumns()
     for key in spec.keys:
-        collation = _add_column(rel, spec, key, found)
+        collation = _add_column(session, rel, spec, key, found)
         _add_key(session, key, found, method, collation)
     for key in spec.including:
         if key.name is None:
             raise PgError("0A000", "expressions are not supported in included columns")
-        _add_column(rel, spec, key, found)
+        _add_column(session, rel, spec, key, found)
         _refuse_key_options(key)
         found.collations.append(0)
         found.opclasses.append(0)
@@ -59,7 +59,7 @@ def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: Acce
     return found
 
 
-def _add_column(rel: Relation, spec: IndexSpec, key: IndexKey, found: IndexColumns) -> int:
+def _add_column(session: Session, rel: Relation, spec: IndexSpec, key: IndexKey, found: IndexColumns) -> int:
     """Add a column or expression; returns its own collation."""
     if key.name is not None:
         attribute = rel.attribute(key.name)
@@ -86,7 +86,7 @@ def _add_column(rel: Relation, spec: IndexSpec, key: IndexKey, found: IndexColum
     else:
         found.attnums.append(0)
         found.exprs.append(expr)
-        if contains_mutable_functions(expr):
+        if not is_immutable(session, expr):
             raise PgError("42P17", "functions in index expression must be marked IMMUTABLE")
     found.types.append(type_)
     found.typmods.append(typmod)

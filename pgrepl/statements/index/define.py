@@ -19,10 +19,11 @@ from pgrepl.catalog.tables import pg_index
 from pgrepl.errors import PgError
 from pgrepl.expr.attmap import attnum_map
 from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
+from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.partition import partition_key
 from pgrepl.expr.partition_order import partition_desc
-from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.expr.walk import var_attnums
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.statements.index.attributes import IndexColumns, index_columns
 from pgrepl.statements.index.clone import cloned_spec
@@ -63,7 +64,7 @@ def define_index(
     names = choose_column_names([_wanted_name(key) for key in (*spec.keys, *spec.including)])
     name = spec.name or _choose_name(session, rel, spec, names)
     method = _method(session, spec)
-    if spec.typed_where is not None and contains_mutable_functions(spec.typed_where):
+    if spec.typed_where is not None and not is_immutable(session, spec.typed_where):
         raise PgError("42P17", "functions in index predicate must be marked IMMUTABLE")
     options = storage.transform(None, spec.options)
     storage.validate(options, method.name)

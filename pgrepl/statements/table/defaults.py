@@ -16,10 +16,11 @@ from pgrepl.expr.analyze import transform
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import coerce_to_target
 from pgrepl.expr.collate import assign_collations
+from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope, scope_of_relation
 from pgrepl.expr.tree import Const, Expr, Var
-from pgrepl.expr.walk import contains_mutable_functions, walk
+from pgrepl.expr.walk import walk
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.statements.deletion import drop_objects
@@ -34,7 +35,7 @@ def cook_default(
     expr = transform(scope, raw, ExprKind.GENERATED if generated else ExprKind.DEFAULT)
     if generated:
         _refuse_generated_references(relation, expr)
-        if contains_mutable_functions(expr):
+        if not is_immutable(session, expr):
             raise PgError("42P17", "generation expression is not immutable")
     typed = assign_collations(coerce_default(session, scope, expr, name, type_, typmod))
     if not generated and isinstance(typed, Const) and typed.value is None:

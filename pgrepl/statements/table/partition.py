@@ -16,11 +16,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_expr
 from pgrepl.expr.attmap import attnum_map
+from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import CollateExpr, Const, Expr, Var
 from pgrepl.expr.typenames import collation_of_name
-from pgrepl.expr.walk import contains_mutable_functions, var_attnums
+from pgrepl.expr.walk import var_attnums
 from pgrepl.sql.nodes import PartitionElem, PartitionSpec
 from pgrepl.statements.dependencies import record_expression_dependencies
 from pgrepl.statements.index.opclass import default_opclass_oid, index_access_method, resolve_opclass
@@ -120,7 +121,7 @@ def _expression(
             raise _generated(attribute.name, param)
     if isinstance(expr, Var) and expr.attnum > 0:
         return expr.attnum, None
-    if contains_mutable_functions(expr):
+    if not is_immutable(session, expr):
         raise PgError("42P17", "functions in partition key expression must be marked IMMUTABLE")
     if isinstance(expr, Const) or not used:
         raise PgError("42P17", "cannot use constant expression as partition key")

@@ -13,6 +13,8 @@ from pgrepl.types.builtin import Proc
 
 implements = Family()
 
+_MAX_NAME = 63  # bytes
+
 
 def _of_routine(name: str, text: Callable[[Session, Proc], str | None]) -> None:
     def answer(call: Call, oid: int) -> str | None:
@@ -35,3 +37,11 @@ _of_routine("pg_get_function_sqlbody", lambda session, proc: routine_text.body_t
 def pg_get_function_arg_default(call: Call, oid: int, number: int) -> str | None:
     found = routine(call.session, oid)
     return None if found is None else routine_text.default_text(call.session, found, number)
+
+
+@implements("nameconcatoid")
+def nameconcatoid(name: str, oid: int) -> str:
+    """The name and the OID, shortened in the name, as information_schema tells routines apart."""
+    suffix = f"_{oid}"
+    kept = name.encode()[: _MAX_NAME - len(suffix)].decode(errors="ignore")
+    return kept + suffix
