@@ -1,0 +1,36 @@
+CREATE TABLE tbl(a int);
+CREATE PROCEDURE insert_data(a integer, b integer) LANGUAGE SQL AS $$
+INSERT INTO tbl VALUES (a);
+INSERT INTO tbl VALUES (b);
+$$;
+CALL insert_data(1, 2);
+SELECT * FROM tbl;
+CALL insert_data(1);
+CALL insert_data('x', 2);
+SELECT insert_data(1,2);
+CREATE FUNCTION fx(int) RETURNS int LANGUAGE sql AS 'select $1';
+CALL fx(1);
+CALL nope(1);
+CREATE PROCEDURE tp3(a int, INOUT b text, OUT c int) LANGUAGE SQL AS $$ SELECT b || a, a*2 $$;
+CALL tp3(1, 'x', null);
+CALL tp3(b => 'y', a => 3, c => null);
+CALL tp3(1, 'x');
+CREATE PROCEDURE tp4(a int, b int DEFAULT 7) LANGUAGE SQL AS $$ INSERT INTO tbl VALUES (a+b) $$;
+CALL tp4(1); CALL tp4(b => 10, a=>1);
+SELECT * FROM tbl;
+CALL tp4((SELECT 1));
+CALL tp4(sum(1));
+CREATE PROCEDURE tp5(VARIADIC a int[]) LANGUAGE SQL AS $$ INSERT INTO tbl SELECT unnest(a) $$;
+CALL tp5(100,200,300);
+SELECT * FROM tbl;
+BEGIN; CALL tp4(1000); ROLLBACK;
+SELECT count(*) FROM tbl;
+DROP PROCEDURE tp3(int, text, int);
+DROP PROCEDURE tp3(int, text);
+DROP PROCEDURE tp4;
+CREATE PROCEDURE pp(x anyelement, OUT y anyarray) LANGUAGE sql AS $$ SELECT ARRAY[x,x] $$;
+CALL pp(1, null); CALL pp('a'::text, null);
+CREATE OR REPLACE PROCEDURE pp(x anyelement) LANGUAGE sql AS $$ SELECT 1 $$;
+CREATE PROCEDURE pdiv(x int) LANGUAGE sql AS $$ SELECT 1; SELECT 1/x; $$;
+CALL pdiv(0);
+\df

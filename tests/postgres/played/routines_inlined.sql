@@ -1,0 +1,48 @@
+CREATE TABLE t(a int, b text);
+INSERT INTO t SELECT i, 'x'||i FROM generate_series(1,5) i;
+CREATE FUNCTION divz(a int) RETURNS int LANGUAGE sql AS $$ SELECT 1/a $$;
+SELECT divz(0);
+SELECT divz(a-1) FROM t;
+SELECT CASE WHEN a > 0 THEN a ELSE divz(0) END FROM t WHERE a < 3;
+CREATE FUNCTION idivz(a int) RETURNS int IMMUTABLE LANGUAGE sql AS $$ SELECT 1/a $$;
+SELECT idivz(0);
+SELECT idivz(a-1) FROM t;
+CREATE FUNCTION lt(x int) RETURNS SETOF t STABLE LANGUAGE sql AS $$ SELECT * FROM t WHERE a < x $$;
+SELECT * FROM lt(3);
+SELECT u.a, l.* FROM t u, lt(u.a) l WHERE u.a < 4 ORDER BY 1, 2;
+SELECT u.a, l.a FROM t u LEFT JOIN LATERAL lt(u.a) l ON true ORDER BY 1, 2;
+CREATE FUNCTION tt(x int) RETURNS TABLE(p bigint, q varchar(2)) STABLE LANGUAGE sql AS $$ SELECT a, b FROM t WHERE a <= x ORDER BY a DESC LIMIT 2 $$;
+SELECT * FROM tt(4);
+SELECT sum(p) FROM tt(4) WITH ORDINALITY;
+SELECT (SELECT max(p) FROM tt(t.a)) FROM t;
+CREATE FUNCTION sc(x int) RETURNS SETOF int STABLE LANGUAGE sql AS $$ SELECT generate_series(1, x) $$;
+SELECT * FROM sc(3); SELECT sc(2); SELECT x FROM sc(2) x; SELECT sc FROM sc(2);
+CREATE FUNCTION sq(x int) RETURNS int LANGUAGE sql AS $$ SELECT x * x $$;
+SELECT sq(a), sq((random()*0)::int) FROM t;
+CREATE FUNCTION nest(x int) RETURNS int LANGUAGE sql AS $$ SELECT sq(x) + sq(x + 1) $$;
+SELECT nest(a) FROM t;
+CREATE FUNCTION st(x int) RETURNS int STRICT LANGUAGE sql AS $$ SELECT coalesce(x, 5) $$;
+SELECT st(null), st(4);
+CREATE FUNCTION ag(x int) RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT count(*) FROM t WHERE a > x $$;
+SELECT a, ag(a) FROM t;
+SELECT a FROM t WHERE sq(a) > 4 ORDER BY sq(-a);
+UPDATE t SET a = sq(a) WHERE sq(a) > 10 RETURNING *;
+DELETE FROM t WHERE a IN (SELECT sq(4));
+INSERT INTO t SELECT a, b FROM lt(3) RETURNING sq(a);
+CREATE VIEW v AS SELECT sq(a) AS s, l.b FROM lt(4) l;
+SELECT * FROM v;
+\d+ v
+CREATE ROLE inl; GRANT SELECT ON v TO inl; SET ROLE inl; SELECT * FROM lt(3); SELECT count(*) FROM v; RESET ROLE;
+CREATE FUNCTION sd(x int) RETURNS SETOF t SECURITY DEFINER STABLE LANGUAGE sql AS $$ SELECT * FROM t WHERE a < x $$;
+SET ROLE inl; SELECT * FROM sd(3); RESET ROLE;
+CREATE FUNCTION who() RETURNS text SECURITY DEFINER LANGUAGE sql AS $$ SELECT current_user::text $$;
+SET ROLE inl; SELECT who(), current_user; RESET ROLE;
+CREATE FUNCTION sp() RETURNS text SET search_path = pg_catalog, foo SET work_mem = '7MB' LANGUAGE sql AS $$ SELECT current_setting('search_path') || current_setting('work_mem') $$;
+SELECT sp(), current_setting('search_path');
+CREATE FUNCTION badset() RETURNS int SET nosuch.x = 5 SET nosuch = 5 LANGUAGE sql AS $$ SELECT 1 $$;
+ALTER FUNCTION sp() RESET search_path;
+ALTER FUNCTION sp() SET search_path FROM CURRENT;
+\sf sp
+ALTER FUNCTION sp() RESET ALL;
+\sf sp
+DROP OWNED BY inl; DROP ROLE inl;
