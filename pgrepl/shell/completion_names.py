@@ -146,13 +146,23 @@ def _equal(one: Named, its: Relation, a: int, two: Named, theirs: Relation, b: i
     return f"{one.alias}.{quote_identifier(left)} = {two.alias}.{quote_identifier(right)}"
 
 
+def _routines(session: Session, asked: Asked) -> list[str]:
+    """Functions and procedures of users."""
+    from pgrepl.catalog.routines import routine_rows
+
+    return [quote_identifier(row.proname) for row in routine_rows(session)]
+
+
 def _functions(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog.routines import routine_rows
     from pgrepl.types.builtin import procs
 
     if not asked.current or "." in asked.current:
         return []
     # those that carry out an operator, an index or a type are not called by name
-    return sorted({f"{proc.name}(" for proc in procs if _PLAIN.fullmatch(proc.name) and not _is_inner(proc)})
+    found = {f"{proc.name}(" for proc in procs if _PLAIN.fullmatch(proc.name) and not _is_inner(proc)}
+    own = {f"{quote_identifier(row.proname)}(" for row in routine_rows(session) if row.prokind == "f"}
+    return sorted(found | own)
 
 
 def _is_inner(proc: Proc) -> bool:
@@ -191,6 +201,7 @@ NAMES: dict[str, Names] = {
     "<function>": _functions,
     "<index>": _relations("iI"),
     "<matview>": _relations("m"),
+    "<routine>": _routines,
     "<publication>": _publications,
     "<relation>": _relations("rvpmS"),
     "<role>": _roles,

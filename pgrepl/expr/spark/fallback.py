@@ -142,7 +142,7 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
             if proc is not None:
                 _check_function(proc, context)
             elif is_user_routine(oid):
-                raise refuse("a user-defined function that is not inlined")
+                raise refuse("calling a user-defined function")
 
 
 def _check_function(proc: Proc, context: Context) -> None:
