@@ -78,6 +78,13 @@ class PgError(Exception):
             self.report = replace(self.report, position=location + 1)
         return self
 
+    def inside(self, query: str) -> PgError:
+        """Move the error's place into the text of a statement that a routine runs."""
+        position = self.report.position
+        if position is not None:
+            self.report = replace(self.report, position=None, internal_position=position, internal_query=query)
+        return self
+
     def with_context(self, context: str) -> PgError:
         """Add a line to the CONTEXT, after those it has."""
         known = self.report.context

@@ -38,7 +38,7 @@ from pgrepl.expr.walk import (
     walk_deep,
     with_levels,
 )
-from pgrepl.sql.nodes import BoolOp, CoercionForm, SelectStmt
+from pgrepl.sql.nodes import BoolOp, CoercionForm, DeleteStmt, InsertStmt, SelectStmt, UpdateStmt
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _analysed(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> Qu
     if routine.prosqlbody is not None:
         body = body_of(session, routine.prosqlbody)
         return body[0] if len(body) == 1 and isinstance(body[0], Query) else None
-    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.expr.analyze import analyze_modifying, analyze_query
     from pgrepl.sql.parser import parse
 
     names = input_names(routine.proargnames, routine.proargmodes, routine.pronargs)
@@ -156,17 +156,14 @@ def _analysed(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> Qu
         if len(statements) != 1:
             return None
         stmt = statements[0].stmt
-        if not isinstance(stmt, SelectStmt) or stmt.into is not None or stmt.locking:
-            return None
         with analysing(session, variables):
+            if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+                analyze_modifying(session, stmt)  # what is wrong with it is told as PostgreSQL does
+            if not isinstance(stmt, SelectStmt) or stmt.into is not None or stmt.locking:
+                return None
             query = analyze_query(session, stmt)
     except PgError as error:
-        position = error.report.position
-        if position is not None:
-            error.report = replace(
-                error.report, position=None, internal_position=position, internal_query=routine.prosrc
-            )
-        raise error.with_context(f'SQL function "{routine.proname}" during inlining') from None
+        raise error.inside(routine.prosrc).with_context(f'SQL function "{routine.proname}" during inlining') from None
     return None if any(cte.modify is not None for cte in query.ctes) else query
 
 
@@ -179,7 +176,15 @@ def _expression(session: Session, routine: pg_proc, argtypes: Sequence[int], res
     if any(isinstance(node, tree.SubLink) for node in walk(target)):
         return None
     expr = _cast(session, target, result, -1)
-    if expr is None or expr.type != result:
+    if expr is None:
+        declared, actual = typefacts.type_text(session, routine.prorettype), typefacts.type_text(session, target.type)
+        raise PgError(
+            "42P13",
+            f"return type mismatch in function declared to return {declared}",
+            detail=f"Actual return type is {actual}.",
+            context=f'SQL function "{routine.proname}" during inlining',
+        )
+    if expr.type != result:
         return None
     if routine.provolatile == "i" and contains_mutable_functions(expr):
         return None

@@ -166,7 +166,7 @@ def _value(frame: Frame, routine: pg_proc, call: Call) -> Any:
     function = frame.code.function
     returned = frame.returned
     if function.result.oid == oids.VOID and not function.is_procedure:
-        return None
+        return ""  # PL/pgSQL returns void, and not NULL
     if returned is None or returned[0] is None:
         return None
     value, source, typmod = returned

@@ -25,7 +25,7 @@ def transposed(session: Session, source: str, context: str | None = None) -> Ite
             raise error if context is None else error.with_context(context) from None
         place = _place_in_statement(session.query, source, position)
         if place is None:
-            error.report = replace(error.report, position=None, internal_position=position, internal_query=source)
+            error.inside(source)
         else:
             error.report = replace(error.report, position=place)
         raise

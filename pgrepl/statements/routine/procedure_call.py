@@ -44,6 +44,7 @@ class ProcedureCall:
     def run(self, session: Session, *, atomic: bool) -> tuple[Any, ...]:
         """Run the procedure; the values of its output parameters. `atomic`: it must not end the transaction."""
         check_execute(session, self.routine)
+        atomic = atomic or self.routine.prosecdef or self.routine.proconfig is not None
         context = Context(session)
         args = [compile(expr, context)(()) for expr in self.inputs]
         called = Call(context, self.argtypes, self.routine.prorettype, columns=None, atomic=atomic)

@@ -120,7 +120,7 @@ def _context(routine: pg_proc, where: str) -> Iterator[None]:
     try:
         yield
     except PgError as error:
-        raise error.with_context(f'SQL function "{routine.proname}" {where}') from None
+        raise error.inside(routine.prosrc).with_context(f'SQL function "{routine.proname}" {where}') from None
 
 
 # --- the plan -------------------------------------------------------------------------------------------------------
