@@ -91,6 +91,7 @@ def _guarded(body: Step, handlers: Handlers, code: Code) -> Step:
         session = frame.session
         transaction = session.transaction
         statement, depth = frame.statement, len(session.contexts)
+        session.settle()  # what was done before is not undone with the body
         transaction.begin_subtransaction()
         try:
             signal = body(frame)

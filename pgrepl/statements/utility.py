@@ -83,7 +83,7 @@ STATEMENTS = {
 }
 
 # statements that let the statements around them write only the rows of the tables that they need (Session.settle)
-_SETTLES_ITSELF = frozenset({"SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt"})
+_SETTLES_ITSELF = frozenset({"SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "AnalyzedStmt"})
 
 
 def execute(stmt: Statement, session: Session) -> Result:

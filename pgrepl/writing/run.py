@@ -98,20 +98,19 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
 def _settle(stmt: Statement, session: Session) -> None:
     """Let the statements around this one write the rows that it may meet: those of its table, and of tables that
     foreign keys tie to it."""
-    from pgrepl.rows.foreign_key import keys_of, keys_to
+    from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, keys_of, keys_to
 
     if isinstance(stmt, AnalyzedStmt):
         target: Relation | None = relation(session, stmt.modify.relid)
     else:
         target = find_relation(session, stmt.relation, missing_ok=True)
-    if target is None or target.kind not in "rp":
+    below = [] if target is None or target.kind not in "rp" else inheritors(session, target.oid)
+    to = [key for oid in below for key in keys_to(session, oid)]
+    if not below or any(action not in (NO_ACTION, RESTRICT) for key in to for action in (key.on_update, key.on_delete)):
         session.settle()
         return
-    tables = set(inheritors(session, target.oid))
-    for oid in list(tables):
-        tables.update(key.referenced for key in keys_of(session, oid))
-        tables.update(key.referencing for key in keys_to(session, oid))
-    session.settle({below for oid in tables for below in inheritors(session, oid)})
+    tied = {key.referenced for oid in below for key in keys_of(session, oid)} | {key.referencing for key in to}
+    session.settle({oid for table in tied for oid in inheritors(session, table)} | set(below))
 
 
 def _at_once(stmt: Statement, session: Session) -> Result | _Large | None:

@@ -1,4 +1,4 @@
-r"""The footers of `\d NAME`: partition, indexes, constraints, publications, inheritance, replica identity."""
+r"""The footers of `\d NAME`: partition, indexes, constraints, publications, triggers, inheritance, replica identity."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pgrepl.catalog.inheritance import children, link, parents, partition_ancest
 from pgrepl.catalog.publication_facts import publications_of_table
 from pgrepl.catalog.relation import Relation, display_name, relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.triggers import Trigger, constraint_triggers, triggers_of
 from pgrepl.expr.definitions import (
     constraint_definition,
     index_definition,
@@ -16,6 +17,7 @@ from pgrepl.expr.definitions import (
     view_definition,
 )
 from pgrepl.expr.deparse import stored_expression_text
+from pgrepl.expr.trigger_definition import trigger_definition
 from pgrepl.shell.describe.publications import member_clauses
 from pgrepl.shell.describe.relations import access_method_name
 
@@ -35,6 +37,7 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
         footers += _policies(found) + _publications(session, found)
     if found.kind in "vm" and verbose and found.system is None:
         footers += ["View definition:", view_definition(session, found.oid, True) or ""]
+    footers += _triggers(session, found)
     if found.kind in "rmfpI":
         footers += _inheritance(session, found, verbose) + _identity(found, verbose)
         method = access_method_name(found)
@@ -158,6 +161,32 @@ def _publications(session: Session, found: Relation) -> list[str]:
         for name, member in publications_of_table(session, found)
     }
     return ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
+
+
+def _triggers(session: Session, found: Relation) -> list[str]:
+    own = triggers_of(session, found.oid)
+    internal = [each for each in constraint_triggers(session, found.oid) if each.enabled == "D"]
+    lines = []
+    for heading, enabled, which in (
+        ("Triggers:", "O", own),
+        ("Disabled user triggers:", "D", own),
+        ("Disabled internal triggers:", "D", internal),
+        ("Triggers firing always:", "A", own),
+        ("Triggers firing on replica only:", "R", own),
+    ):
+        listed = [_trigger(session, each) for each in which if each.enabled == enabled]
+        lines += [heading, *listed] if listed else []
+    return lines
+
+
+def _trigger(session: Session, trigger: Trigger) -> str:
+    """Without CREATE TRIGGER; with the table that a partition has it from."""
+    text = (trigger_definition(session, trigger.oid, True) or "").partition(" TRIGGER ")[2]
+    if not trigger.parent:
+        return f"    {text}"
+    above = partition_ancestors(session, trigger.relid)
+    of = next(oid for oid in above if any(t.name == trigger.name and not t.parent for t in triggers_of(session, oid)))
+    return f"    {text}, ON TABLE {_name(session, of)}"
 
 
 def _inheritance(session: Session, found: Relation, verbose: bool) -> list[str]:

@@ -24,10 +24,11 @@ class Phase(IntEnum):
     KEYS = 7
     RELATIONS = 8  # that are new
     FOREIGN_KEYS = 9
-    ATTRIBUTES = 10
-    PUBLICATIONS = 11
-    SUBSCRIPTIONS = 12
-    DROPS = 13
+    TRIGGERS = 10
+    ATTRIBUTES = 11
+    PUBLICATIONS = 12
+    SUBSCRIPTIONS = 13
+    DROPS = 14
 
 
 @frozen

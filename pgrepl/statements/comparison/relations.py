@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import ObjectKind, default_acl, parse_acl
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE
+from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.inheritance import parents
 from pgrepl.catalog.namespace import schemas
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_constraint, pg_depend, pg_index, pg_inherits, pg_sequence
+from pgrepl.catalog.triggers import triggers_of
 from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
+from pgrepl.expr.trigger_definition import trigger_definition
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase
 from pgrepl.statements.dump import naming
@@ -32,6 +34,7 @@ from pgrepl.statements.dump.schema import (
 )
 from pgrepl.statements.dump.sequence import identity, is_owned, sequence_options, sequence_owner
 from pgrepl.statements.dump.table import column_definition, column_settings, default_of, is_printed
+from pgrepl.statements.dump.trigger import enabled
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
 from pgrepl.types.names import format_type
 
@@ -167,7 +170,7 @@ def _sequence_facts(session: Session, found: Relation) -> dict[str, Fact]:
 
 def _view_facts(session: Session, found: Relation) -> dict[str, Fact]:
     made = f"CREATE OR REPLACE VIEW {naming.qualified(found)} AS\n{view_definition(session, found.oid)}"
-    return {"definition": Fact(Phase.RELATIONS, (made,)), **_option_facts(found)}
+    return {"definition": Fact(Phase.RELATIONS, (made,)), **_option_facts(found), **dict(_triggers(session, found))}
 
 
 def _materialized_facts(session: Session, found: Relation) -> dict[str, Fact]:
@@ -189,6 +192,7 @@ def _table_facts(session: Session, found: Relation) -> dict[str, Fact]:
         **_option_facts(found),
         **dict(_constraints(session, found)),
         **dict(_indexes(session, found)),
+        **dict(_triggers(session, found)),
         **dict(_ancestry(session, found)),
     }
     if found.replident != "i":
@@ -244,6 +248,25 @@ def _constraints(session: Session, found: Relation) -> Iterator[tuple[str, Fact]
         )
         text = comment_on(session, PG_CONSTRAINT, row.oid)
         yield from comment_fact(f"CONSTRAINT {constraint} ON {name}", text).items()
+
+
+def _triggers(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
+    """Without the copies of partitions, which come with the trigger of the partitioned table."""
+    name = naming.qualified(found)
+    for trigger in triggers_of(session, found.oid):
+        if trigger.parent:
+            continue
+        word = f"TRIGGER {quote_identifier(trigger.name)} ON {name}"
+        made = f"{trigger_definition(session, trigger.oid)};"
+        yield (
+            f"trigger {quote_identifier(trigger.name)}",
+            Fact(Phase.TRIGGERS, (made,), (f"DROP {word};",), anew=True, is_object=True, undone_in=Phase.REMOVALS),
+        )
+        if trigger.enabled != "O":
+            as_made = f"ALTER TABLE {name} ENABLE TRIGGER {quote_identifier(trigger.name)};"
+            when = f"trigger {quote_identifier(trigger.name)} enabled"
+            yield when, Fact(Phase.ATTRIBUTES, (enabled(name, trigger),), (as_made,))
+        yield from comment_fact(word, comment_on(session, PG_TRIGGER, trigger.oid)).items()
 
 
 def _given_by_parent(session: Session, found: Relation) -> Iterator[str]:

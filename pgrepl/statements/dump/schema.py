@@ -37,6 +37,7 @@ from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
+from pgrepl.statements.dump.trigger import triggers
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE"}
 KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind in WORDS}
@@ -109,6 +110,9 @@ def relation_parts(session: Session, routines: RoutineParts | None = None) -> It
             yield table.oid, f"REFRESH MATERIALIZED VIEW {naming.qualified(table)};"
     for one_table in [*sequences, *tables]:
         for text in _about(session, one_table):
+            yield one_table.oid, text
+    for one_table in tables:
+        for text in triggers(session, one_table):
             yield one_table.oid, text
 
 

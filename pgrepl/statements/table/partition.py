@@ -180,14 +180,16 @@ def key_columns(session: Session, relid: int) -> dict[int, bool]:
 
 
 def clone_from_parent(session: Session, table: int, parent: int) -> None:
-    """A new partition gets an index for each of its parent's, and its foreign keys."""
+    """A new partition gets an index for each of its parent's, its triggers, and its foreign keys."""
     from pgrepl.expr.index_info import index_oids
     from pgrepl.statements.index.clone import cloned_spec
     from pgrepl.statements.index.define import define_index
     from pgrepl.statements.table.foreign_partitions import clone_foreign_keys
+    from pgrepl.statements.trigger.partitions import clone_triggers
 
     for index in index_oids(session, parent):
         numbers = attnum_map(relation(session, table), relation(session, parent))
         spec, constraint = cloned_spec(session, index, numbers)
         define_index(session, table, spec, parent_index=index, parent_constraint=constraint, check_rights=False)
+    clone_triggers(session, relation(session, parent), relation(session, table))
     clone_foreign_keys(session, relation(session, parent), relation(session, table), None)

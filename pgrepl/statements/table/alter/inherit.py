@@ -21,6 +21,7 @@ from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.constraints import update_constraint
 from pgrepl.statements.table.inherit import child_dependency, store_inheritance
 from pgrepl.statements.table.position import unplaced_name
+from pgrepl.statements.trigger.partitions import refuse_transition_tables
 
 
 def prepare_inherit(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
@@ -46,6 +47,7 @@ def _inherit(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
         raise PgError("42809", "cannot inherit from a partition")
     if parent.oid in inheritors(session, child.oid):
         raise circular(name.name, child.name)
+    refuse_transition_tables(session, child, "an inheritance child", "in inheritance hierarchies")
     create_inheritance(session, child, parent, is_partition=False)
 
 

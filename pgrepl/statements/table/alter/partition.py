@@ -31,9 +31,10 @@ from pgrepl.statements.table.constraints import Check, set_parent_constraint
 from pgrepl.statements.table.foreign_partitions import check_not_referenced, clone_foreign_keys, detach_foreign_keys
 from pgrepl.statements.table.inherit import has_parent, partition_parent
 from pgrepl.statements.table.position import unplaced_name
-from pgrepl.types.oids import BOOL
 
 # --- ATTACH -------------------------------------------------------------------------------------------------------
+from pgrepl.statements.trigger.partitions import clone_triggers, drop_cloned_triggers, refuse_transition_tables
+from pgrepl.types.oids import BOOL
 
 
 def prepare_attach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
@@ -69,10 +70,12 @@ def _attach_table(work: WorkQueue, rel: Relation, name: RangeVar, bound: Partiti
     session = work.session
     child = open_table(session, unplaced_name(name))
     _refuse_partition(session, rel, child)
+    refuse_transition_tables(session, child, "a partition", "on partitions")
     default = check_bound(session, child.name, rel, bound)
     create_inheritance(session, child, rel, is_partition=True)
     store_bound(session, child.oid, rel, bound)
     ensure_indexes(session, rel, relation(session, child.oid))
+    clone_triggers(session, rel, relation(session, child.oid))
     pending = work.entry(child).pending
     clone_foreign_keys(session, rel, relation(session, child.oid), pending)
     pending.append(InPartition(child.oid, rel.oid, bound))
@@ -205,6 +208,7 @@ def detach(session: Session, rel: Relation, child: Relation) -> None:
 
 def _finish(session: Session, rel: Relation, child: Relation, default: int) -> None:
     """As DetachPartitionFinalize does."""
+    drop_cloned_triggers(session, child)
     detach_foreign_keys(session, child)
     for info in index_infos(session, child.oid):
         if not has_parent(session, info.oid):
