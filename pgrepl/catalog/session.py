@@ -144,7 +144,7 @@ class Session:
     variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
     keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE
-    trigger_depth = 0  # of triggers that are running (MyTriggerDepth)
+    trigger_depth = 0  # of triggers that are running, those of foreign keys included (MyTriggerDepth)
     transition_tables: Mapping[str, TransitionTable] = {}  # of the trigger function that is running
 
     def __init__(
@@ -170,6 +170,7 @@ class Session:
         self.at_error: list[Callable[[], None]] = []
         self.contexts: list[Callable[[], str]] = []  # the lines of CONTEXT of running routines, the innermost last
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
+        self.triggered: list[int] = []  # relations whose triggers are running
         self.unsettled: list[Unsettled] = []  # whose triggers are running
         self.touched: set[tuple[int, int]] = set()  # table and row id of rows that were changed meanwhile
 

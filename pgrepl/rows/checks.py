@@ -87,8 +87,8 @@ class RowChecks:
             self._set = conflict.modified
             self.modified |= conflict.modified
             self.updates = conflict.update is not None
-        if self._has_before_triggers():
-            return self._one_by_one(changes, conflict)
+        if self.has_before_triggers():
+            return self._one_by_one(changes, conflict, reads_tables=entered is None)
         prepared: list[ModifiedRow] = []
         failure: PgError | None = None
         try:
@@ -234,10 +234,10 @@ class RowChecks:
 
     def _moved(self, change: ModifiedRow, rel: Relation, row: Row) -> ModifiedRow | None:
         """The row goes to another partition: it is deleted and inserted (ExecCrossPartitionUpdate)."""
-        leaf, row = self._routed(converter(rel, self.relation)(row))
         triggers = self._triggers_of(rel)
         if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
             return None
+        leaf, row = self._routed(converter(rel, self.relation)(row))
         given = self._before_insert(leaf, row)
         if given is None:
             return replace(change, new=None)
@@ -381,7 +381,8 @@ class RowChecks:
             self._triggers[rel.oid] = found if of_rows else None
         return self._triggers[rel.oid]
 
-    def _has_before_triggers(self) -> bool:
+    def has_before_triggers(self) -> bool:
+        """Whether BEFORE triggers fire for rows of these tables."""
         relids = inheritors(self._session, self.relation.oid)
         wanted = BEFORE | ROW
         self._by_row = any(
@@ -389,9 +390,14 @@ class RowChecks:
         )
         return self._by_row
 
-    def _one_by_one(self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None) -> list[ModifiedRow]:
-        """The changes, each done before the next is looked at."""
-        ahead = self._ahead = Ahead(changes)
+    def _one_by_one(
+        self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None, *, reads_tables: bool
+    ) -> list[ModifiedRow]:
+        """The changes, each done before the next is looked at. `reads_tables`: they come from tables that functions of
+        triggers may change."""
+        ahead = Ahead(changes)
+        if reads_tables:
+            self._ahead = ahead
         self._session.unsettled.append(self)
         try:
             for number, change in enumerate(ahead):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.relation import Relation
@@ -16,12 +17,21 @@ def check_not_in_use(
 ) -> None:
     """`what`: ALTER TABLE, DROP TABLE …"""
     lock_table(session, rel.oid, mode)
+    refuse_triggered(session, rel, what)
     if not session.transaction.before_commit:
         return
     from pgrepl.rows.foreign import pending
 
     if pending(session, rel.oid):
         raise PgError("55006", f'cannot {what} "{rel.name}" because it has pending trigger events')
+
+
+def refuse_triggered(session: Session, rel: Relation, what: str) -> None:
+    """The function of a table's trigger cannot change what the statement around it is using."""
+    for oid in set(session.triggered):
+        if rel.oid == oid or rel.oid in partition_ancestors(session, oid):
+            message = f'cannot {what} "{rel.name}" because it is being used by active queries in this session'
+            raise PgError("55006", message)
 
 
 def lock_table(session: Session, oid: int, mode: RelationMode) -> None:

@@ -25,6 +25,7 @@ def fire_instead(session: Session, checks: RowChecks, changes: Iterable[Modified
     session.unsettled.append(ahead)
     try:
         for number, change in enumerate(ahead):
+            checks.failed = number
             row = change.new if change.new is not None else change.old
             if triggers is not None:
                 row = triggers.instead(event, change.old, change.new)
@@ -33,5 +34,6 @@ def fire_instead(session: Session, checks: RowChecks, changes: Iterable[Modified
                 done[number] = replace(change, new=new, to=view.oid)
     finally:
         session.unsettled.remove(ahead)
+    checks.failed = None
     checks.take_written(done)
     return list(done.values())

@@ -75,9 +75,11 @@ class Firing:
         before = session.transition_tables
         session.transition_tables = {table.name: table for table in tables if table is not None}
         session.trigger_depth += 1
+        session.triggered.append(self.relation.oid)
         try:
             return session.call_trigger(trigger.function, data)
         finally:
+            session.triggered.pop()
             session.trigger_depth -= 1
             session.transition_tables = before
 

@@ -56,7 +56,7 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
 
 def check_copy(session: Session, stmt: CopyStmt) -> None:
     """Raise if such a COPY would be refused whatever its rows are."""
-    check_target(_prepared(session, stmt)[0].relation)
+    check_target(session, _prepared(session, stmt)[0].relation)
 
 
 def copy_files(session: Session, stmt: CopyStmt, paths: Sequence[str]) -> int:
@@ -74,7 +74,7 @@ def check(stmt: CopyStmt, session: Session) -> None:
     """The errors that COPY FROM has before it reads data."""
     check_place(session, stmt)
     target, options = _prepared(session, stmt)
-    check_target(target.relation)
+    check_target(session, target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
 
@@ -111,7 +111,7 @@ def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
 
 def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: CopyTarget, opening: Opening) -> Result:
     """Load the rows by the engine that fits."""
-    check_target(target.relation)
+    check_target(session, target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
     source = opening(target, options)

@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign import fire_triggers
+from pgrepl.rows.instead import fire_instead
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import before_statement
 from pgrepl.rows.write import write_changes
@@ -32,11 +33,14 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
     """Read, check and write all rows; returns their number. `one_by_one`: PostgreSQL would insert each before it reads
     the next."""
     target = source.target
-    rows = _Entering(source, one_by_one=one_by_one)
     checks = prepare(session, target.relation, ModifyKind.INSERT, frozenset(target.attnums))
+    rows = _Entering(source, one_by_one=one_by_one or target.relation.kind == "v" or checks.has_before_triggers())
     try:
         before_statement(session, target.relation, TriggerEvent.INSERT, frozenset(), checks.begun)
-        changes = checks.local(rows.changes(), entered=rows.entered)
+        if target.relation.kind == "v":
+            changes = fire_instead(session, checks, rows.changes())
+        else:
+            changes = checks.local(rows.changes(), entered=rows.entered)
     except PgError as error:
         raise rows.placed(error, checks.failed) from None
     say_skipped(session, source)

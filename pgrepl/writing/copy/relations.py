@@ -11,6 +11,8 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_class
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
+from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import has_instead_trigger
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -41,9 +43,11 @@ def check_source(found: Relation) -> None:
     raise PgError("42809", f"cannot copy from {what}", hint=hint)
 
 
-def check_target(found: Relation) -> None:
-    """COPY FROM fills tables only; a partitioned one hands its rows on."""
+def check_target(session: Session, found: Relation) -> None:
+    """COPY FROM fills tables only; a partitioned one hands its rows on, as do INSTEAD OF triggers of a view."""
     if found.kind in ("r", "p", "f"):
+        return
+    if found.kind == "v" and has_instead_trigger(session, found.oid, TriggerEvent.INSERT):
         return
     what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
     hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger." if found.kind == "v" else None

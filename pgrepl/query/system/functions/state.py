@@ -111,6 +111,11 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
     return True
 
 
+@implements("suppress_redundant_updates_trigger")
+def suppress_redundant_updates_trigger() -> None:
+    raise PgError("39P01", "suppress_redundant_updates_trigger: must be called as trigger")
+
+
 @implements("pg_trigger_depth", context=True)
 def pg_trigger_depth(call: Call) -> int:
     return call.session.trigger_depth
