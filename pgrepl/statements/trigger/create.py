@@ -60,7 +60,7 @@ def create_trigger(stmt: CreateTrigStmt, session: Session) -> Result:
         old_table=old_table,
         new_table=new_table,
     )
-    store_trigger(session, rel, trigger, is_constraint=stmt.is_constraint)
+    trigger = store_trigger(session, rel, trigger, is_constraint=stmt.is_constraint)
     if stmt.row and rel.kind == "p":
         for oid in children(session, rel.oid):
             copy_to(session, trigger, rel, relation(session, oid), replace_copy=existing is not None)
@@ -188,8 +188,8 @@ def _replaceable(session: Session, rel: Relation, stmt: CreateTrigStmt) -> Trigg
 # --- storing ----------------------------------------------------------------------------------------------------------
 
 
-def store_trigger(session: Session, rel: Relation, trigger: Trigger, *, is_constraint: bool) -> None:
-    """Store the trigger with its dependencies; of a constraint trigger, its constraint, too."""
+def store_trigger(session: Session, rel: Relation, trigger: Trigger, *, is_constraint: bool) -> Trigger:
+    """Store the trigger with its dependencies; of a constraint trigger, its constraint, too. Returns it as stored."""
     if is_constraint:
         constraint = store_constraint(
             session,
@@ -218,6 +218,7 @@ def store_trigger(session: Session, rel: Relation, trigger: Trigger, *, is_const
     record_dependencies(session, myself, [ObjectAddress(PG_CLASS, rel.oid, number) for number in trigger.columns])
     if trigger.when is not None:
         record_expression_dependencies(session, myself, stored.from_json(trigger.when, session), rel.oid)
+    return trigger
 
 
 def copy_to(
@@ -240,7 +241,7 @@ def copy_to(
         columns=_columns(partition, names),
         when=when,
     )
-    store_trigger(session, partition, copy, is_constraint=bool(trigger.constraint))
+    copy = store_trigger(session, partition, copy, is_constraint=bool(trigger.constraint))
     if partition.kind == "p":
         for oid in children(session, partition.oid):
             copy_to(session, copy, partition, relation(session, oid), replace_copy=replace_copy)

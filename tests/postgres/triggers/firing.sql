@@ -1,0 +1,120 @@
+CREATE FUNCTION say() RETURNS trigger LANGUAGE plpgsql AS $$
+begin
+  if tg_level = 'ROW' then
+    raise notice '% % % on % depth % old % new %', tg_name, tg_when, tg_op, tg_table_name, pg_trigger_depth(), old, new;
+  else raise notice '% % % on % depth %', tg_name, tg_when, tg_op, tg_table_name, pg_trigger_depth(); end if;
+  if tg_op = 'DELETE' then return old; end if; return new; end $$;
+CREATE TABLE p (a int, b text, c int) PARTITION BY RANGE (a);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10);
+CREATE TABLE p2 (c int, x int, b text, a int);
+ALTER TABLE p2 DROP COLUMN x;
+CREATE TRIGGER b BEFORE INSERT OR UPDATE OR DELETE ON p FOR EACH ROW EXECUTE FUNCTION say();
+CREATE TRIGGER a AFTER INSERT OR UPDATE OF b, a OR DELETE ON p FOR EACH ROW WHEN (pg_trigger_depth() < 5) EXECUTE FUNCTION say();
+CREATE TRIGGER bs BEFORE INSERT OR UPDATE OR DELETE ON p EXECUTE FUNCTION say();
+CREATE TRIGGER as1 AFTER INSERT OR UPDATE OR DELETE ON p EXECUTE FUNCTION say();
+CREATE TRIGGER own BEFORE INSERT ON p2 FOR EACH ROW WHEN (new.a > 5) EXECUTE FUNCTION say();
+ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20);
+CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (40) PARTITION BY LIST (a);
+CREATE TABLE p31 PARTITION OF p3 FOR VALUES IN (21);
+\d p
+\d p2
+\d p31
+INSERT INTO p VALUES (1,'x',1),(11,'y',2),(21,'z',3);
+UPDATE p SET b = 'q' WHERE a = 11;
+UPDATE p SET c = 5 WHERE a = 11;
+UPDATE p SET a = 12 WHERE a = 1 RETURNING *;
+UPDATE p SET a = 99 WHERE a = 12;
+DELETE FROM p WHERE a > 11;
+INSERT INTO p2 VALUES (1, 'direct', 13);
+INSERT INTO p2 VALUES (1, 'direct', 1);
+INSERT INTO p VALUES (77);
+ALTER TRIGGER b ON p2 RENAME TO bb;
+DROP TRIGGER b ON p2;
+ALTER TRIGGER b ON p RENAME TO bb;
+ALTER TABLE p DISABLE TRIGGER bb;
+SELECT tgrelid::regclass, tgname, tgenabled, tgparentid <> 0 FROM pg_trigger WHERE NOT tgisinternal ORDER BY 1,2;
+CREATE TRIGGER own BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION say();
+CREATE OR REPLACE TRIGGER a AFTER DELETE ON p2 FOR EACH ROW EXECUTE FUNCTION say();
+CREATE OR REPLACE TRIGGER a AFTER DELETE ON p FOR EACH ROW EXECUTE FUNCTION say();
+ALTER TABLE p DETACH PARTITION p2;
+\d p2
+CREATE TRIGGER tt AFTER INSERT ON p2 REFERENCING NEW TABLE AS nn FOR EACH ROW EXECUTE FUNCTION say();
+ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20);
+CREATE TABLE par (c int, b text, a int);
+ALTER TABLE p2 INHERIT par;
+-- transition tables
+CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE c (x int REFERENCES t ON DELETE CASCADE ON UPDATE CASCADE, y text);
+CREATE FUNCTION tt() RETURNS trigger LANGUAGE plpgsql AS $$
+begin
+  if tg_op <> 'INSERT' then raise notice '% % old %', tg_name, tg_table_name, (select string_agg(o::text, ',' order by o) from o); end if;
+  if tg_op <> 'DELETE' then raise notice '% % new %', tg_name, tg_table_name, (select string_agg(n::text, ',' order by n) from n); end if;
+  return null; end $$;
+CREATE TRIGGER ti AFTER INSERT ON t REFERENCING NEW TABLE n EXECUTE FUNCTION tt();
+CREATE TRIGGER tu AFTER UPDATE ON t REFERENCING NEW TABLE n OLD TABLE o EXECUTE FUNCTION tt();
+CREATE TRIGGER td AFTER DELETE ON t REFERENCING OLD TABLE o EXECUTE FUNCTION tt();
+CREATE TRIGGER ci AFTER INSERT ON c REFERENCING NEW TABLE n EXECUTE FUNCTION tt();
+CREATE TRIGGER cu AFTER UPDATE ON c REFERENCING NEW TABLE n OLD TABLE o EXECUTE FUNCTION tt();
+CREATE TRIGGER cd AFTER DELETE ON c REFERENCING OLD TABLE o EXECUTE FUNCTION tt();
+CREATE TRIGGER cr BEFORE DELETE OR UPDATE ON c FOR EACH ROW EXECUTE FUNCTION say();
+CREATE TRIGGER tr AFTER DELETE OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION say();
+INSERT INTO t SELECT i, 'x' || i FROM generate_series(1,4) i;
+INSERT INTO c SELECT i, 'y' || i FROM generate_series(1,3) i, generate_series(1,2);
+UPDATE t SET a = a + 10 WHERE a < 3;
+INSERT INTO t VALUES (4,'n'),(5,'m') ON CONFLICT (a) DO UPDATE SET b = 'upd';
+DELETE FROM t;
+-- constraint triggers
+CREATE TABLE k (a int);
+CREATE CONSTRAINT TRIGGER k1 AFTER INSERT OR UPDATE OR DELETE ON k DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION say();
+CREATE CONSTRAINT TRIGGER k2 AFTER INSERT ON k FROM t DEFERRABLE FOR EACH ROW WHEN (new.a > 1) EXECUTE FUNCTION say();
+CREATE CONSTRAINT TRIGGER k3 AFTER INSERT ON k FOR EACH ROW EXECUTE FUNCTION say();
+\d k
+BEGIN; INSERT INTO k VALUES (1),(2); UPDATE k SET a = 5 WHERE a = 1; SELECT 'before commit'; COMMIT;
+BEGIN; INSERT INTO k VALUES (1); SET CONSTRAINTS k1 IMMEDIATE; SET CONSTRAINTS k2 DEFERRED; INSERT INTO k VALUES (9); ALTER TABLE k ADD b int; ROLLBACK;
+BEGIN; SET CONSTRAINTS k3 DEFERRED; ROLLBACK;
+BEGIN; SET CONSTRAINTS ALL IMMEDIATE; INSERT INTO k VALUES (10); COMMIT;
+SELECT conname, contype, condeferrable, condeferred, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'k'::regclass ORDER BY 1;
+ALTER TABLE k DROP CONSTRAINT k1;
+CREATE OR REPLACE TRIGGER k1 AFTER INSERT ON k EXECUTE FUNCTION say();
+DROP TRIGGER k1 ON k;
+SELECT conname FROM pg_constraint WHERE conrelid = 'k'::regclass ORDER BY 1;
+-- errors and visibility
+CREATE FUNCTION vis() RETURNS trigger LANGUAGE plpgsql AS $$ begin raise notice '% % sees %', tg_when, tg_op, (select count(*) from k); if tg_op = 'DELETE' then return old; end if; return new; end $$;
+DROP TRIGGER k2 ON k; DROP TRIGGER k3 ON k; DELETE FROM k;
+CREATE TRIGGER v1 BEFORE INSERT OR UPDATE OR DELETE ON k FOR EACH ROW EXECUTE FUNCTION vis();
+CREATE TRIGGER v2 AFTER INSERT OR UPDATE OR DELETE ON k FOR EACH ROW EXECUTE FUNCTION vis();
+CREATE TRIGGER v3 BEFORE INSERT OR UPDATE OR DELETE ON k EXECUTE FUNCTION vis();
+CREATE TRIGGER v4 AFTER INSERT OR UPDATE OR DELETE ON k EXECUTE FUNCTION vis();
+INSERT INTO k VALUES (1),(2),(3);
+UPDATE k SET a = a + 1;
+DELETE FROM k WHERE a > 2;
+INSERT INTO k SELECT count(*) FROM k;
+CREATE FUNCTION selfmod() RETURNS trigger LANGUAGE plpgsql AS $$ begin update k set a = 100 where a = 2; if tg_op = 'DELETE' then return old; end if; return new; end $$;
+CREATE TRIGGER v0 BEFORE UPDATE OR DELETE ON k FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION selfmod();
+UPDATE k SET a = 50 WHERE a = 2;
+DELETE FROM k WHERE a = 2;
+CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ begin if new.a = 7 then return null; end if; new.a = new.a * 2; return new; end $$;
+DROP TRIGGER v0 ON k;
+CREATE TRIGGER v0 BEFORE INSERT ON k FOR EACH ROW EXECUTE FUNCTION skip();
+INSERT INTO k VALUES (6),(7),(8) RETURNING *;
+CREATE FUNCTION rec() RETURNS trigger LANGUAGE plpgsql AS $$ begin if new.a < 3 then insert into r values (new.a + 1); end if; return new; end $$;
+CREATE TABLE r (a int); CREATE TRIGGER r1 AFTER INSERT ON r FOR EACH ROW EXECUTE FUNCTION rec(); CREATE TRIGGER r2 BEFORE INSERT ON r FOR EACH ROW EXECUTE FUNCTION say();
+INSERT INTO r VALUES (0); SELECT * FROM r;
+CREATE FUNCTION boom() RETURNS trigger LANGUAGE plpgsql AS $$ begin perform 1 / (new.a - 2); return new; exception when division_by_zero then raise notice 'caught'; insert into r values (-1); return null; end $$;
+CREATE TABLE bo (a int); CREATE TRIGGER b1 BEFORE INSERT ON bo FOR EACH ROW EXECUTE FUNCTION boom();
+INSERT INTO bo VALUES (1),(2),(3); SELECT * FROM bo; SELECT * FROM r;
+COPY bo FROM stdin;
+1
+x
+\.
+CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ begin raise exception 'no %', new; end $$;
+CREATE TRIGGER b2 BEFORE INSERT ON bo FOR EACH ROW EXECUTE FUNCTION fails();
+COPY bo FROM stdin;
+5
+6
+\.
+DROP TRIGGER b2 ON bo; CREATE TRIGGER b2 AFTER INSERT ON bo FOR EACH ROW EXECUTE FUNCTION fails();
+COPY bo FROM stdin;
+5
+6
+\.
+INSERT INTO bo VALUES (1);
