@@ -157,6 +157,26 @@ def test_an_error_in_a_trigger_is_a_conflict(pair: Triggered) -> None:
     assert pair.sub("SELECT a FROM t") == [("1",)]
 
 
+def test_transactions_before_the_one_that_fails_are_applied(pair: Triggered) -> None:
+    pair.sub("CREATE TABLE log (a int)")
+    pair.subscribe()
+    pair.trigger("x", "AFTER INSERT ON t FOR EACH ROW")
+
+    def logged(session: Session, data: TriggerData) -> None:
+        assert data.new is not None
+        _query(session, f"INSERT INTO public.log VALUES (1 / (3 - {data.new[0]}))")
+
+    pair.functions["x"] = logged
+    for number in range(1, 5):
+        pair.pub(f"INSERT INTO t VALUES ({number})")
+    [(message, _, _)] = pair.catch_up()
+    assert message == "division by zero"
+    assert (pair.sub("SELECT a FROM t"), pair.sub("SELECT * FROM log")) == ([("1",), ("2",)], [("0",), ("1",)])
+    pair.sub("ALTER TABLE t DISABLE TRIGGER x")
+    assert not pair.catch_up()
+    assert pair.sub("SELECT count(*) FROM t") == [("4",)]
+
+
 def test_constraint_triggers_fire_at_the_end_of_the_transaction(pair: Triggered) -> None:
     pair.subscribe()
     pair.sub(f"CREATE CONSTRAINT TRIGGER x AFTER INSERT ON t INITIALLY DEFERRED FOR EACH ROW {EXECUTE}")

@@ -133,7 +133,7 @@ class _Received:
     transactions: list[WireTransaction]
     more: bool  # more transactions follow
     refused: PgError | None  # the error that ended the stream
-    triggers: bool = False  # the only transaction changes tables with triggers
+    triggers: bool = False  # the transactions change tables with triggers
     news: News | None = None  # new descriptions of relations in the first transaction
 
     @classmethod
@@ -169,12 +169,13 @@ class _Received:
         return replace(self, transactions=self.transactions[: number or 1], more=True, news=None if number else news)
 
     def until_triggers(self, session: Session) -> _Received:
-        """The transactions before the first one that changes tables with triggers. If that is the first of all: itself
-        alone."""
-        number = TriggeredTables(session).first(self.transactions)
+        """The transactions before the first one that changes tables with triggers. If that is the first of all: those
+        that do."""
+        tables = TriggeredTables(session)
+        number = tables.first(self.transactions)
         if number is None or self.transactions[0].phase is not None:
             return self
-        rest = self.transactions[: number or 1]
+        rest = self.transactions[: number or tables.run_of(self.transactions)]
         more = self.more or len(rest) < len(self.transactions)
         return replace(self, transactions=rest, more=more, triggers=not number)
 

@@ -107,19 +107,50 @@ def step_through(
     between: Callable[[], None],
     follow: Follow | None = None,
 ) -> Applied:
-    """Apply transactions portion by portion, each written before the next; holding the write lock. `follow` is told of
-    each message before which a portion ends, as a table is to be changed."""
+    """Apply transactions portion by portion, each written before the next; holding the write lock. The first one that
+    fails ends the work before it. `follow` is told of each message before which a portion ends, as a table is to be
+    changed."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
+    error: PgError | None = None
+    done = skipped
     for transaction in transactions[skipped:]:
-        waiting = len(session.transaction.before_commit)
-        for number, portion in enumerate(_portions(transaction, follow)):
-            between()
-            passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
-            changes += len(portion)
-        _fire_deferred(session, subscription, transaction, waiting)
-    applied = Applied(len(transactions), changes, transactions[-1].end_lsn, passed=passed)
-    return _advance(session, subscription, transactions, applied, log)
+        several = len(transactions) > 1
+        if several:
+            session.transaction.begin_subtransaction()
+        try:
+            found = _step(session, subscription, transaction, log, between, follow)
+        except PgError as failure:
+            if done == skipped:
+                raise
+            session.transaction.rollback_subtransaction()
+            error = failure
+            break
+        if several:
+            session.transaction.release_subtransaction()
+        passed += found
+        changes += transaction.size
+        done += 1
+    applied = Applied(done, changes, transactions[done - 1].end_lsn, error, passed)
+    return _advance(session, subscription, transactions[:done], applied, log)
+
+
+def _step(
+    session: Session,
+    subscription: tables.pg_subscription,
+    transaction: WireTransaction,
+    log: ServerLog,
+    between: Callable[[], None],
+    follow: Follow | None,
+) -> int:
+    """Apply one transaction; returns the number of messages that were not applied."""
+    passed = 0
+    waiting = len(session.transaction.before_commit)
+    for number, portion in enumerate(_portions(transaction, follow)):
+        between()
+        passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
+    _fire_deferred(session, subscription, transaction, waiting)
+    return passed
 
 
 def apply_phases(

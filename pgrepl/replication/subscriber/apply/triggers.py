@@ -60,6 +60,12 @@ class TriggeredTables:
                 return number
         return None
 
+    def run_of(self, transactions: Sequence[WireTransaction]) -> int:
+        """How many transactions from the first on change them."""
+        return next(
+            (n for n, each in enumerate(transactions) if each.is_large or not self.concern(each)), len(transactions)
+        )
+
     def concern(self, transaction: WireTransaction) -> bool:
         return any(self._is_one(sent) for sent in _relations(transaction))
 

@@ -5,7 +5,15 @@ refused (RememberAllDependentForRebuilding).
 from __future__ import annotations
 
 from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_PUBLICATION_REL, PG_REWRITE, ObjectAddress
+from pgrepl.catalog.classes import (
+    PG_ATTRDEF,
+    PG_CLASS,
+    PG_CONSTRAINT,
+    PG_PUBLICATION_REL,
+    PG_REWRITE,
+    PG_TRIGGER,
+    ObjectAddress,
+)
 from pgrepl.catalog.constraint import constraint_of_index, constraint_row
 from pgrepl.catalog.depend import dependents_of
 from pgrepl.catalog.objects import describe_object
@@ -16,6 +24,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr.definitions import constraint_definition, index_definition
 from pgrepl.expr.index_info import index_info
 from pgrepl.statements.table.alter.work import AlteredTable, WorkQueue
+
+_USERS = {
+    PG_REWRITE: "by a view or rule",
+    PG_PUBLICATION_REL: "by a publication WHERE clause",
+    PG_TRIGGER: "in a trigger definition",
+}
 
 
 def remember_dependents(
@@ -47,11 +61,11 @@ def _refuse(session: Session, address: ObjectAddress, column: ObjectAddress, nam
             "cannot alter type of a column used by a generated column",
             detail=f'Column "{name}" is used by generated column "{other.name}".',
         )
-    user = {PG_REWRITE: "view or rule", PG_PUBLICATION_REL: "publication WHERE clause"}.get(address.classid)
+    user = _USERS.get(address.classid)
     if user is not None:
         raise PgError(
             "0A000",
-            f"cannot alter type of a column used by a {user}",
+            f"cannot alter type of a column used {user}",
             detail=f'{describe_object(session, address)} depends on column "{name}"',
         )
 
