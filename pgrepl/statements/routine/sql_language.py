@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import compile
 from pgrepl.expr.routines import body_of
 from pgrepl.expr.sql_variables import SqlVariables, analysing, input_names
 from pgrepl.expr.substitute import with_values
 from pgrepl.expr.tree import Column, Query
+from pgrepl.expr.walk import calls_routines
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.query import permissions
 from pgrepl.query.rowset import passing_rows
@@ -50,6 +53,12 @@ class _Step:
     stmt: Statement
     query: Query | None
     columns: tuple[Column, ...] | None  # of its rows; None: it returns none
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it only computes expressions: one row, from no table."""
+        query = self.query
+        return query is not None and query == Query(query.targets) and not calls_routines(query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +221,10 @@ def _run(session: Session, routine: pg_proc, step: _Step, variables: SqlVariable
             result = session.hooks.execute(session, step.stmt)
         return iter(result.values or ())
     query = with_values(step.query, variables.value)
+    if step.is_plain:
+        context = Context(session)
+        permissions.check_functions(session, query)
+        return iter((tuple([compile(target.expr, context)(()) for target in query.targets]),))
     permissions.check(session, query)
     permissions.check_functions(session, query)
     return iter(passing_rows(session, query))
