@@ -169,6 +169,7 @@ class Session:
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.contexts: list[Callable[[], str]] = []  # the lines of CONTEXT of running routines, the innermost last
+        self.prepared: dict[str, Any] = {}  # prepared statements (statements/prepared.py)
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self.triggered: list[int] = []  # relations whose triggers are running
         self.unsettled: list[Unsettled] = []  # whose triggers are running

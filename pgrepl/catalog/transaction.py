@@ -289,7 +289,7 @@ class Transaction(CatalogTransaction):
             statistics.counters(session.catalog).end_transaction()
         kept = settings.transaction_characteristics() if chain else None
         self.savepoints = []
-        self.portals = {}
+        self._keep_portals(committed)
         self.callbacks = []
         self.before_commit = []
         if not committed:
@@ -312,6 +312,13 @@ class Transaction(CatalogTransaction):
             self.block = Block.EXPLICIT
             settings.set_characteristics(kept)
             self.settings_at_start = settings.begin()
+
+    def _keep_portals(self, committed: bool) -> None:
+        """Keep cursors WITH HOLD, those of this transaction only if it has committed (PreCommit_Portals)."""
+        kept = {n: p for n, p in self.portals.items() if p.is_held or (committed and p.declared.holds)}
+        for portal in kept.values():
+            portal.is_held = True
+        self.portals = kept
 
     def _abort(self) -> None:
         """Undo to the innermost savepoint; without one roll back the SQL transaction at once."""

@@ -151,7 +151,9 @@ def _(node: nodes.SetToDefault, scope: Scope) -> Expr:
 
 @transform_expr.register
 def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
-    raise unsupported("WHERE CURRENT OF")
+    from pgrepl.expr.current_of import current_of
+
+    return current_of(node.cursor, scope)
 
 
 # --- literals -----------------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ class ExprKind(Enum):
     GENERATED = Place("GENERATED AS", "column generation expressions", "column generation expression")
     TRIGGER_WHEN = Place("WHEN", "trigger WHEN conditions", "trigger WHEN condition")
     CYCLE_MARK = Place("CYCLE")
+    EXECUTE_PARAMETER = Place("EXECUTE", "EXECUTE parameters", "EXECUTE parameter")
     CALL_ARGUMENT = Place("CALL", "CALL arguments", "CALL argument")
     FUNCTION_DEFAULT = Place("DEFAULT", "DEFAULT expressions", "DEFAULT expression", "DEFAULT expressions")
 

@@ -1,13 +1,14 @@
 """Portals: the open cursors of a transaction, of SQL and of PL/pgSQL alike (portalmem.c, pquery.c).
 
-A portal has all rows of its query, as they were when it was opened. `Transaction.portals` has the portals by name until
-the transaction ends.
+A portal has the rows of its query as they were when it was opened; it computes them when they are first fetched, where
+that gives the same. `Transaction.portals` has the portals by name until the transaction ends, and those WITH HOLD until
+they are closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -16,6 +17,66 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 Column = tuple[str, int, int]  # name, type, typmod
+Row = Sequence[Any]
+
+
+class CursorRows(Sequence[Row]):
+    """Rows that are computed when they are asked for, and kept."""
+
+    def __init__(self, source: Iterator[Row]) -> None:
+        self._source: Iterator[Row] | None = source
+        self._known: list[Row] = []
+
+    def upto(self, count: int) -> int:
+        """The number of rows that there are, or `count` if there may be more."""
+        while self._source is not None and len(self._known) < count:
+            row = next(self._source, None)
+            if row is None:
+                self._source = None
+            else:
+                self._known.append(row)
+        return min(count, len(self._known))
+
+    def finish(self) -> None:
+        """Compute the rest, as what it is computed from is about to go."""
+        if self._source is not None:
+            self._known += self._source
+            self._source = None
+
+    def __len__(self) -> int:
+        self.finish()
+        return len(self._known)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Of the rows that are known."""
+        return self._known[index]
+
+
+class Standing:
+    """Where the rows of a cursor stand, for WHERE CURRENT OF: tableoid and ctid in each of the tables."""
+
+    def __init__(self, is_marked: bool) -> None:
+        self.is_marked = is_marked  # rows are locked: of these tables alone
+        self.relids: list[int] = []
+        self.places: list[Row] = []  # of each row that is known
+
+    def noted(self, rows: Iterator[Row], width: int) -> Iterator[Row]:
+        """The rows without their places, which are noted."""
+        for row in rows:
+            if self.relids:
+                self.places.append(row[width:])
+                row = row[:width]
+            yield row
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What DECLARE said of the cursor; pg_cursors shows it."""
+
+    text: str = ""
+    binary: bool = False
+    holds: bool = False
+    standing: Standing | None = None  # None: of PL/pgSQL
 
 
 @dataclass(eq=False, slots=True)
@@ -24,12 +85,25 @@ class Portal:
 
     name: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
+    rows: Sequence[Row]
     scrolls: bool = True
     position: int = 0
+    declared: Declared = field(default_factory=Declared)
+    created_at: int = 0  # microseconds since 2000
+    is_held: bool = False  # the transaction that opened it has committed
+    has_failed: bool = False  # while rows were fetched (MarkPortalFailed)
 
-    def fetch(self, word: str, count: int | None) -> Sequence[Sequence[Any]]:
+    def fetch(self, word: str, count: int | None) -> Sequence[Row]:
         """The rows in a direction: forward, backward, absolute or relative (DoPortalRunFetch). None: all of them."""
+        if self.has_failed:
+            raise PgError("55000", f'portal "{self.name}" cannot be run')
+        try:
+            return self._fetch(word, count)
+        except PgError:
+            self.has_failed = True
+            raise
+
+    def _fetch(self, word: str, count: int | None) -> Sequence[Row]:
         if word == "absolute":
             return self._absolute(count or 0)
         if word == "relative" and count:
@@ -39,25 +113,47 @@ class Portal:
         wanted = len(self.rows) + 1 if count is None else count
         if word == "backward":
             wanted = -wanted
-        return self._move(wanted) if wanted else self._current()
+        return self._move(wanted) if wanted else self._again()
 
-    def _current(self) -> Sequence[Sequence[Any]]:
-        return self.rows[self.position - 1 : self.position] if 0 < self.position <= len(self.rows) else ()
+    @property
+    def current(self) -> Row | None:
+        """The row on which the cursor stands."""
+        here = self.position
+        return self.rows[here - 1] if 0 < here <= self._upto(here) else None
 
-    def _absolute(self, count: int) -> Sequence[Sequence[Any]]:
-        there = count if count >= 0 else max(len(self.rows) + 1 + count, 0)
-        if not self.scrolls and there <= self.position:
+    def _upto(self, count: int) -> int:
+        rows = self.rows
+        return rows.upto(count) if isinstance(rows, CursorRows) else min(count, len(rows))
+
+    def _current(self) -> Sequence[Row]:
+        row = self.current
+        return () if row is None else (row,)
+
+    def _again(self) -> Sequence[Row]:
+        """FETCH 0: the row where the cursor stands, which is read anew."""
+        found = self._current()
+        if found and not self.scrolls:
             raise self._only_forward()
-        self.position = min(there, len(self.rows) + 1)
+        return found
+
+    def _absolute(self, count: int) -> Sequence[Row]:
+        there = count if count >= 0 else max(len(self.rows) + 1 + count, 0)
+        if not self.scrolls and (count < 0 or there <= self.position):
+            if there == self.position == 0:
+                return ()
+            raise self._only_forward()
+        self.position = min(there, self._upto(there) + 1)
         return self._current()
 
-    def _move(self, count: int) -> Sequence[Sequence[Any]]:
-        total, here = len(self.rows), self.position
+    def _move(self, count: int) -> Sequence[Row]:
+        here = self.position
         if count < 0 and not self.scrolls:
             raise self._only_forward()
-        self.position = min(max(here + count, 0), total + 1)
         if count >= 0:
-            return self.rows[here : self.position]
+            total = self._upto(here + count)
+            self.position = min(here + count, total + 1)
+            return self.rows[here : min(self.position, total)]
+        self.position = max(here + count, 0)
         return self.rows[self.position - 1 if self.position else 0 : max(here - 1, 0)][::-1]
 
     def _only_forward(self) -> PgError:
@@ -65,14 +161,23 @@ class Portal:
         return PgError("55000", "cursor can only scan forward", hint=hint)
 
 
-def open_portal(session: Session, name: str | None, columns: Sequence[Column], rows: Any, *, scrolls: bool) -> Portal:
+def open_portal(
+    session: Session,
+    name: str | None,
+    columns: Sequence[Column],
+    rows: Any,
+    *,
+    scrolls: bool,
+    declared: Declared | None = None,
+) -> Portal:
     """A new portal; without a name it gets one that no other has."""
     portals = session.transaction.portals
     if name is None:
         name = new_name(session)
     elif name in portals:
         raise PgError("42P03", f'cursor "{name}" already in use')
-    portal = portals[name] = Portal(name, columns, rows, scrolls)
+    portal = portals[name] = Portal(name, columns, rows, scrolls, declared=declared or Declared())
+    portal.created_at = session.transaction.statement_now
     return portal
 
 

@@ -34,7 +34,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     locking = locks_rows(query)
     waits = not locking
     if locking:
-        query = _with_table_locks(session, stmt, query)
+        query = with_table_locks(session, stmt, query)
     if any(cte.modify is not None for cte in query.ctes):
         query, changed = modifying(stmt, session)
         rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
@@ -62,7 +62,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     return Result(f"SELECT {len(found)}", columns, found)
 
 
-def _with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
+def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
     """Lock the tables of locking clauses first, so that the query sees all commits until then."""
     from pgrepl.rows.locking import lock_tables
 

@@ -20,7 +20,9 @@ from pgrepl.frozen import frozen
 from pgrepl.query.result import ResultColumn
 from pgrepl.sql.nodes import (
     DeleteStmt,
+    ExecuteStmt,
     ExplainStmt,
+    FetchStmt,
     InsertStmt,
     SelectStmt,
     Statement,
@@ -95,6 +97,15 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
     if isinstance(stmt, VariableShowStmt):
         # SHOW changes nothing, and its columns depend on the parameter.
         return execute(stmt, session).columns
+    if isinstance(stmt, ExecuteStmt):
+        from pgrepl.statements.prepared import find_prepared
+
+        return find_prepared(session, stmt.name).columns
+    if isinstance(stmt, FetchStmt) and not stmt.moves:
+        from pgrepl.query.portal import find_portal
+        from pgrepl.statements.cursor import fetched_columns
+
+        return fetched_columns(find_portal(session, stmt.name))
     if isinstance(stmt, ExplainStmt):
         from pgrepl.statements.explain import described_column
 

@@ -7,6 +7,7 @@ the number of rows that a scan reads.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import (
     CreateTableAsStmt,
+    DeclareCursorStmt,
     DeleteStmt,
+    ExecuteStmt,
     ExplainStmt,
     InsertStmt,
     RefreshMatViewStmt,
@@ -48,6 +51,11 @@ def _column(name: str) -> ResultColumn:
 
 
 def explain(stmt: ExplainStmt, session: Session) -> Result:
+    if isinstance(stmt.query, ExecuteStmt):
+        from pgrepl.statements.prepared import binding
+
+        with binding(session, stmt.query) as prepared:
+            return explain(replace(stmt, query=prepared), session)
     options = read_options(stmt.options)
     if isinstance(stmt.query, RefreshMatViewStmt):  # as ExplainOneUtility does
         if options.format != "text":
@@ -79,8 +87,13 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
 
 def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
     if isinstance(stmt, CreateTableAsStmt):
-        if not isinstance(stmt.query, SelectStmt):
-            raise unsupported("CREATE TABLE AS EXECUTE")
+        stmt = stmt.query
+        if isinstance(stmt, ExecuteStmt):
+            from pgrepl.statements.prepared import binding
+
+            with binding(session, stmt) as prepared:
+                return _explained(session, prepared, verbose)
+    if isinstance(stmt, DeclareCursorStmt):
         stmt = stmt.query
     if isinstance(stmt, SelectStmt):
         from pgrepl.query import permissions

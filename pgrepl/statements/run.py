@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
@@ -27,7 +27,7 @@ from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
-    from pgrepl.sql.nodes import RawStmt, Statement
+    from pgrepl.sql.nodes import ExecuteStmt, RawStmt, Statement
 
 Done = TypeVar("Done")
 Execute: TypeAlias = "Callable[[Statement, Session], Result]"
@@ -50,7 +50,12 @@ READING = frozenset(
         "UnsupportedStmt",
         "ConstraintsSetStmt",
         "DoStmt",
+        "ClosePortalStmt",
+        "DeallocateStmt",
+        "DeclareCursorStmt",
+        "FetchStmt",
         "LockStmt",
+        "PrepareStmt",
         "ReindexStmt",
     )
 )
@@ -204,6 +209,17 @@ def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: b
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
+    if name == "ExecuteStmt":
+        from pgrepl.statements.prepared import binding
+
+        transaction.snapshot_taken = True
+        with binding(session, cast("ExecuteStmt", stmt)) as prepared:
+            return _carry_out(session, prepared, execute, implicit=implicit, last=last)
+    return _carry_out(session, stmt, execute, implicit=implicit, last=last)
+
+
+def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
+    transaction, name = session.transaction, type(stmt).__name__
     if name not in READING:
         if name not in LOCK_LATER or transaction.in_recovery:
             require_writable(session, command_tag(stmt))

@@ -145,8 +145,10 @@ def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
     target = stmt.target.upper()
     if target == "ALL":
         require_no_block(session, "DISCARD ALL")
+        session.transaction.portals.clear()
         session.settings.set("session_authorization", None)
         session.settings.reset_all()
+        session.prepared.clear()
     if target in ("ALL", "TEMP", "TEMPORARY"):
         from pgrepl.statements.temporary import discard_temporary
 

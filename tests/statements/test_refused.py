@@ -44,7 +44,6 @@ def test_every_statement_outside_the_dialect(instance: Instance) -> None:
         ("ALTER TABLE t OF y", "OF is not supported"),
         ("CLUSTER t", "CLUSTER is not supported"),
         ("CREATE STATISTICS s ON a, b FROM t", "CREATE STATISTICS is not supported"),
-        ("EXPLAIN EXECUTE q", "EXPLAIN EXECUTE is not supported"),
         ("EXPLAIN (ANALYZE, BUFFERS) SELECT 1", "EXPLAIN option BUFFERS is not supported"),
         ("EXPLAIN (ANALYZE, SERIALIZE) SELECT 1", "EXPLAIN option SERIALIZE is not supported"),
         ("EXPLAIN (GENERIC_PLAN) SELECT $1", "EXPLAIN option GENERIC_PLAN is not supported"),

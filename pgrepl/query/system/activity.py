@@ -14,6 +14,8 @@ from pgrepl.catalog.roles import has_privs_of_role, role_display
 from pgrepl.catalog.session import Session
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.query.system.locks import locks
+from pgrepl.types import oids
+from pgrepl.types.arrays import array_of
 
 _STATS = 3375  # pg_read_all_stats
 
@@ -98,6 +100,26 @@ def _prepared(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _prepared_statements(session: Session) -> Iterator[Values]:
+    for each in session.prepared.values():
+        generic, custom = each.plans
+        yield {
+            "name": each.name, "statement": each.text, "prepare_time": each.prepared_at,
+            "parameter_types": array_of(oids.REGTYPE, list(each.types)),
+            "result_types": None if each.columns is None else array_of(oids.REGTYPE, [c.type for c in each.columns]),
+            "from_sql": True, "generic_plans": generic, "custom_plans": custom,
+        }  # fmt: skip
+
+
+def _cursors(session: Session) -> Iterator[Values]:
+    for each in session.transaction.portals.values():
+        said = each.declared
+        yield {
+            "name": each.name, "statement": said.text, "is_holdable": said.holds, "is_binary": said.binary,
+            "is_scrollable": each.scrolls, "creation_time": each.created_at,
+        }  # fmt: skip
+
+
 def _nothing(session: Session) -> Iterable[Values]:
     """No rows: pgrepl has nothing of the kind."""
     return ()
@@ -110,9 +132,11 @@ PROVIDERS: dict[str, Provider] = {
     "pg_locks": locks,
     "pg_stat_activity": _sessions,
     "pg_prepared_xacts": _prepared,
+    "pg_prepared_statements": _prepared_statements,
+    "pg_cursors": _cursors,
     **dict.fromkeys(
         (
-            "pg_cursors", "pg_prepared_statements", "pg_policies", "pg_rules",
+            "pg_policies", "pg_rules",
             "pg_seclabels", "pg_stats", "pg_stats_ext", "pg_stats_ext_exprs",
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",

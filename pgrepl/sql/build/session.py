@@ -1,9 +1,24 @@
-"""LOCK TABLE, REINDEX."""
+"""Prepared statements, cursors, LOCK TABLE, REINDEX."""
 
 from __future__ import annotations
 
 from pgrepl.sql.build import build
-from pgrepl.sql.nodes import DefElem, LockStmt, RangeVar, ReindexStmt
+from pgrepl.sql.nodes import (
+    ClosePortalStmt,
+    DeallocateStmt,
+    DeclareCursorStmt,
+    DefElem,
+    ExecuteStmt,
+    Expr,
+    FetchStmt,
+    LockStmt,
+    PrepareStmt,
+    RangeVar,
+    ReindexStmt,
+    SelectStmt,
+    Statement,
+    TypeName,
+)
 
 _MODES = (
     "access share", "row share", "row exclusive", "share update exclusive", "share", "share row exclusive",
@@ -47,3 +62,126 @@ def reindex_all(
     location: int, options: list[DefElem] | None, kind: str, concurrently: DefElem | None, name: str | None
 ) -> ReindexStmt:
     return ReindexStmt(kind.upper(), name=name, options=_options(options, concurrently))
+
+
+# ------------------------------------------------------------------------------------------------ prepared statements
+
+
+@build
+def prepare(location: int, name: str, types: list[TypeName] | None, query: Statement) -> PrepareStmt:
+    return PrepareStmt(name, tuple(types or ()), query)
+
+
+@build
+def execute(location: int, name: str, args: list[Expr] | None) -> ExecuteStmt:
+    return ExecuteStmt(name, tuple(args or ()))
+
+
+@build
+def deallocate(location: int, name: str) -> DeallocateStmt:
+    return DeallocateStmt(name)
+
+
+@build
+def deallocate_all(location: int) -> DeallocateStmt:
+    return DeallocateStmt(None)
+
+
+# ------------------------------------------------------------------------------------------------ cursors
+
+_Direction = tuple[str, "int | None"]
+
+
+def _option(word: str) -> None:
+    def option(location: int, words: list[str]) -> list[str]:
+        return [*words, word]
+
+    build(f"cursor_{word}")(option)
+
+
+for _word in ("no_scroll", "scroll", "binary", "asensitive", "insensitive"):
+    _option(_word)
+
+
+@build
+def declare_cursor(location: int, name: str, words: list[str], holds: bool, query: SelectStmt) -> DeclareCursorStmt:
+    scroll = True if "scroll" in words else False if "no_scroll" in words else None
+    return DeclareCursorStmt(
+        name,
+        query,
+        scroll,
+        scroll_and_not="scroll" in words and "no_scroll" in words,
+        binary="binary" in words,
+        asensitive="asensitive" in words,
+        insensitive="insensitive" in words,
+        holds=holds,
+    )
+
+
+def _direction(alias: str, word: str, count: int | None) -> None:
+    build(alias)(lambda location: (word, count))
+
+
+_direction("fetch_forward", "forward", 1)
+_direction("fetch_backward", "backward", 1)
+_direction("fetch_first", "absolute", 1)
+_direction("fetch_last", "absolute", -1)
+_direction("fetch_all", "forward", None)
+_direction("fetch_backward_all", "backward", None)
+
+
+@build
+def fetch_absolute(location: int, count: int) -> _Direction:
+    return "absolute", count
+
+
+@build
+def fetch_relative(location: int, count: int) -> _Direction:
+    return "relative", count
+
+
+@build
+def fetch_count(location: int, count: int) -> _Direction:
+    return "forward", count
+
+
+@build
+def fetch_backward_count(location: int, count: int) -> _Direction:
+    return "backward", count
+
+
+@build
+def fetch_next(location: int, name: str) -> tuple[_Direction, str]:
+    return ("forward", 1), name
+
+
+@build
+def fetch_next_from(location: int, _: None, name: str) -> tuple[_Direction, str]:
+    return ("forward", 1), name
+
+
+@build
+def fetch_from(location: int, direction: _Direction, _: None, name: str) -> tuple[_Direction, str]:
+    return direction, name
+
+
+@build
+def fetch_cursor(location: int, args: tuple[_Direction, str]) -> FetchStmt:
+    (word, count), name = args
+    return FetchStmt(name, word, count)
+
+
+@build
+def move_cursor(location: int, args: tuple[_Direction, str]) -> FetchStmt:
+    (word, count), name = args
+    return FetchStmt(name, word, count, moves=True)
+
+
+@build
+def close_cursor(location: int, name: str) -> ClosePortalStmt:
+    return ClosePortalStmt(name)
+
+
+@build
+def close_all(location: int) -> ClosePortalStmt:
+    return ClosePortalStmt(None)

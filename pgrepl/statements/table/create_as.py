@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from pgrepl.catalog.relation import oid_in_schema, relation
 from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.tree import Query
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CreateTableAsStmt, ObjectType, SelectStmt
+from pgrepl.sql.nodes import CreateTableAsStmt, ExecuteStmt, ObjectType, SelectStmt, Statement
 from pgrepl.statements.table.as_query import columns_of, query_rows
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.creation import creation_schema
@@ -22,9 +23,7 @@ def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
         from pgrepl.statements.materialized_view import create_materialized_view
 
         return create_materialized_view(stmt, session)
-    if not isinstance(stmt.query, SelectStmt):
-        raise unsupported("CREATE TABLE AS EXECUTE")
-    query = analyze_query(session, stmt.query)
+    query = _analyzed(session, stmt.query)
     name = replace(stmt.relation, location=-1)
     namespace, persistence = creation_schema(session, name)
     if oid_in_schema(session, namespace, name.name) is not None:
@@ -35,5 +34,17 @@ def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
     rows = query_rows(session, query) if stmt.with_data else None
     table = define_columns(session, stmt, namespace, persistence, columns_of(session, query, stmt.columns))
     if rows is None:
-        return Result("CREATE TABLE AS")
+        return Result("CREATE TABLE AS" if isinstance(stmt.query, SelectStmt) else "SELECT 0")
     return Result(f"SELECT {append(session, relation(session, table), rows)}")
+
+
+def _analyzed(session: Session, stmt: Statement) -> Query:
+    if isinstance(stmt, SelectStmt):
+        return analyze_query(session, stmt)
+    from pgrepl.statements.prepared import binding
+
+    assert isinstance(stmt, ExecuteStmt)
+    with binding(session, stmt) as prepared:
+        if not isinstance(prepared, SelectStmt):
+            raise PgError("42809", "prepared statement is not a SELECT")
+        return analyze_query(session, prepared)

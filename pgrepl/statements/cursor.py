@@ -1,0 +1,208 @@
+"""DECLARE, FETCH, MOVE and CLOSE (portalcmds.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import relation
+from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, Target, Var
+from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.walk import returns_set
+from pgrepl.query import permissions
+from pgrepl.query.portal import CursorRows, Declared, Portal, Standing, close_portal, find_portal, open_portal
+from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.rowset import LocalRows, passing_rows
+from pgrepl.query.run import as_text, with_table_locks
+from pgrepl.query.shape import locks_rows
+from pgrepl.query.tables import is_user_table
+from pgrepl.sql.nodes import ClosePortalStmt, DeclareCursorStmt, FetchStmt
+from pgrepl.types import oids
+from pgrepl.types.names import format_type
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
+    """As PerformCursorOpen does."""
+    query = _analyzed(session, stmt)
+    if not stmt.name:
+        raise PgError("34000", "invalid cursor name: must not be empty")
+    if not stmt.holds:
+        session.transaction.require_some_block("DECLARE CURSOR")
+    if stmt.name in session.transaction.portals:
+        raise PgError("42P03", f'cursor "{stmt.name}" already exists')
+    if locks_rows(query):
+        query = with_table_locks(session, stmt.query, query)
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    listed = query.columns
+    standing = Standing(bool(query.row_marks))
+    rows = CursorRows(standing.noted(_passing(session, _with_places(query, standing)), len(listed)))
+    if _may_wait(session, query):
+        rows.upto(1)  # which fixes what is read
+    else:
+        rows.finish()
+    scrolls = stmt.scroll if stmt.scroll is not None else not query.row_marks and goes_backward(query)
+    declared = Declared(session.query, binary=stmt.binary, holds=stmt.holds, standing=standing)
+    columns = [(c.name, *base_and_typmod(c.type, c.typmod)) for c in listed]
+    open_portal(session, stmt.name, columns, rows, scrolls=scrolls, declared=declared)
+    return Result("DECLARE CURSOR")
+
+
+def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
+    """As transformDeclareCursorStmt does."""
+    for both, one, other in (
+        (stmt.scroll_and_not, "SCROLL", "NO SCROLL"),
+        (stmt.asensitive and stmt.insensitive, "ASENSITIVE", "INSENSITIVE"),
+    ):
+        if both:
+            raise PgError("42P11", f"cannot specify both {one} and {other}")
+    query = analyze_query(session, stmt.query)
+    if any(cte.modify is not None for cte in query.ctes):
+        raise PgError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
+    if query.row_marks:
+        words = f"FOR {query.row_marks[0].strength}"
+        if stmt.holds:
+            detail = "Holdable cursors must be READ ONLY."
+            raise PgError("0A000", f"DECLARE CURSOR WITH HOLD ... {words} is not supported", detail=detail)
+        if stmt.scroll:
+            detail = "Scrollable cursors must be READ ONLY."
+            raise PgError("0A000", f"DECLARE SCROLL CURSOR ... {words} is not supported", detail=detail)
+        if stmt.insensitive:
+            detail = "Insensitive cursors must be READ ONLY."
+            raise PgError("42P11", f"DECLARE INSENSITIVE CURSOR ... {words} is not valid", detail=detail)
+    return query
+
+
+def _passing(session: Session, query: Query) -> Iterator[tuple[Any, ...]]:
+    return iter(passing_rows(session, query))
+
+
+def _may_wait(session: Session, query: Query) -> bool:
+    """Whether the rows may be computed later: they come from one table or function, which is opened at the first."""
+    if len(query.rtable) != 1 or query.has_sublinks or query.ctes or query.row_marks:
+        return False
+    (entry,) = query.rtable
+    if is_user_table(entry):
+        return entry.relkind in ("r", "m") and not relation(session, entry.relid).has_subclass
+    return entry.kind is RteKind.FUNCTION
+
+
+# --- WHERE CURRENT OF -------------------------------------------------------------------------------------------------
+
+
+def _with_places(query: Query, standing: Standing) -> Query:
+    """The query with tableoid and ctid of each table whose rows the cursor stands on, behind its columns."""
+    found = _scanned(query)
+    if not found:
+        return query
+    targets = list(query.targets)
+    resno = max((target.resno for target in targets), default=0)
+    visible = [target for target in targets if not target.junk]
+    junk = [target for target in targets if target.junk]
+    more = []
+    for varno in found:
+        standing.relids.append(query.rtable[varno - 1].relid)
+        for attnum, typoid in ((-6, oids.OID), (-1, oids.TID)):
+            resno += 1
+            more.append(Target(Var(typoid, varno=varno, attnum=attnum), "?column?", resno))
+    return replace(query, targets=(*visible, *more, *junk))
+
+
+def _scanned(query: Query) -> list[int]:
+    """The tables of which each row of the query is a row: those that are locked, or the only one (execCurrentOf)."""
+    plain = not (
+        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
+        or query.distinct is not None or query.set_operation is not None or query.has_target_srfs
+    )  # fmt: skip
+    if not plain:
+        return []
+    if query.row_marks:
+        marked = dict.fromkeys(mark.varno for mark in query.row_marks)
+        return [varno for varno in marked if is_user_table(query.rtable[varno - 1])]
+    only = query.from_[0] if len(query.from_) == 1 else None
+    if not isinstance(only, RangeRef) or not is_user_table(query.rtable[only.varno - 1]):
+        return []
+    return [only.varno]
+
+
+# --- backward ---------------------------------------------------------------------------------------------------------
+
+
+def goes_backward(query: Query) -> bool:
+    """Whether the plan can be run backward, so that the cursor scrolls without SCROLL (ExecSupportsBackwardScan)."""
+    if query.set_operation is not None or (query.ctes and any(cte.recursive for cte in query.ctes)):
+        return False
+    if query.sort:
+        return True
+    if (
+        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
+        or query.distinct is not None or any(returns_set(target.expr) for target in query.targets)
+    ):  # fmt: skip
+        return False
+    only = query.from_[0] if len(query.from_) == 1 else None
+    if not isinstance(only, RangeRef):
+        return False
+    entry: Rte = query.rtable[only.varno - 1]
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and goes_backward(entry.subquery)
+    return True
+
+
+# --- FETCH, MOVE, CLOSE -----------------------------------------------------------------------------------------------
+
+
+def fetch(stmt: FetchStmt, session: Session) -> Result:
+    """As PerformPortalFetch does."""
+    if not stmt.name:
+        raise PgError("34000", "invalid cursor name: must not be empty")
+    portal = find_portal(session, stmt.name)
+    if stmt.moves:
+        if stmt.count == 0 and stmt.word != "absolute" and not portal.has_failed:
+            return Result(f"MOVE {int(portal.current is not None)}")
+        return Result(f"MOVE {len(portal.fetch(stmt.word, stmt.count))}")
+    rows = portal.fetch(stmt.word, stmt.count)
+    columns = fetched_columns(portal)
+    tag = f"FETCH {len(rows)}"
+    if session.keeps_values:
+        return Result(tag, columns, values=LocalRows((), [tuple(row) for row in rows]))
+    types = [column.type for column in columns]
+    if portal.declared.binary:
+        return Result(tag, columns, _as_bytes([tuple(row) for row in rows], types))
+    return Result(tag, columns, as_text([tuple(row) for row in rows], types, session.text_style))
+
+
+def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tuple[str | None, ...]]:
+    """The values of a BINARY cursor as a client shows them that takes them for text: up to the first zero byte."""
+    from pgrepl.types.binary import sends
+
+    found = []
+    for row in rows:
+        texts: list[str | None] = []
+        for value, typoid in zip(row, types, strict=True):
+            send = sends(typoid)
+            if send is None:
+                raise PgError("42883", f"no binary output function available for type {format_type(typoid)}")
+            shown = None if value is None else send(value).partition(b"\0")[0].decode("utf-8", "replace")
+            texts.append(shown)
+        found.append(tuple(texts))
+    return found
+
+
+def fetched_columns(portal: Portal) -> tuple[ResultColumn, ...]:
+    return tuple([ResultColumn(*column) for column in portal.columns])
+
+
+def close(stmt: ClosePortalStmt, session: Session) -> Result:
+    if stmt.name is None:
+        session.transaction.portals.clear()
+        return Result("CLOSE CURSOR ALL")
+    if not stmt.name:
+        raise PgError("34000", "invalid cursor name: must not be empty")
+    close_portal(session, stmt.name)
+    return Result("CLOSE CURSOR")
