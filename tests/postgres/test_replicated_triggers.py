@@ -87,7 +87,7 @@ def test_random_workloads_with_triggers_at_both_ends(seed: int, both: Both) -> N
                     f"INSERT INTO t SELECT {a}, 'i' WHERE NOT EXISTS (SELECT FROM t WHERE a = {a})",
                     f"UPDATE t SET b = 'u{b}' WHERE a = {a}",
                     f"DELETE FROM t WHERE a = {a}",
-                    f"UPDATE t SET b = b || '.' WHERE a < {a}",
+                    f"UPDATE t SET a = {b} WHERE a = {a} AND NOT EXISTS (SELECT FROM t WHERE a = {b})",
                 )
             )
         )
