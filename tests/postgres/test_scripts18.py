@@ -1,4 +1,4 @@
-"""psql scripts of what PostgreSQL 16 has not yet and 18 does as 17: a real 18 and pgrepl print the same bytes."""
+"""psql scripts in which a real 18 does what 17 does: it and pgrepl print the same bytes."""
 
 from __future__ import annotations
 

@@ -28,6 +28,10 @@ COMMANDS = {
     r"\dRp": "p", r"\dRp+ p": "t1", r"\dRs": "sub", r"\dRs+ su?": "dbname=postgres", r"\l": "template1",
     r"\dn": "public", r"\du": "bob", r"\drg": "bob", r"\drds": "work_mem=1MB", r"\dp": "t1",
     r"\dconfig work_m*": "work_mem",
+    r"\dC jsonpath": "jsonpath",
+    r"\da sum": "sum",
+    r"\dA": "heap",
+    r"\do @@": "jsonpath",
 }  # fmt: skip
 
 
@@ -52,5 +56,5 @@ def test_the_query_finds_what_the_command_shows(command: str, catalog: Path) -> 
 
 
 def test_what_only_psql_describes_is_refused_by_name(catalog: Path) -> None:
-    done = pgrepl("-X", "-c", r"\df", cwd=catalog)
-    assert (done.stderr, done.returncode) == ("\\df is not supported\n", 1)
+    done = pgrepl("-X", "-c", r"\dF", cwd=catalog)
+    assert (done.stderr, done.returncode) == ("\\dF is not supported\n", 1)

@@ -29,8 +29,8 @@ MODULES = {
         "bind", "crosstabview", "e", "edit", "g", "gdesc", "gexec", "gset", "gx", "p", "print", "r", "reset", "w",
         "watch", "write",
     ),
-    "refused": ("ev", "sv", "sv+"),
     "routines": ("ef", "sf", "sf+"),
+    "views": ("ev", "sv", "sv+"),
     "values": ("getenv", "prompt", "set", "setenv", "timing", "unset"),
 }  # fmt: skip
 

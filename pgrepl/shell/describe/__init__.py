@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
-OF_PSQL = frozenset(
-    "da dA dAc dAf dAo dAp db dc dC dd dD ddp des det deu dew dF dFd dFp dFt dL dl do dO dP dT dx dX dy".split()
-)
+OF_PSQL = frozenset("dAc dAf dAo dAp dD ddp des det deu dew dF dFd dFp dFt dT".split())
 
+_CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")  # of describe/catalog_lists.py
 _FUNCTION_KINDS = frozenset("anptw")
 
 
@@ -31,7 +30,7 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     describe = _find(command)
     if describe is None:
         word = command.replace("+", "").replace("S", "")
-        if word not in OF_PSQL and not (word[:2] == "dP" and set(word[2:]) <= set("itn")):
+        if word not in OF_PSQL:
             return None
         shell.error(f"\\{command} is not supported")
         return False
@@ -129,6 +128,10 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         from pgrepl.shell.describe.subscriptions import list_subscriptions
 
         return lambda shell, args: list_subscriptions(shell, _first(args), verbose)
+    if kind in _CATALOG_LISTS or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
+        from pgrepl.shell.describe.catalog_lists import list_objects
+
+        return lambda shell, args: list_objects(shell, kind, args, verbose, system)
     return None
 
 

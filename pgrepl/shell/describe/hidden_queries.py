@@ -5,11 +5,13 @@ The describe commands themselves use the catalog's look-ups; the queries are for
 
 from __future__ import annotations
 
+from pgrepl.shell.describe import catalog_lists
 from pgrepl.shell.describe.patterns import BadPattern, PatternPart, parse_pattern
 from pgrepl.shell.describe.publications import FLAGS
 from pgrepl.shell.describe.subscriptions import COLUMNS, MORE
 from pgrepl.shell.shell import quote_literal
 
+_CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")
 _KINDS = {"t": "'r', 'p'", "v": "'v'", "m": "'m'", "i": "'i', 'I'", "s": "'S'", "E": "'f'"}
 _KIND_WORDS = (
     "CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' "
@@ -26,6 +28,8 @@ def hidden_query(command: str, text: str | None) -> str | None:
     word = command.replace("+", "").replace("S", "")
     kind = "databases" if word in ("l", "list") else "p" if word == "z" else word[1:]
     try:
+        if kind in _CATALOG_LISTS or kind[:1] == "P":
+            return catalog_lists.hidden_query(kind, text, verbose, system)
         if kind == "" and text is not None:
             return _columns(text)
         if set(kind) <= set(_KINDS):

@@ -1,0 +1,109 @@
+r"""`\sv` shows a view's definition, `\ev` puts it into the query buffer to be edited."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import PgError
+from pgrepl.shell.backslash.command import BackslashCommand, command
+from pgrepl.shell.outcome import Outcome
+from pgrepl.shell.slash_lexer import Argument
+from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_EMPTY = "CREATE VIEW  AS\n SELECT \n  -- something...\n"
+_LINE_NUMBER = re.compile(r"(?<=[\s)])([0-9]+)\s*\Z")
+
+
+@command("sv", "sv+", rest=Argument.WHOLE_LINE)
+def show_view(c: BackslashCommand) -> bool:
+    name = _argument(c)
+    if name is None:
+        c.shell.error("view name is required")
+        return False
+    text = _definition(c, name)
+    if text is None:
+        return False
+    if c.name == "sv+":
+        text = "".join(f"{number:<7} {line}\n" for number, line in enumerate(text.splitlines(), 1))
+    c.shell.query_out.write(text)
+    return True
+
+
+@command("ev", rest=Argument.WHOLE_LINE)
+def edit_view(c: BackslashCommand) -> Outcome:
+    from pgrepl.shell.editor import edit_query
+
+    shell, loop = c.shell, c.loop
+    if loop is None:
+        shell.error("no query buffer")
+        return Outcome.FAILED
+    name, line = _argument(c), None
+    if name is not None:
+        number = _LINE_NUMBER.search(name)
+        if number is not None:
+            name, line = name[: number.start()].rstrip(), int(number[1])
+    text = _EMPTY if not name else _definition(c, name)
+    if text is None:
+        return Outcome.FAILED
+    edited = edit_query(shell, text, None, line)
+    loop.query.text = ""
+    if edited is None:
+        return Outcome.FAILED
+    if edited.changed:
+        loop.query.text = edited.text
+        return Outcome.EDITED
+    shell.hint("No changes")
+    return Outcome.NEXT
+
+
+def _argument(c: BackslashCommand) -> str | None:
+    text = c.word(Argument.WHOLE_LINE)
+    stripped = (text or "").strip().rstrip(";").rstrip()
+    return stripped or None
+
+
+def _definition(c: BackslashCommand, name: str) -> str | None:
+    """The statement that makes a view; None, after a message: there is none of that name."""
+    from pgrepl.catalog.transaction import reading
+
+    connection = c.shell.connection
+    if connection is None:
+        c.shell.error("You are currently not connected to a database.")
+        return None
+    try:
+        connection.check_open()
+        with reading(connection.session):
+            return _statement(c, connection.session, name)
+    except PgError as error:
+        c.shell.error(f"{error.report.severity}:  {error.message}")
+        return None
+
+
+def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
+    """As get_create_object_cmd does."""
+    from pgrepl.catalog.relation import relation
+    from pgrepl.expr.definitions import view_definition
+
+    view = relation(session, session.object_oid(oids.REGCLASS, name))
+    text = view_definition(session, view.oid, True)
+    if view.kind != "v" or text is None:
+        c.shell.error(f'"{view.schema}.{view.name}" is not a view')
+        return None
+    options = [str(option).partition("=") for option in view.options or ()]
+    check = next((value for key, _, value in options if key == "check_option"), None)
+    shown = [f"{key}={_value(value)}" for key, _, value in options if key != "check_option"]
+    made = f"CREATE OR REPLACE VIEW {quote_identifier(view.schema)}.{quote_identifier(view.name)}"
+    if shown:
+        made += f"\n WITH ({', '.join(shown)})"
+    made += f" AS\n{text.removesuffix(';')}"
+    return made + (f"\n WITH {check.upper()} CHECK OPTION\n" if check is not None else "\n")
+
+
+def _value(text: str) -> str:
+    """As appendReloptionsArray does."""
+    return text if quote_identifier(text) == text else quote_literal(text)
