@@ -28,7 +28,7 @@ COMMANDS = {
     r"\dRp": "p", r"\dRp+ p": "t1", r"\dRs": "sub", r"\dRs+ su?": "dbname=postgres", r"\l": "template1",
     r"\dn": "public", r"\du": "bob", r"\drg": "bob", r"\drds": "work_mem=1MB", r"\dp": "t1",
     r"\dconfig work_m*": "work_mem",
-    r"\dC jsonpath": "jsonpath",
+    r"\dC jsonb": "jsonb",
     r"\da sum": "sum",
     r"\dA": "heap",
     r"\do @@": "jsonpath",
