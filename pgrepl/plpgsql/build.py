@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.builders import build
 from pgrepl.plpgsql.compilation import current
@@ -52,7 +52,7 @@ def function(location: int, options: None, block: Block, _: None) -> Block:
 
 @build
 def option_dump(location: int) -> None:
-    """`#option dump` prints the tree in PostgreSQL's log."""
+    raise unsupported("#option dump", location=location)
 
 
 @build

@@ -120,11 +120,12 @@ class Piece:
 
     def _checked(self, compiled: Run, frame: Frame, records: set[int]) -> Run:
         """The closure, which is made anew when a record variable has taken another row type."""
-        known = [(number, _shape(frame[number])) for number in records]
+        known = [(number, frame[number]) for number in records]
 
         def run(frame: Frame) -> Any:
-            for number, shape in known:
-                if _shape(frame[number]) != shape:
+            for number, before in known:
+                now = frame[number]
+                if now is not before and not _are_alike(now, before):
                     self.forget()
                     return self.run(frame)
             return compiled(frame)
@@ -179,5 +180,10 @@ class Piece:
             return run_statement(frame, tree, self.sql)
 
 
-def _shape(record: Any) -> Any:
-    return None if record is None else (record.types, record.names)
+def _are_alike(one: Any, other: Any) -> bool:
+    """Whether two values of a record variable have the same columns. Rows of one query share the tuples."""
+    if one is None or other is None:
+        return one is other
+    if one.types is other.types and one.names is other.names:
+        return True
+    return bool(one.types == other.types and one.names == other.names)

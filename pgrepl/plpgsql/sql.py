@@ -72,11 +72,12 @@ def speaking_of(frame: Frame, sql: SqlText) -> Iterator[None]:
 def variables_of(frame: Frame, sql: SqlText, *, as_values: bool) -> Iterator[FrameVariables]:
     """The frame's variables as names in the statement that is analysed."""
     session = frame.session
-    before, session.variables = session.variables, FrameVariables(frame, sql.names, as_values=as_values)
+    before, parameters = session.variables, session.parameters
+    session.variables, session.parameters = FrameVariables(frame, sql.names, as_values=as_values), None
     try:
         yield session.variables
     finally:
-        session.variables = before
+        session.variables, session.parameters = before, parameters
 
 
 # --- queries ----------------------------------------------------------------------------------------------------------

@@ -171,6 +171,9 @@ def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: Step, label
     assert columns is not None
     if not answer.rows:
         move_row(frame, target, columns, None)
+    if isinstance(target, Rec) and target.type.oid == oids.RECORD:
+        number, types, names = target.number, tuple([c[1] for c in columns]), tuple([c[0] for c in columns])
+        return over(frame, answer.rows, lambda row: frame.__setitem__(number, Record(row, types, names)), body, label)
     return over(frame, answer.rows, lambda row: move_row(frame, target, columns, row), body, label)
 
 

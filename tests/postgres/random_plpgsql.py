@@ -158,9 +158,9 @@ class Writer:
         self.loop(level, depth, head)
 
     def while_(self, level: int, depth: int) -> None:
-        self.put(level, "n := 0;")
-        self.lines.append("  " * level + f"while n < 3 and {self.boolean(1)} loop")
-        self.put(level + 1, "n := n + 1;")
+        self.put(level, "w := 0;")
+        self.put(level, f"while w < 3 and {self.boolean(1)} loop")
+        self.put(level + 1, "w := w + 1;")
         self.loops.append("")
         self.body(level + 1, 0, 2)
         self.loops.pop()
@@ -212,7 +212,7 @@ def function(seed: int) -> str:
     lines = [
         "create or replace function f(a int, b int, t text) returns text language plpgsql as $$",
         "declare",
-        "  i int := 1; j int := b; s text := t; n numeric; ok boolean; xs int[] := array[a, b]; r items;",
+        "  i int := 1; j int := b; s text := t; n numeric; w int; ok boolean; xs int[] := array[a, b]; r items;",
         "begin",
         *writer.lines,
         "  return format('%s %s %s %s %s %s %s', i, j, s, n, ok, xs, r);",

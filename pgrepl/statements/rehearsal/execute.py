@@ -11,10 +11,12 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.replication.subscriber.connection import NotContacted
 from pgrepl.sql.nodes import (
+    CallStmt,
     ColumnRef,
     CopyStmt,
     CreateTableAsStmt,
     DeleteStmt,
+    DoStmt,
     ExplainStmt,
     FuncCall,
     InsertStmt,
@@ -68,6 +70,8 @@ class Rehearsal:
             columns = _planned(stmt, session)
             self.unknown = columns or None
             return Result(_tag(stmt), columns or None, [])
+        if isinstance(stmt, (CallStmt, DoStmt)):
+            return self._unrun(stmt, session)
         try:
             return execute(stmt, session)
         except NotContacted as withheld:
@@ -80,6 +84,18 @@ class Rehearsal:
             return execute(stmt, session)
         self.unknown = tuple(ResultColumn(c.name, c.type, c.typmod) for c in query.columns)
         return Result("SELECT 0", self.unknown, [])
+
+    def _unrun(self, stmt: CallStmt | DoStmt, session: Session) -> Result:
+        """CALL and DO are checked, but what they would do is not known without doing it."""
+        from pgrepl.statements.routine.do import compiled_do
+        from pgrepl.statements.routine.procedure_call import prepare_call
+
+        if isinstance(stmt, DoStmt):
+            compiled_do(stmt, session)
+        else:
+            prepare_call(session, stmt)
+        self.notes.append(f"{command_tag(stmt)} was checked, not run: what it does is not in the plan")
+        return Result(command_tag(stmt))
 
     def _explain(self, stmt: ExplainStmt, session: Session) -> Result:
         from pgrepl.statements.explain import described_column

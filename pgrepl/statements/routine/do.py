@@ -13,10 +13,24 @@ from pgrepl.statements.routine.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.plpgsql.code import Code
     from pgrepl.sql.nodes import DoStmt
 
 
 def execute_do(stmt: DoStmt, session: Session) -> Result:
+    code = compiled_do(stmt, session)
+    transaction = session.transaction
+    atomic = transaction.block is not Block.NONE
+    if not atomic:
+        transaction.begin_within()
+    run_block(session, code, atomic=atomic)
+    if not atomic:
+        transaction.leave_within()
+    return Result("DO")
+
+
+def compiled_do(stmt: DoStmt, session: Session) -> Code:
+    """The code of the block, which has been checked."""
     given: dict[str, str] = {}
     for option in stmt.options:
         if option.name in given:
@@ -31,12 +45,4 @@ def execute_do(stmt: DoStmt, session: Session) -> Result:
         raise PgError("0A000", f'language "{language}" does not support inline code execution')
     source = given["as"]
     with transposed(session, source):
-        code = compiled_block(session, source)
-    transaction = session.transaction
-    atomic = transaction.block is not Block.NONE
-    if not atomic:
-        transaction.begin_within()
-    run_block(session, code, atomic=atomic)
-    if not atomic:
-        transaction.leave_within()
-    return Result("DO")
+        return compiled_block(session, source)
