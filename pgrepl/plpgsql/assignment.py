@@ -54,8 +54,11 @@ def _the_value(node: Expr) -> Callable[[Any], Any] | None:
 
 def columns_of(code: Code, typoid: int) -> list[Column]:
     """The columns of a named row type."""
-    found = lookup.row_attributes(code.session, typefacts.base(typoid))
-    return [(a.name, a.type, a.typmod) for a in found if not a.dropped]
+    known = code.row_types.get(typoid)
+    if known is None:
+        found = lookup.row_attributes(code.session, typefacts.base(typoid))
+        known = code.row_types[typoid] = [(a.name, a.type, a.typmod) for a in found if not a.dropped]
+    return known
 
 
 def _as_row(code: Code, record: Record, columns: Sequence[Column]) -> Record:
@@ -106,11 +109,15 @@ def null_value(datum: Var | Rec) -> PgError:
 def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod: int) -> None:
     record = frame.code.function.datums[field.record]
     assert isinstance(record, Rec)
-    typoid, wanted, _, place = field_of(frame, record, field.name)
-    value = cast(frame.code, value, source, typmod, typoid, wanted)
     row = frame[record.number]
+    columns = columns_of(frame.code, record.type.oid) if record.type.oid != oids.RECORD else ()
+    place = next((n for n, column in enumerate(columns) if column[0] == field.name), -1)
+    if place >= 0:
+        _, typoid, wanted = columns[place]
+    else:
+        typoid, wanted, _, place = field_of(frame, record, field.name)
+    value = cast(frame.code, value, source, typmod, typoid, wanted)
     if row is None:
-        columns = columns_of(frame.code, record.type.oid)
         row = Record([None] * len(columns), [c[1] for c in columns], [c[0] for c in columns])
     values = list(row)
     values[place] = value

@@ -40,7 +40,7 @@ def compiled_block(session: Session, source: str) -> Code:
 
 
 def run_block(session: Session, code: Code, *, atomic: bool) -> None:
-    frame = Frame(code, session, atomic=atomic)
+    frame = Frame(code, session, atomic=atomic, is_alone=not session.contexts)
     with _Running(frame):
         _run(frame)
 
@@ -49,7 +49,13 @@ def call_function(session: Session, routine: pg_proc, args: Sequence[Any], call:
     """The value of a call; of a function that returns a set, the values (plpgsql_exec_function)."""
     code = code_of(session, routine, call.argtypes, _result_type(session, routine, call), call.collation)
     function = code.function
-    frame = Frame(code, session, atomic=call.atomic, read_only=routine.provolatile != "v")
+    frame = Frame(
+        code,
+        session,
+        atomic=call.atomic,
+        read_only=routine.provolatile != "v" and routine.prokind == "f",
+        is_alone=routine.prokind == "p" and not session.contexts,
+    )
     if function.returns_set:
         code.columns = _columns(session, routine, call, frame)
     tables, session.transition_tables = session.transition_tables, {}

@@ -24,6 +24,7 @@ class Code:
         self.columns: Sequence[Column] = ()  # of the result
         self.pieces: list[Piece] = []  # the SQL of the body
         self.casts: dict[Any, Callable[[Any], Any]] = {}
+        self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
         self.run: Step = _unmade
         self._state: object = None
 
@@ -35,6 +36,7 @@ class Code:
         if self._state != now:
             self._state = now
             self.casts.clear()
+            self.row_types.clear()
             for piece in self.pieces:
                 piece.forget()
 

@@ -23,6 +23,7 @@ class Frame(list[Any]):
         "atomic",
         "code",
         "error",
+        "is_alone",
         "line",
         "phase",
         "read_only",
@@ -33,11 +34,14 @@ class Frame(list[Any]):
         "statement",
     )
 
-    def __init__(self, code: Code, session: Session, *, atomic: bool, read_only: bool = False) -> None:
+    def __init__(
+        self, code: Code, session: Session, *, atomic: bool, read_only: bool = False, is_alone: bool = False
+    ) -> None:
         super().__init__([None] * len(code.function.datums))
         self.code = code
         self.session = session
         self.atomic = atomic  # COMMIT and ROLLBACK are errors
+        self.is_alone = is_alone  # of DO or CALL: no query of the client runs around it
         self.read_only = read_only  # of a function that is not volatile
         self.statement: Statement | None = None  # the running one
         self.line = 0  # of a variable that is being initialized

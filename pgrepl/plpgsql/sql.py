@@ -115,9 +115,9 @@ def columns_of_query(query: Query) -> list[Column]:
 
 
 def _begin(frame: Frame) -> None:
-    """A statement of a block that stands by itself sees what others have committed meanwhile."""
+    """A statement of DO or of a procedure sees what others have committed meanwhile."""
     transaction = frame.session.transaction
-    if not frame.atomic:
+    if frame.is_alone:
         transaction.refresh()
     transaction.snapshot_taken = True
 
