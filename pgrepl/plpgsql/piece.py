@@ -142,6 +142,7 @@ class Piece:
             else:
                 assert self.tree is not None
                 rows = list(run_statement(frame, self.tree, self.sql).rows)  # type: ignore[arg-type]
+        frame.row_count = len(rows)
         said = f"query: {self.sql.text}"
         if len(columns) != 1:
             plural = "s" * (len(columns) != 1)
