@@ -222,9 +222,9 @@ def _check_oid(given: dict[str, DefElem]) -> None:
 def _copy_contents(session: Session, source: int, target: int) -> None:
     """Copy the template's schemas and their comments. Objects in them cannot be copied: OIDs are unique in the
     instance."""
-    for table in (tables.pg_class, tables.pg_publication):
+    for table in (tables.pg_class, tables.pg_publication, tables.pg_proc, tables.pg_type):
         if rows(session, table, datid=source):
-            raise unsupported("CREATE DATABASE from a template that has tables or publications")
+            raise unsupported("CREATE DATABASE from a template that has tables, publications, functions or types")
     copied: dict[int, int] = {}
     schemas = []
     for row in rows(session, tables.pg_namespace, datid=source):
@@ -382,7 +382,11 @@ def _remove_contents(session: Session, database: int) -> None:
     ):
         delete(session, table, **{column: relations})
     delete(session, tables.pg_publication_rel, prpubid=publications)
+    types = [row.oid for row in rows(session, tables.pg_type, datid=database)]
+    delete(session, tables.pg_enum, enumtypid=types)
     for own in (
+        tables.pg_proc,
+        tables.pg_type,
         tables.pg_publication_namespace,
         tables.pg_publication,
         tables.pg_constraint,
