@@ -70,6 +70,13 @@ class Declined(Exception):
     """The chosen engine cannot do the work as PostgreSQL does; the message says why."""
 
 
+def check_utf8(session: Session) -> None:
+    """Declined in a database of another encoding, where each text must be looked at."""
+    encoding = session.settings.get("server_encoding")
+    if encoding != "UTF8":
+        raise Declined(f"encoding {encoding}")
+
+
 # --- what the settings say ------------------------------------------------------------------------------------------
 
 

@@ -67,7 +67,12 @@ def apply_settings(
 
 
 def apply_stored_settings(session: system_settings.Starting, role: int, database: int) -> None:
-    """Apply the settings of ALTER ROLE and ALTER DATABASE (process_settings)."""
+    """Apply the database's encoding, and the settings of ALTER ROLE and ALTER DATABASE (process_settings)."""
+    row = one(session, tables.pg_database, oid=database)
+    if row is not None and row.encoding != _UTF8:
+        from pgrepl.types.encodings import NAMES
+
+        session.settings.set_encoding(NAMES[row.encoding])
     for setdatabase, setrole, source in (
         (0, 0, "global"),
         (database, 0, "database"),
@@ -78,6 +83,9 @@ def apply_stored_settings(session: system_settings.Starting, role: int, database
         for item in stored.setconfig if stored is not None else ():
             name, _, value = item.partition("=")
             session.settings.set_default(name, value, complain=False, source=source)
+
+
+_UTF8 = 6  # of pg_database.encoding
 
 
 def _fatal(sqlstate: str, message: str, detail: str | None = None) -> PgError:

@@ -163,45 +163,17 @@ def check_search_path(session: CatalogSession, name: str, value: Value) -> tuple
     return value, None
 
 
-_ENCODINGS = """
-    SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 LATIN3 LATIN4 LATIN5 LATIN6
-    LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251 WIN1252 ISO_8859_5 ISO_8859_6 ISO_8859_7
-    ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257 KOI8U SJIS BIG5 GBK UHC GB18030 JOHAB SHIFT_JIS_2004
-""".split()
-_ENCODING_ALIASES = {
-    "abc": "WIN1258", "alt": "WIN866", "iso88591": "LATIN1", "iso885910": "LATIN6", "iso885913": "LATIN7",
-    "iso885914": "LATIN8", "iso885915": "LATIN9", "iso885916": "LATIN10", "iso88592": "LATIN2", "iso88593": "LATIN3",
-    "iso88594": "LATIN4", "iso88599": "LATIN5", "koi8": "KOI8R", "mskanji": "SJIS", "shiftjis": "SJIS",
-    "tcvn": "WIN1258", "tcvn5712": "WIN1258", "unicode": "UTF8", "vscii": "WIN1258", "win": "WIN1251",
-    "win932": "SJIS", "win936": "GBK", "win949": "UHC", "win950": "BIG5", "windows1250": "WIN1250",
-    "windows1251": "WIN1251", "windows1252": "WIN1252", "windows1253": "WIN1253", "windows1254": "WIN1254",
-    "windows1255": "WIN1255", "windows1256": "WIN1256", "windows1257": "WIN1257", "windows1258": "WIN1258",
-    "windows866": "WIN866", "windows874": "WIN874", "windows932": "SJIS", "windows936": "GBK", "windows949": "UHC",
-    "windows950": "BIG5",
-}  # fmt: skip
-
-
-def _encoding_key(name: str) -> str:
-    """Letters and digits only, in lower case (clean_encoding_name)."""
-    return "".join(c.lower() for c in name if c.isascii() and c.isalnum())
-
-
-def encoding_name(name: str) -> str | None:
-    """The canonical name of a character set, or None (pg_char_to_encoding)."""
-    key = _encoding_key(name)
-    if key in _ENCODING_ALIASES:
-        return _ENCODING_ALIASES[key]
-    return next((e for e in _ENCODINGS if _encoding_key(e) == key), None)
-
-
 def check_client_encoding(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
+    from pgrepl.types.encodings import encoding_name, has_codec
+
     text = str(value)
     found = encoding_name(text)
     if found is None or not text:
         raise invalid_value(name, text)
-    if found not in ("UTF8", "SQL_ASCII"):  # there is no conversion: what is read and printed is UTF-8
+    if not has_codec(found):
+        server = session.settings.get("server_encoding")
         raise invalid_value(
-            name, text, detail=f"Conversion between {found} and UTF8 is not supported.", sqlstate="0A000"
+            name, text, detail=f"Conversion between {found} and {server} is not supported.", sqlstate="0A000"
         )
     return (text if text == "UNICODE" else found), None
 

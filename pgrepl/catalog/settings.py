@@ -295,6 +295,11 @@ class Settings:
         """Set the session user at the start."""
         self._defaults["session_authorization"] = Setting(name, role, "default")
 
+    def set_encoding(self, encoding: str) -> None:
+        """Set the encoding of the database, which is the client's unless it asks for another one."""
+        for name in ("server_encoding", "client_encoding"):
+            self._defaults[name] = Setting(encoding, None, "default")
+
     def reset_all(self) -> None:
         keep = parameters.NO_RESET_ALL
         self._now = {k: v for k, v in self._now.items() if k in keep}

@@ -81,16 +81,35 @@ class Backend:
     # --- what the client is told ----------------------------------------------------------------------------------
 
     def encode(self, text: str) -> bytes:
-        return text.encode()
+        """A text in the client's encoding."""
+        if text.isascii():
+            return text.encode()
+        from pgrepl.types.encodings import text_to_bytes
+
+        return text_to_bytes(text, self._encoding())
+
+    def _encode_report(self, text: str) -> bytes:
+        """A text of a message; a character that the client's encoding does not have is a question mark."""
+        if text.isascii():
+            return text.encode()
+        from pgrepl.types.encodings import codec
+
+        return text.encode(codec(self._encoding()), "replace")
+
+    def _encoding(self) -> str:
+        from pgrepl.types.encodings import of_client
+
+        settings = self.session.settings
+        return of_client(settings.get("client_encoding"), settings.get("server_encoding"))
 
     def on_report(self, report: Report) -> None:
         """A notice goes out at once."""
-        self.channel.send(b"N", reports.body(report, self.encode))
+        self.channel.send(b"N", reports.body(report, self._encode_report))
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
         self._log.report(error.report, self.session.query or None)
-        self.channel.send(b"E", reports.body(error.report, self.encode))
+        self.channel.send(b"E", reports.body(error.report, self._encode_report))
 
     def greet(self, pid: int, key: bytes) -> None:
         """What a client is told when it has been let in."""
@@ -251,12 +270,11 @@ class Backend:
             self.channel.send(b"I")
 
     def decode(self, data: bytes) -> str:
-        from pgrepl.types.encoding import invalid_bytes
-
-        try:
+        if data.isascii():
             return data.decode()
-        except UnicodeDecodeError as problem:
-            raise invalid_bytes(data, problem.start) from None
+        from pgrepl.types.encodings import bytes_to_text
+
+        return bytes_to_text(data, self._encoding())
 
     def results(self, found: Iterator[Result]) -> Iterator[Result]:
         """The results of statements; a signal interrupts the running one. A defect is an error like others."""

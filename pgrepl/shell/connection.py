@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from pgrepl.api.opened import OpenedSession, require_catalog
 from pgrepl.catalog.connection import without_password
 from pgrepl.errors import PgError, Report
+from pgrepl.shell import charset
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Parameter
+    from pgrepl.query.result import Result
     from pgrepl.replication.subscriber.catch_up import CatchUp
+    from pgrepl.statements.run import Execute
 
 CATALOG_FILE = "catalog.db"
 _MAKING_ONE = "pgrepl -c 'CREATE DATABASE shop'"
@@ -93,6 +97,8 @@ def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> C
     settings.update(startup_settings(options.get("options", "")))
     if "application_name" in options:
         settings["application_name"] = options["application_name"]
+    if options.get("client_encoding"):
+        settings["client_encoding"] = options["client_encoding"]
     return replace(
         target,
         database=options.get("dbname") or target.database,
@@ -158,6 +164,55 @@ class Connection(OpenedSession):
             )
         except PgError as error:
             raise failure_of(target.catalog, error) from error
+        self.follow_encoding()
+
+    def run(
+        self, text: str, parameters: Sequence[Parameter] | None = None, *, execute: Execute | None = None
+    ) -> Iterator[Result]:
+        """Run a simple query. What is read and printed from then on is in the client's encoding."""
+        for result in super().run(self._valid(text), parameters, execute=execute):
+            yield result if self.follow_encoding() else self._printable(result)
+
+    def follow_encoding(self) -> bool:
+        """Whether the client's encoding has all characters; the shell reads and prints in it."""
+        if self.setting("client_encoding") == "UTF8":
+            charset.follow("utf-8")
+            return True
+        from pgrepl.types.encodings import codec, is_utf8
+
+        charset.follow(codec(self._encoding()))
+        return is_utf8(self._encoding())
+
+    def _encoding(self) -> str:
+        from pgrepl.types.encodings import of_client
+
+        return of_client(self.setting("client_encoding"), self.setting("server_encoding"))
+
+    def _valid(self, text: str) -> str:
+        """The text, with an error for bytes that are no characters of the client's encoding."""
+        if not text.isascii() and not charset.is_utf8():
+            from pgrepl.types.encodings import bytes_to_text
+
+            return bytes_to_text(charset.encoded(text), self._encoding())
+        return text
+
+    def _printable(self, result: Result) -> Result:
+        """A result in the client's encoding, or the error for a character that it does not have."""
+        from pgrepl.types.encodings import text_to_bytes
+
+        rows = list(result.rows)
+        try:
+            for column in result.columns or ():
+                text_to_bytes(column.name, self._encoding())
+            for row in rows:
+                for cell in row:
+                    if cell is not None and not cell.isascii():
+                        text_to_bytes(cell, self._encoding())
+        except PgError:
+            if self.status == "in transaction":
+                self.session.transaction.fail_statement()
+            raise
+        return replace(result, rows=rows)
 
     # --- attributes that psql shows ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import sys
 from typing import IO, BinaryIO
 
 from pgrepl.frozen import frozen
+from pgrepl.shell import charset
 
 _CHUNK = 1023  # the size of psql's reads; a NUL hides the rest of its chunk
 
@@ -16,7 +17,7 @@ class ReadFailure(Exception):
 
 
 class LineReader:
-    """A file of commands. Bytes that are no UTF-8 become lone surrogates, which streams.py turns back."""
+    """A file of commands, in the client's encoding."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -30,12 +31,12 @@ class LineReader:
             except OSError as error:
                 raise ReadFailure(error.strerror or str(error)) from error
             if not read:
-                return line.decode("utf-8", "surrogateescape") if line else None
+                return charset.decoded(line) if line else None
             if b"\0" in read:
                 read = b"".join(read[at : at + _CHUNK].partition(b"\0")[0] for at in range(0, len(read), _CHUNK))
             line += read
             if line.endswith(b"\n"):
-                return line[:-1].decode("utf-8", "surrogateescape")
+                return charset.decoded(line[:-1])
 
 
 _STDIN: list[LineReader] = []

@@ -252,13 +252,23 @@ def _show_help(shell: Shell, topic: str | None) -> None:
 
 
 # the environment variables that libpq turns into settings
-_SETTINGS = {"PGAPPNAME": "application_name", "PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
+_SETTINGS = {
+    "PGAPPNAME": "application_name", "PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo",
+    "PGCLIENTENCODING": "client_encoding",
+}  # fmt: skip
 
 
 def _settings(environment: Mapping[str, str]) -> dict[str, str]:
     settings = {"application_name": PROGRAM, **startup_settings(environment.get("PGOPTIONS", ""))}
     settings.update((name, environment[variable]) for variable, name in _SETTINGS.items() if environment.get(variable))
+    if settings.get("client_encoding") == "auto" or ("client_encoding" not in settings and _is_terminal()):
+        settings["client_encoding"] = "UTF8"
     return settings
+
+
+def _is_terminal() -> bool:
+    """Whether psql would take the encoding of the terminal's locale."""
+    return os.isatty(0) and os.isatty(1)
 
 
 def _connect(shell: Shell, invocation: Invocation) -> None:
@@ -363,8 +373,10 @@ def _run_command(shell: Shell, text: str) -> bool:
 
 
 def _argument_text(text: str) -> str:
-    """An argument from its bytes as UTF-8, whatever the locale."""
-    return os.fsencode(text).decode("utf-8", "surrogateescape")
+    """An argument from its bytes, whatever the locale."""
+    from pgrepl.shell import charset
+
+    return charset.decoded(os.fsencode(text))
 
 
 def _run_prompt(shell: Shell, invocation: Invocation) -> int:

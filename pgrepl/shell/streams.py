@@ -1,7 +1,7 @@
 """Output streams: standard output and error, files, pipes and the pager.
 
-Text is UTF-8; other bytes are lone surrogates inside the shell, and are written as the bytes they were. Standard output
-is buffered; a write to another stream flushes it first, so that both in one file are in order.
+Text is written in the client's encoding (charset.py). Standard output is buffered; a write to another stream flushes it
+first, so that both in one file are in order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import signal
 import subprocess
 import sys
+
+from pgrepl.shell import charset
 
 _FLUSH_AT = 1 << 16
 
@@ -24,7 +26,7 @@ class Stream:
         self.fd = fd
         self.buffered = buffered
         self.error: OSError | None = None
-        self._pending: list[str] = []
+        self._pending: list[bytes] = []
         self._size = 0
 
     @property
@@ -41,7 +43,7 @@ class Stream:
     def write(self, text: str) -> None:
         if not text:
             return
-        self._pending.append(text)
+        self._pending.append(charset.encoded(text))
         self._size += len(text)
         if not self.buffered or self._size >= _FLUSH_AT:
             self.flush()
@@ -54,7 +56,7 @@ class Stream:
     def flush(self) -> None:
         if not self._pending:
             return
-        data = "".join(self._pending).encode("utf-8", "surrogateescape")
+        data = b"".join(self._pending)
         self._pending, self._size = [], 0
         self._write(data)
 

@@ -1,7 +1,7 @@
 """CREATE, ALTER, DROP and RENAME of databases (dbcommands.c).
 
 All databases of an instance stand in the same tables: creating one copies the schemas of its template, dropping one
-removes its rows. Text is compared by code point, so the locales are C and C.UTF-8, the encoding is UTF8.
+removes its rows. Text is compared by code point, so the locales are C and C.UTF-8.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pgrepl.catalog.acl import check_owner, is_owner
 from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_DATABASE
 from pgrepl.catalog.databases import database_by_name, database_or_none
-from pgrepl.catalog.parameter_checks import encoding_name
 from pgrepl.catalog.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
 from pgrepl.catalog.store import delete, insert, insert_many, new_oid, one, rows, update
 from pgrepl.catalog.transaction import require_no_block
@@ -94,7 +93,18 @@ def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
     template = _template(session, given)
     _check_strategy(given)
     values.update(_locale(given, template))
-    _check_matches_template(values, encoding, template)
+    from pgrepl.types.encodings import NAMES
+
+    of_template = NAMES[template.encoding]
+    encoding = encoding or of_template
+    _check_encoding(encoding, values)
+    if template.datname != "template0" and encoding != of_template:
+        raise PgError(
+            "22023",
+            f"new encoding ({encoding}) is incompatible with the encoding of the template database ({of_template})",
+            hint="Use the same encoding as in the template database, or use template0 as template.",
+        )
+    _check_matches_template(values, template)
     if "tablespace" in given:
         _check_tablespace(get_string(given["tablespace"]))
     if database_or_none(session, stmt.name) is not None:
@@ -105,7 +115,7 @@ def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
         tables.pg_database,
         oid=oid,
         datname=stmt.name,
-        encoding=template.encoding,
+        encoding=NAMES.index(encoding),
         datlocprovider="c",
         datacl=None,
         **values,
@@ -118,20 +128,30 @@ def _encoding(given: dict[str, DefElem]) -> str | None:
     option = given.get("encoding")
     if option is None:
         return None
+    from pgrepl.types.encodings import NAMES, UTF8, encoding_name, has_codec, is_for_servers, is_utf8
+
     if isinstance(option.value, int) and not isinstance(option.value, bool):
-        if option.value != _UTF8:
-            raise PgError("42704", f"{option.value} is not a valid encoding code", location=option.location)
-        return "UTF8"
-    text = get_string(option)
-    name = encoding_name(text)
-    if name is None:
-        raise PgError("42704", f"{text} is not a valid encoding name", location=option.location)
-    if name != "UTF8":
-        raise unsupported(f"encoding {name}", location=option.location)
+        name = NAMES[option.value] if 0 <= option.value < len(NAMES) else None
+        given_as = f"{option.value} is not a valid encoding code"
+    else:
+        text = get_string(option)
+        name, given_as = encoding_name(text), f"{text} is not a valid encoding name"
+    if name is None or not is_for_servers(name):
+        raise PgError("42704", given_as, location=option.location)
+    if (is_utf8(name) and name != UTF8) or not has_codec(name):
+        raise unsupported(f"a database with encoding {name}", location=option.location)
     return name
 
 
-_UTF8 = 6
+def _check_encoding(encoding: str, values: dict[str, Any]) -> None:
+    """The locale C goes with every encoding, C.UTF-8 with its own (check_encoding_locale_matches)."""
+    for column, setting in (("datctype", "LC_CTYPE"), ("datcollate", "LC_COLLATE")):
+        if encoding != "UTF8" and values[column] == "C.UTF-8":
+            raise PgError(
+                "22023",
+                f'encoding "{encoding}" does not match locale "{values[column]}"',
+                detail=f'The chosen {setting} setting requires encoding "UTF8".',
+            )
 
 
 def _check_locale_provider(given: dict[str, DefElem]) -> None:
@@ -189,7 +209,7 @@ def _locale(given: dict[str, DefElem], template: tables.pg_database) -> dict[str
     return found
 
 
-def _check_matches_template(values: dict[str, Any], encoding: str | None, template: tables.pg_database) -> None:
+def _check_matches_template(values: dict[str, Any], template: tables.pg_database) -> None:
     if template.datname == "template0":
         return
     for column, what, again in (

@@ -195,10 +195,20 @@ def _of_a_cancelled_job(problem: BaseException) -> bool:
     return isinstance(problem, Exception)
 
 
+def check_encoding(session: Session, text: str) -> None:
+    """Raise the error for a character that the database's encoding does not have."""
+    encoding = session.settings.get("server_encoding")
+    if encoding != "UTF8" and not text.isascii():
+        from pgrepl.types.encodings import text_to_bytes
+
+        text_to_bytes(text, encoding)
+
+
 def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
     invalid = invalid_utf8(text)
     if invalid is not None:
         raise invalid
+    check_encoding(session, text)
     return parse(text, session.report, session.settings.string_rules)
 
 

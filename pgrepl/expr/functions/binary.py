@@ -12,6 +12,15 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
 from pgrepl.types import sizes
+from pgrepl.types.encodings import (
+    SQL_ASCII,
+    UTF8,
+    bytes_to_text,
+    codec,
+    encoding_name,
+    text_to_bytes,
+    untranslatable,
+)
 from pgrepl.types.strings import unhex
 
 implements = Family()
@@ -191,73 +200,61 @@ def _decode_base64(text: str) -> bytes:
     return bytes(out)
 
 
-_ENCODINGS = {
-    "utf8": "utf-8", "unicode": "utf-8", "sqlascii": "utf-8", "latin1": "latin-1", "iso88591": "latin-1",
-    "latin2": "iso8859-2", "iso88592": "iso8859-2", "latin9": "iso8859-15", "iso885915": "iso8859-15",
-    "win1250": "cp1250", "win1251": "cp1251", "win1252": "cp1252", "win1253": "cp1253", "win1254": "cp1254",
-    "koi8r": "koi8-r", "koi8u": "koi8-u", "eucjp": "euc-jp", "sjis": "cp932", "euckr": "euc-kr", "big5": "big5",
-    "gbk": "gbk", "gb18030": "gb18030", "iso88595": "iso8859-5", "iso88596": "iso8859-6", "iso88597": "iso8859-7",
-    "iso88598": "iso8859-8", "win866": "cp866", "win874": "cp874",
-}  # fmt: skip
-
-
-def _codec(name: str, what: str) -> str:
-    plain = "".join(char for char in name.lower() if char.isalnum())
-    codec = _ENCODINGS.get(plain)
-    if codec is None:
-        raise PgError("22023", f'invalid {what} encoding name "{name}"')
-    return codec
+def _named(name: str, what: str) -> str:
+    found = encoding_name(name)
+    if found is None:
+        raise PgError("22023", f'invalid {what} name "{name}"')
+    return found
 
 
 @implements("pg_convert_from")
 def convert_from(value: bytes, source: str) -> str:
-    return _decoded(value, source)
-
-
-def _decoded(value: bytes, source: str) -> str:
-    codec = _codec(source, "source")
-    try:
-        text = value.decode(codec)
-    except UnicodeDecodeError as error:
-        shown = " ".join(f"0x{byte:02x}" for byte in value[error.start : error.start + _sequence_length(value, error)])
-        raise PgError("22021", f'invalid byte sequence for encoding "{source.upper()}": {shown}') from None
-    if "\0" in text:
-        raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0x00')
-    return text
-
-
-def _sequence_length(value: bytes, error: UnicodeDecodeError) -> int:
-    """The length of the UTF-8 sequence that the first byte announces, or the number of bytes left."""
-    first = value[error.start]
-    length = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC0 else 1
-    return min(length, len(value) - error.start)
+    return bytes_to_text(value, _named(source, "source encoding"))
 
 
 @implements("pg_convert_to")
 def convert_to(text: str, target: str) -> bytes:
-    return _encoded(text, target)
-
-
-def _encoded(text: str, target: str) -> bytes:
-    codec = _codec(target, "destination")
-    try:
-        return text.encode(codec)
-    except UnicodeEncodeError as error:
-        shown = " ".join(f"0x{byte:02x}" for byte in text[error.start].encode())
-        raise PgError(
-            "22P05",
-            f'character with byte sequence {shown} in encoding "UTF8" has no equivalent in encoding "{target.upper()}"',
-        ) from None
+    return text_to_bytes(text, _named(target, "destination encoding"))
 
 
 @implements("pg_convert")
 def convert(value: bytes, source: str, target: str) -> bytes:
-    return _encoded(_decoded(value, source), target)
+    """As pg_convert does: most pairs of character sets without UTF8 have no conversion."""
+    here, there = _named(source, "source encoding"), _named(target, "destination encoding")
+    text = bytes_to_text(value, here)
+    if here == there or SQL_ASCII in (here, there):
+        return value
+    if UTF8 not in (here, there) and not any({here, there} <= each for each in _DIRECT):
+        raise PgError("42883", f'default conversion function for encoding "{here}" to "{there}" does not exist')
+    try:
+        return text_to_bytes(text, there)
+    except PgError as error:
+        if here == UTF8 or error.sqlstate != "22P05":
+            raise
+        bad = next(char for char in text if not _has(there, char))
+        raise untranslatable(text_to_bytes(bad, here), here, there) from None
+
+
+# Character sets that PostgreSQL converts into each other directly (pg_conversion)
+_DIRECT = (
+    frozenset(("KOI8R", "WIN1251", "WIN866", "ISO_8859_5")), frozenset(("LATIN2", "WIN1250")),
+    frozenset(("EUC_JP", "SJIS")), frozenset(("EUC_JIS_2004", "SHIFT_JIS_2004")),
+)  # fmt: skip
+
+
+def _has(encoding: str, char: str) -> bool:
+    try:
+        char.encode(codec(encoding))
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @implements("length_in_encoding")
 def length_in_encoding(value: bytes, source: str) -> int:
-    return len(_decoded(value, source))
+    """The number of characters; SQL_ASCII has one for each byte."""
+    encoding = _named(source, "encoding")
+    return len(value) if encoding == SQL_ASCII else len(bytes_to_text(value, encoding))
 
 
 # ------------------------------------------------------------------------------------------------------------- digests

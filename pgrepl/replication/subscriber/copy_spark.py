@@ -111,6 +111,8 @@ def stage_copy(
 ) -> StagedCopy | None:
     """The rows as files. None: they are few, or have to be copied row by row. `begins` is called by each attempt.
     `check` raises the error that ends the work."""
+    if session.settings.get("server_encoding") != "UTF8":
+        return None  # each text must be looked at
     if source.direct is not None:
         choice = engine.choose_direct(session, source.direct.size)
         if choice.engine is not engine.Engine.LOCAL:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pgrepl.errors import PgError
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
 from pgrepl.shell.execute import NOT_CONNECTED, run_hidden, run_secret
+from pgrepl.shell.shell import quote_literal
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.shell.variables import parse_bool
 
@@ -113,10 +115,20 @@ def encoding(c: BackslashCommand) -> bool:
     name = c.word()
     if name is None:
         shell.say(shell.variables.get("ENCODING") or "UTF8")
-    elif name.lower().replace("-", "").replace("_", "") in ("utf8", "unicode"):
-        shell.variables.set("ENCODING", "UTF8")
-    else:
+    elif shell.connection is None or not _set_encoding(shell.connection, name):
         shell.error(f"{name}: invalid encoding name or conversion procedure not found")
+    else:
+        shell.variables.set("ENCODING", shell.connection.setting("client_encoding"))
+    return True
+
+
+def _set_encoding(connection: Connection, name: str) -> bool:
+    """As PQsetClientEncoding does."""
+    try:
+        for _ in connection.run(f"SET client_encoding TO {quote_literal(name)}"):
+            pass
+    except PgError:
+        return False
     return True
 
 

@@ -15,6 +15,7 @@ from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.query.system.sizes import database_size
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
 from pgrepl.shell.describe.privileges import shown_acl
+from pgrepl.types.encodings import NAMES
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -32,8 +33,8 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
         if pattern is not None and not pattern.name.matches(row.datname):
             continue
         cells = [
-            row.datname, role_display(session, row.datdba), "UTF8", PROVIDERS[row.datlocprovider], row.datcollate,
-            row.datctype, None, None, shown_acl(session, row.datacl),
+            row.datname, role_display(session, row.datdba), NAMES[row.encoding], PROVIDERS[row.datlocprovider],
+            row.datcollate, row.datctype, None, None, shown_acl(session, row.datacl),
         ]  # fmt: skip
         if verbose:
             cells += [

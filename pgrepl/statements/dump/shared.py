@@ -18,6 +18,7 @@ from pgrepl.catalog.roles import is_superuser, memberships, role_name, roles, se
 from pgrepl.errors import PgError
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.dump import naming
+from pgrepl.types.encodings import NAMES
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -117,7 +118,8 @@ def _databases(session: Session) -> Iterator[str]:
         name = quote_identifier(row.datname)
         if row.datname not in _ALWAYS_THERE:
             yield (
-                f"CREATE DATABASE {name} WITH TEMPLATE = template0 ENCODING = 'UTF8' LOCALE_PROVIDER = libc"
+                f"CREATE DATABASE {name} WITH TEMPLATE = template0 ENCODING = '{NAMES[row.encoding]}' "
+                "LOCALE_PROVIDER = libc"
                 f"{_locale(row)};"
             )
         if row.datname not in _ALWAYS_THERE or row.datdba != BOOTSTRAP_SUPERUSER:

@@ -15,8 +15,8 @@ from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.triggers import refuse_triggers
+from pgrepl.types.encodings import codec
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
-from pgrepl.writing.copy.encoding import codec
 from pgrepl.writing.copy.places import Incoming, check_place, incoming
 from pgrepl.writing.copy.relations import check_freeze, check_target
 from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options

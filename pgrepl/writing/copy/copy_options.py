@@ -109,7 +109,7 @@ def _columns(option: DefElem, is_from: bool) -> Names:
 
 
 def _encoding(option: DefElem, is_from: bool) -> str:
-    from pgrepl.catalog.parameter_checks import encoding_name
+    from pgrepl.types.encodings import encoding_name
 
     found = encoding_name(get_string(option))
     if found is None:

@@ -27,10 +27,10 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
+from pgrepl.types.encodings import text_to_bytes
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
-from pgrepl.writing.copy.encoding import encoded
 from pgrepl.writing.copy.places import check_place, outgoing
 from pgrepl.writing.copy.relations import check_source, open_relation
 from pgrepl.writing.copy.writer import LineWriter
@@ -66,9 +66,9 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     count = 0
     with outgoing(session, stmt, binary=False, columns=len(source.names)) as place:
         if options.header == "true":
-            place.write_rows([encoded(writer.header(), encoding)])
+            place.write_rows([text_to_bytes(writer.header(), encoding)])
         for batch in _batches(session, source):
-            place.write_rows([encoded(writer.line(row), encoding) for row in batch])
+            place.write_rows([text_to_bytes(writer.line(row), encoding) for row in batch])
             count += len(batch)
     return Result(f"COPY {count}")
 

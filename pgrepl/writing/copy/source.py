@@ -19,6 +19,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.lake.files import Extent
 from pgrepl.rows.checks_table import own
+from pgrepl.types.encodings import text_to_bytes
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.reader import CopyReader, placed
@@ -137,7 +138,7 @@ class TextSource(RowSource):
             target.relation.name,
             target.copy_columns(),
             options,
-            decoded(data, options.encoding or session.settings.get("client_encoding")),
+            _readable(session, decoded(data, options.encoding or session.settings.get("client_encoding"))),
             session.text_style,
             from_client=from_client,
             notice=lambda message, context: session.notice("NOTICE", message, context=context),
@@ -207,6 +208,20 @@ class TextSource(RowSource):
             if reader.number >= number:
                 break
         return reader.context()
+
+
+def _readable(session: Session, texts: Iterator[str]) -> Iterator[str]:
+    """The texts, whose characters the database's encoding must have."""
+    encoding = session.settings.get("server_encoding")
+    if encoding == "UTF8":
+        return texts
+
+    def checked() -> Iterator[str]:
+        for text in texts:
+            text_to_bytes(text, encoding)
+            yield text
+
+    return checked()
 
 
 @contextmanager

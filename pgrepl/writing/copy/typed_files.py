@@ -18,11 +18,12 @@ from pgrepl.expr.tree import Column, Var
 from pgrepl.lake import storage
 from pgrepl.lake.spark_result import result_folder
 from pgrepl.query.outside import OutsideRows
+from pgrepl.types.encodings import is_utf8
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form
 from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
-from pgrepl.writing.copy.encoding import decoded, is_utf8
+from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.file_query import file_query
 from pgrepl.writing.copy.files_for_spark import write_files
 from pgrepl.writing.copy.reader import CopyReader
@@ -65,6 +66,7 @@ def _is_plain(session: Session, target: CopyTarget, options: CopyOptions) -> boo
     return (
         bool(target.columns)
         and is_utf8(options.encoding or session.settings.get("client_encoding"))
+        and is_utf8(session.settings.get("server_encoding"))
         and options.header != "match"
         and options.default is None
         and not options.ignore_errors

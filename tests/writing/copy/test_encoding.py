@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.writing.copy.encoding import decoded, encoded
+from pgrepl.types.encodings import text_to_bytes as encoded
+from pgrepl.writing.copy.encoding import decoded
 
 
 def text_of(raw: bytes, encoding: str, piece: int = 1) -> tuple[str, str | None]:

@@ -19,6 +19,7 @@ from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import BuiltinCatalog, collations, opclasses, operators, opfamilies, type_by_oid
+from pgrepl.types.encodings import NAMES, encoding_name, width
 from pgrepl.types.names import format_type as type_name
 
 implements = Family()
@@ -84,17 +85,28 @@ def pg_function_is_visible(call: Call, oid: int) -> bool | None:
 
 @implements("PG_encoding_to_char")
 def pg_encoding_to_char(encoding: int) -> str:
-    return {0: "SQL_ASCII", 6: "UTF8"}.get(encoding, "")
+    return NAMES[encoding] if 0 <= encoding < len(NAMES) else ""
 
 
 @implements("PG_char_to_encoding")
 def pg_char_to_encoding(name: str) -> int:
-    return {"utf8": 6, "unicode": 6, "sqlascii": 0}.get(name.lower().replace("-", "").replace("_", ""), -1)
+    found = encoding_name(name)
+    return -1 if found is None else NAMES.index(found)
 
 
-@implements("getdatabaseencoding", "pg_client_encoding")
-def database_encoding() -> str:
-    return "UTF8"
+@implements("pg_encoding_max_length_sql")
+def pg_encoding_max_length(encoding: int) -> int | None:
+    return width(NAMES[encoding]) if 0 <= encoding < len(NAMES) else None
+
+
+@implements("getdatabaseencoding", context=True)
+def database_encoding(call: Call) -> str:
+    return call.session.settings.get("server_encoding")
+
+
+@implements("pg_client_encoding", context=True)
+def pg_client_encoding(call: Call) -> str:
+    return call.session.settings.get("client_encoding")
 
 
 @implements("pg_my_temp_schema", context=True)

@@ -24,6 +24,7 @@ from pgrepl.replication.wire.messages import UNCHANGED, Row, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.binary import BinaryMessage, Receive, Send, receives, sends
+from pgrepl.types.encodings import UTF8, text_to_bytes
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import Reader, reader, writer
 
@@ -60,12 +61,19 @@ class TargetTable:
         self.relation = find_target(session, sent)
         self._progress = progress
         self._session = session
+        self._encoding = session.settings.get("server_encoding")
         self.places = match_columns(self.relation, sent)
         self._converts = [
             self._converter(place, self.relation.attributes[n], binary) if place >= 0 else None
             for n, place in enumerate(self.places)
         ]
         self._defaults: list[_Default] | None = None
+
+    def _fits(self, value: Any) -> Any:
+        """A value whose characters the database's encoding has; or the error for one that it has not."""
+        if isinstance(value, str) and not value.isascii():
+            text_to_bytes(value, self._encoding)
+        return value
 
     def store(self, row: Row) -> list[Any]:
         """A sent row in the layout of the table; columns that are not sent are NULL (slot_store_data)."""
@@ -137,10 +145,11 @@ class TargetTable:
         return convert
 
     def _converted(self, convert: Convert | None, value: Any, place: int) -> Any:
-        if convert is None:
+        if self._encoding == UTF8 and convert is None:
             return value
         try:
-            return convert(value)
+            stored = value if convert is None else convert(value)
+            return stored if self._encoding == UTF8 else self._fits(stored)
         except PgError:
             self._progress.column = self.sent.columns[place].name
             raise

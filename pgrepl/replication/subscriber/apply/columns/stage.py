@@ -19,7 +19,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import restart_sequences
-from pgrepl.engine import Declined, Engine
+from pgrepl.engine import Declined, Engine, check_utf8
 from pgrepl.errors import PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
@@ -86,6 +86,7 @@ class StagedBatch:
 
     def stage(self) -> None:
         """Small relations are all decided before any file of them is written; large ones are applied part by part."""
+        check_utf8(self._session)
         for seq, message in self.batch.truncates:
             self._truncate(seq, message.relations, restart=message.restart_identity)
         with FileJobs() as files:
