@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from tests.harness.programs import environment
 from tests.lake.duck import close, duck
 
 ROWS = 2_000_000
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 SCRIPT = f"""
 SET pgrepl.engine = spark;
 CREATE TABLE t (id bigint PRIMARY KEY, s text);
@@ -86,7 +90,7 @@ def files_of(catalog: Path, database: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@ON_LINUX
 @pytest.mark.parametrize("after", [0.1, 0.5, 1.0])
 def test_a_task_that_is_killed_is_done_again_and_no_row_is_there_twice(tmp_path: Path, after: float) -> None:
     catalog = tmp_path / "catalog.db"
@@ -112,7 +116,7 @@ def test_a_task_that_is_killed_is_done_again_and_no_row_is_there_twice(tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@ON_LINUX
 @pytest.mark.parametrize("after", [0.0, 0.2])
 def test_a_copy_whose_tasks_are_killed_has_every_row_once_and_no_file_too_many(tmp_path: Path, after: float) -> None:
     catalog = tmp_path / "catalog.db"
@@ -139,3 +143,113 @@ def test_a_copy_whose_tasks_are_killed_has_every_row_once_and_no_file_too_many(t
     listed = files_of(catalog, "sub")
     written = [path for path in (tmp_path / "catalog.db.files" / "sub").rglob("*") if path.name != ".owner"]
     assert {str(path) for path in written if path.is_file()} == listed - {"None"}
+
+
+ROUNDS = """
+import sys
+from pathlib import Path
+from pgrepl.lake import spark
+from pgrepl.lake.spark_options import read_options
+from tests.harness.pair import Pair
+from tests.harness.programs import QUICK_JVM
+
+rows = int(sys.argv[2])
+spark.configure(read_options({}, master="local-cluster[2,1,1024]", conf=(QUICK_JVM,)))
+pair = Pair(Path(sys.argv[1]))
+for setting in ("pgrepl.engine = spark", "logical_decoding_work_mem = '1MB'"):
+    pair.pub(f"ALTER SYSTEM SET {setting}")
+pair.both("CREATE TABLE t (id bigint PRIMARY KEY, s text)")
+pair.pub(f"INSERT INTO t SELECT g, 'value ' || g FROM generate_series(1, {rows}) g", "CREATE PUBLICATION p FOR TABLE t")
+spark.session().sparkContext.parallelize(range(4), 4).count()
+
+def round(name, work):
+    print(name, flush=True)
+    work()
+    query = "SELECT count(*), sum(id), sum(length(s)), count(DISTINCT id) FROM t"
+    found, wanted = pair.sub(query), pair.pub(query)
+    print("same" if found == wanted else f"{found} {wanted}", flush=True)
+
+def copy():
+    pair.sub("TRUNCATE t")
+    pair.sub.subscribe("p", "host=localhost dbname=pub")
+    assert pair.catch_up() == []
+
+for line in sys.stdin:
+    if line == "copy\\n":
+        round("copying", copy)
+        pair.sub("DROP SUBSCRIPTION s")
+    elif line == "apply\\n":
+        pair.sub("TRUNCATE t")
+        pair.sub.subscribe("p", "host=localhost dbname=pub")
+        assert pair.catch_up() == []
+        pair.pub("UPDATE t SET s = s || '!' WHERE id % 3 = 0", "DELETE FROM t WHERE id % 1000 = 0")
+        pair.pub("UPDATE t SET id = id + 100000000 WHERE id % 7 = 0", "INSERT INTO t SELECT g * 1000 FROM generate_series(1, 100) g")
+        round("applying", lambda: print(*pair.catch_up(), end=""))
+        pair.sub("DROP SUBSCRIPTION s")
+ways = pair.sub.ways()
+print(ways["copy"], ways["apply"], {key: n for key, n in ways.items() if "row by row" in key})
+pair.close()
+"""
+
+
+def killed_rounds(folder: Path, kind: str, kills: int, rows: int) -> None:
+    """Rounds of copies or batches, in each of which an executor is killed at some moment, until so many have been."""
+    chance = random.Random(kills)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", ROUNDS, str(folder), str(rows)],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
+    killed, longest = 0, 0.5
+    for _ in range(3 * kills):
+        worker.stdin.write(f"{kind}\n")
+        worker.stdin.flush()
+        begun = worker.stdout.readline()
+        assert begun, worker.stderr.read()
+        began = time.monotonic()
+        timer = threading.Timer(chance.random() * longest, lambda: kill_one(worker.pid, chance))
+        timer.start()
+        said = worker.stdout.readline()
+        hit = not timer.is_alive()
+        timer.cancel()
+        assert said == "same\n", said + worker.stderr.read()
+        longest = min(longest, time.monotonic() - began) if hit else (time.monotonic() - began) * 0.8
+        killed += hit
+        if killed == kills:
+            break
+    out, err = worker.communicate(timeout=300)
+    assert killed == kills
+    assert out.split()[2:] == ["{}"], out + err
+    assert err == "" or "Traceback" not in err
+    check_files(folder / "catalog.db")
+
+
+def check_files(catalog: Path) -> None:
+    """No job's folder stays, nor a file that the catalog does not know."""
+    there = list((catalog.with_name(f"{catalog.name}.files") / "sub").rglob("ducklake-*"))
+    tables = "ducklake_data_file", "ducklake_delete_file", "ducklake_files_scheduled_for_deletion"
+    with closing(sqlite3.connect(catalog)) as db:
+        known = {row[0].rpartition("/")[2] for table in tables for row in db.execute(f"SELECT path FROM {table}")}
+    assert len(there) > 1
+    assert {path.name for path in there} - known == set()
+
+
+def kill_one(driver: int, chance: random.Random) -> None:
+    with suppress(OSError, IndexError):  # none is there at the moment
+        os.kill(chance.choice(executors(driver)), signal.SIGKILL)
+
+
+@ON_LINUX
+def test_an_executor_is_killed_while_changes_are_applied(tmp_path: Path) -> None:
+    killed_rounds(tmp_path, "apply", 1, 60_000)
+
+
+@ON_LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["copy", "apply"])
+def test_executors_are_killed_twenty_times(tmp_path: Path, kind: str) -> None:
+    killed_rounds(tmp_path, kind, 20, 150_000)
