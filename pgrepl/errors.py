@@ -69,6 +69,12 @@ class PgError(Exception):
         return self.sqlstate[:2] in ("22", "23")
 
     @property
+    def is_of_machine(self) -> bool:
+        """Does it come of the machine or of an operator, so that the same work may succeed elsewhere or later? All
+        other errors come of the rows and the definitions, and would come again."""
+        return self.sqlstate[:2] in ("53", "57", "58", "XX")
+
+    @property
     def message(self) -> str:
         return self.report.message
 

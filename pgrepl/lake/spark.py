@@ -260,6 +260,12 @@ def _tag_jobs(made: SparkSession) -> None:
         else:  # a tag of the session itself can be cancelled only by the thread that has it
             made.sparkContext.addJobTag(name)
         _here.tagged = made
+    start = _start
+    if isinstance(start, _Given) and start.driver is not None and getattr(_here, "given", None) is not made:
+        from pgrepl.lake.spark_given import GIVEN
+
+        made.sparkContext.addJobTag(GIVEN)
+        _here.given = made
 
 
 @contextmanager

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pgrepl.lake.spark_driver import Driver
 
 
+GIVEN = "pgrepl"  # the tag of pgrepl's jobs among those of the program
+
+
 def beside(given: SparkSession) -> tuple[Driver | None, SparkSession]:
     """The session, and its driver; None: it is behind a Spark Connect server."""
     from pyspark.sql import SparkSession as Classic
@@ -26,7 +29,7 @@ def beside(given: SparkSession) -> tuple[Driver | None, SparkSession]:
             made.conf.set(name, value)
     if not isinstance(given, Classic) or not _has_context(given):
         return None, made
-    return PlainDriver(made, None), made
+    return PlainDriver(made, None, GIVEN), made
 
 
 def _has_context(session: SparkSession) -> bool:

@@ -42,10 +42,12 @@ def start_plain(wanted: SparkOptions) -> tuple[PlainDriver, SparkSession]:
 
 
 class PlainDriver:
-    """A JVM that pyspark has started; its state is known by its answers only."""
+    """A JVM that pyspark has started; its state is known by its answers only. `tag`: that of the jobs that are
+    cancelled, where others run jobs, too."""
 
-    def __init__(self, session: SparkSession, artifacts: Path | None) -> None:
+    def __init__(self, session: SparkSession, artifacts: Path | None, tag: str | None = None) -> None:
         self._session = session
+        self._tag = tag
         self._artifacts = artifacts
         self._main = threading.main_thread().ident or 0
 
@@ -91,7 +93,10 @@ class PlainDriver:
             with suppress(Exception):  # the JVM has ended: then no job runs
                 context = self._session.sparkContext
                 if context.statusTracker().getActiveJobsIds():
-                    context.cancelAllJobs()
+                    if self._tag is None:
+                        context.cancelAllJobs()
+                    else:
+                        context.cancelJobsWithTag(self._tag)
                     cancelled = True
             time.sleep(_PAUSE)
             now = call_under_way(sys._current_frames().get(self._main))

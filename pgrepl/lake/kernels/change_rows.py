@@ -72,7 +72,7 @@ def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
     except _Breaks as problem:
         return ChangedPart(failing=problem.row)
     except PgError as error:
-        if not error.is_of_data:
+        if error.is_of_machine:
             raise
         return ChangedPart(error=error)
     finally:
@@ -101,7 +101,7 @@ class _Change(RowsCopy):
                 try:
                     kept, made = self.by_columns(arrays, count)
                 except (PgError, pa.ArrowException) as problem:  # Arrow's own: of the filter
-                    if isinstance(problem, PgError) and not problem.is_of_data:
+                    if isinstance(problem, PgError) and problem.is_of_machine:
                         raise
                     kept, made = self.by_rows(arrays, count)
                 self.go(placed, kept, made, count)

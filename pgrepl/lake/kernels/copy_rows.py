@@ -65,7 +65,7 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
     except Unfit as reason:
         return CopiedPart(unfit=str(reason))
     except PgError as error:
-        if not error.is_of_data:
+        if error.is_of_machine:
             raise
         return CopiedPart(wrong=error.message)
     finally:

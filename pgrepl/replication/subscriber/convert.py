@@ -117,4 +117,4 @@ def _sized(expr: Expr, function: int, attribute: Attribute) -> Expr:
 
 def row_errors(error: PgError) -> bool:
     """Whether the error concerns some row or table, so that the exact way has to find and word it."""
-    return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42", "55")
+    return error.sqlstate[:2] in ("22", "23", "0A", "2F", "XX", "42", "54", "55")

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 _UNSEEN = ("58P01", "42501")  # no such file, permission denied
-_OF_MACHINES = ("53", "58", "XX")  # classes of errors that are no fault of a record
 
 
 @frozen
@@ -198,7 +197,7 @@ class _PartReading:
         except (Declined, NotSendable) as reason:
             self._stopped = (self._seq, str(reason))
         except PgError as error:
-            if error.sqlstate[:2] in _OF_MACHINES:
+            if error.is_of_machine:
                 raise
             self._stopped = (self._seq, error.message)
 

@@ -51,7 +51,7 @@ def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
         changes = LakeChanges(source, task.ids)
         decoded = decode(changes) if changes.count and source.is_sure else None
     except PgError as error:
-        if error.sqlstate[:2] != "22":
+        if error.is_of_machine:
             raise
         return ReadRange((), nothing, frozenset(), is_sure=False)  # messages before the failed filter must be sent
     if decoded is None:

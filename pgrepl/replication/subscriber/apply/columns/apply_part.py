@@ -50,8 +50,8 @@ class Unfinished:
 
 
 def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatch) -> Answer | Unfinished:
-    """Run a kernel. An obstacle that another attempt would meet, too, is answered, not raised: Spark repeats a task
-    that raises."""
+    """Run a kernel. What another attempt would meet, too, is answered, not raised: Spark repeats a task that raises, on
+    another machine."""
     try:
         watch.check()
         return work(task, watch)
@@ -60,7 +60,7 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
     except Declined as reason:
         return Unfinished(declined=str(reason))
     except PgError as error:
-        if not error.is_of_data:
+        if error.is_of_machine:
             raise
         return Unfinished(wrong=(error.sqlstate, error.message))
 
