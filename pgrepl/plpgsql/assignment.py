@@ -11,16 +11,14 @@ from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
-from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, Var
+from pgrepl.plpgsql.datums import Column, DataType, Rec, RecField, Row, Var
 from pgrepl.plpgsql.frame import Frame
 from pgrepl.plpgsql.variables import field_of
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.code import Code
-
-Column = tuple[str, int, int]  # name, type, typmod
+    from pgrepl.plpgsql.frame import Code
 
 
 def cast(code: Code, value: Any, source: int, source_typmod: int, target: int, typmod: int) -> Any:

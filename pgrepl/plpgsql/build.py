@@ -13,7 +13,7 @@ from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.builders import build
 from pgrepl.plpgsql.compilation import current
 from pgrepl.plpgsql.conditions import is_sqlstate, sqlstates_of
-from pgrepl.plpgsql.datums import DataType, Datum, Rec, RecField, Row, Var, find_label, nearest_loop
+from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, RecField, Row, SqlText, Var, find_label, nearest_loop
 from pgrepl.plpgsql.nodes import (
     Assign,
     Block,
@@ -26,9 +26,7 @@ from pgrepl.plpgsql.nodes import (
     Handler,
     Handlers,
     If,
-    Mode,
     Rollback,
-    SqlText,
     Statement,
     Statements,
 )

@@ -11,8 +11,7 @@ from pgrepl.plpgsql.build import line_of
 from pgrepl.plpgsql.builders import build
 from pgrepl.plpgsql.compilation import current
 from pgrepl.plpgsql.data_types import REFCURSOR
-from pgrepl.plpgsql.datums import DataType, Datum, Rec, Row, Var, find_name
-from pgrepl.plpgsql.nodes import Mode, SqlText
+from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var, find_name
 from pgrepl.plpgsql.scanner import END, Lookup, Word, is_word
 from pgrepl.sql.build import Taken
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.plpgsql.build import Label, check_assignable, check_labels, line_of, read_expression, unknown_variable
+from pgrepl.plpgsql.build_cursors import cursor_arguments
 from pgrepl.plpgsql.builders import build
 from pgrepl.plpgsql.compilation import current
 from pgrepl.plpgsql.data_types import REFCURSOR
-from pgrepl.plpgsql.datums import DataType, Datum, Rec, Row, Var
+from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.nodes import (
     ForCursor,
     Foreach,
@@ -18,8 +19,6 @@ from pgrepl.plpgsql.nodes import (
     ForInteger,
     ForQuery,
     Loop,
-    Mode,
-    SqlText,
     Statement,
     Statements,
     While,
@@ -199,8 +198,6 @@ def _over_integers(target: _Target, lower: SqlText, reverse: bool) -> ForInteger
 
 
 def _over_cursor(target: _Target, cursor: Var, location: int) -> ForCursor:
-    from pgrepl.plpgsql.build_sql import cursor_arguments
-
     if target.scalar is not None and target.row is not None:
         message = "cursor FOR loop must have only one target variable"
         raise PgError("42601", message, location=target.location)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
-    from pgrepl.plpgsql.assignment import Column
-    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.datums import Column
+    from pgrepl.plpgsql.frame import Code
     from pgrepl.rows.trigger_data import TriggerData
 
 _INLINE = "inline_code_block"

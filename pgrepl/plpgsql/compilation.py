@@ -15,15 +15,17 @@ from pgrepl.plpgsql.datums import (
     DataType,
     Datum,
     ItemKind,
+    Mode,
     NameItem,
     Rec,
     RecField,
     Row,
+    SqlText,
     Var,
     Variable,
     find_name,
 )
-from pgrepl.plpgsql.nodes import Block, Mode, SqlText
+from pgrepl.plpgsql.nodes import Block
 from pgrepl.plpgsql.scanner import Scanner
 from pgrepl.types import oids
 

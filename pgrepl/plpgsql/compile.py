@@ -9,9 +9,9 @@ from pgrepl.errors import PgError
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql import steps_control, steps_cursors, steps_errors, steps_sql, steps_transactions
 from pgrepl.plpgsql.builders import builder
-from pgrepl.plpgsql.code import Code
 from pgrepl.plpgsql.compilation import Compilation, Function, compiling
 from pgrepl.plpgsql.data_types import data_type
+from pgrepl.plpgsql.frame import Code
 from pgrepl.plpgsql.steps import sequence
 from pgrepl.sql.parser import Parser
 from pgrepl.sql.tables import PLPGSQL, load

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pgrepl.frozen import frozen
 
-if TYPE_CHECKING:
-    from pgrepl.plpgsql.nodes import SqlText
+Column: TypeAlias = "tuple[str, int, int]"  # name, type, typmod
+
+
+class Mode(Enum):
+    """What a piece of SQL is; the value is its name in CONTEXT lines."""
+
+    STATEMENT = "SQL statement"
+    EXPRESSION = "SQL expression"
+    ASSIGNMENT = "PL/pgSQL assignment"
+
+
+@dataclass(eq=False, slots=True)
+class SqlText:
+    """A piece of SQL in the body, with the names that are known where it stands."""
+
+    text: str
+    mode: Mode
+    names: NameItem | None
+    target: int = -1  # of an assignment: the variable
 
 
 @frozen

@@ -9,7 +9,7 @@ from pgrepl.errors import PgError, Report
 from pgrepl.expr import typefacts
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
-from pgrepl.plpgsql.nodes import Mode, SqlText
+from pgrepl.plpgsql.datums import Mode, SqlText
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer, check_allowed, execute_nested, speaking_of
 from pgrepl.sql.nodes import SelectStmt
@@ -18,8 +18,7 @@ from pgrepl.types import oids
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.code import Code
-    from pgrepl.plpgsql.frame import Frame
+    from pgrepl.plpgsql.frame import Code, Frame
 
 Given = tuple[Any, int, int]  # value, type, typmod
 

@@ -1,16 +1,62 @@
-"""The state of one running call of a function: the values of its variables, by number, and where it is."""
+"""A function made ready to run, and the state of one running call of it: the values of its variables, by number, and
+where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
+from pgrepl.plpgsql.datums import Column
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.compilation import Function
     from pgrepl.plpgsql.nodes import Statement
+
+
+class Remembering(Protocol):
+    """What has analysed SQL and keeps it."""
+
+    def forget(self) -> None: ...
+
+
+class Code:
+    def __init__(self, session: Session, function: Function) -> None:
+        self.function = function
+        self.session = session
+        self.context = RoutineContext(session)
+        self.columns: Sequence[Column] = ()  # of the result
+        self.pieces: list[Remembering] = []  # the SQL of the body
+        self.casts: dict[Any, Callable[[Any], Any]] = {}
+        self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
+        self.run: Callable[[Frame], Signal | None] = _unmade
+        self._state: object = None
+
+    def refresh(self) -> None:
+        """Forget what has been analysed when definitions or the search path have changed since."""
+        session = self.session
+        self.context.renew()
+        now = (session.derived.setdefault(("plpgsql",), object()), session.settings.get("search_path"))
+        if self._state != now:
+            self._state = now
+            self.casts.clear()
+            self.row_types.clear()
+            for piece in self.pieces:
+                piece.forget()
+
+
+class RoutineContext(Context):
+    """The context of compiled expressions, which live longer than a statement."""
+
+    def renew(self) -> None:
+        """Read the settings anew, which a statement may have changed."""
+        self._style = None
+
+
+def _unmade(frame: Frame) -> None:
+    raise AssertionError("the body has not been compiled")
 
 
 class Frame(list[Any]):

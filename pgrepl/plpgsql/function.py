@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
-    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.frame import Code
 
 # the variables of a trigger function, besides NEW and OLD
 TRIGGER_VARIABLES = {

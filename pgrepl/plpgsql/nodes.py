@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
-from pgrepl.plpgsql.datums import Datum, NameItem, Var
+from pgrepl.plpgsql.datums import Datum, SqlText, Var
 
 if TYPE_CHECKING:
     from pgrepl.plpgsql.datums import Rec, Row
-
-
-class Mode(Enum):
-    """What a piece of SQL is; the value is its name in CONTEXT lines."""
-
-    STATEMENT = "SQL statement"
-    EXPRESSION = "SQL expression"
-    ASSIGNMENT = "PL/pgSQL assignment"
-
-
-@dataclass(eq=False, slots=True)
-class SqlText:
-    """A piece of SQL in the body, with the names that are known where it stands."""
-
-    text: str
-    mode: Mode
-    names: NameItem | None
-    target: int = -1  # of an assignment: the variable
 
 
 @dataclass(eq=False, slots=True)

@@ -24,8 +24,7 @@ from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import CoerceViaIO, Expr, Query, Variable
 from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
-from pgrepl.plpgsql.datums import Rec
-from pgrepl.plpgsql.nodes import Mode, SqlText
+from pgrepl.plpgsql.datums import Mode, Rec, SqlText
 from pgrepl.plpgsql.sql import (
     Answer,
     check_allowed,
@@ -41,8 +40,7 @@ from pgrepl.sql.parser import parse, parse_fragment
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.code import Code
-    from pgrepl.plpgsql.frame import Frame
+    from pgrepl.plpgsql.frame import Code, Frame
     from pgrepl.sql.nodes import Statement
 
 Run = Callable[["Frame"], Any]

@@ -19,9 +19,8 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.assignment import Column
+    from pgrepl.plpgsql.datums import Column, SqlText
     from pgrepl.plpgsql.frame import Frame
-    from pgrepl.plpgsql.nodes import SqlText
     from pgrepl.query.result import Result
     from pgrepl.sql.nodes import Statement
 

@@ -9,13 +9,13 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.plpgsql.code import Code
-from pgrepl.plpgsql.frame import Frame, Signal, Step
+from pgrepl.plpgsql.frame import Code, Frame, Signal, Step
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.nodes import SqlText, Statement, Statements
+    from pgrepl.plpgsql.datums import SqlText
+    from pgrepl.plpgsql.nodes import Statement, Statements
 
 
 @singledispatch

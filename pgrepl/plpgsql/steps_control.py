@@ -9,21 +9,9 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.plpgsql.assignment import assign, null_value
-from pgrepl.plpgsql.code import Code
-from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, Var
-from pgrepl.plpgsql.frame import Again, Frame, Leave, Signal, Step
-from pgrepl.plpgsql.nodes import (
-    Assign,
-    Case,
-    Continue,
-    Exit,
-    Foreach,
-    ForInteger,
-    If,
-    Loop,
-    SqlText,
-    While,
-)
+from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, SqlText, Var
+from pgrepl.plpgsql.frame import Again, Code, Frame, Leave, Signal, Step
+from pgrepl.plpgsql.nodes import Assign, Case, Continue, Exit, Foreach, ForInteger, If, Loop, While
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.steps import condition, make, required, sequence
 from pgrepl.types import oids

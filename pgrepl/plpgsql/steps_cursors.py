@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.plpgsql.assignment import move_row
-from pgrepl.plpgsql.code import Code
-from pgrepl.plpgsql.datums import Var
+from pgrepl.plpgsql.datums import SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.frame import Frame, Signal, Step
-from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open, SqlText
+from pgrepl.plpgsql.frame import Code, Frame, Signal, Step
+from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer
 from pgrepl.plpgsql.steps import make, required, sequence

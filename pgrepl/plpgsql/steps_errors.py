@@ -9,18 +9,10 @@ from typing import Any
 from pgrepl import interrupts
 from pgrepl.errors import PgError, Report
 from pgrepl.plpgsql.assignment import assign, default_value, null_value
-from pgrepl.plpgsql.code import Code
 from pgrepl.plpgsql.conditions import is_sqlstate, matches, sqlstates_of
 from pgrepl.plpgsql.datums import Rec, Var
-from pgrepl.plpgsql.frame import Frame, Leave, Signal, Step
-from pgrepl.plpgsql.nodes import (
-    Assert,
-    Block,
-    GetDiagnostics,
-    GetStackedDiagnostics,
-    Handlers,
-    Raise,
-)
+from pgrepl.plpgsql.frame import Code, Frame, Leave, Signal, Step
+from pgrepl.plpgsql.nodes import Assert, Block, GetDiagnostics, GetStackedDiagnostics, Handlers, Raise
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.steps import condition, make, sequence
 from pgrepl.types import oids

@@ -7,23 +7,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.plpgsql.assignment import Column, cast, check_alike, move_row, row_columns
-from pgrepl.plpgsql.code import Code
-from pgrepl.plpgsql.datums import Datum, Rec, Row, Var
+from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
+from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.frame import RETURNED, Frame, Signal, Step
-from pgrepl.plpgsql.nodes import (
-    Execute,
-    ForExecute,
-    ForQuery,
-    Mode,
-    Perform,
-    Return,
-    ReturnNext,
-    ReturnQuery,
-    Sql,
-    SqlText,
-)
+from pgrepl.plpgsql.frame import RETURNED, Code, Frame, Signal, Step
+from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer, in_sql
 from pgrepl.plpgsql.steps import make, sequence

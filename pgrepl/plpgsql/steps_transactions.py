@@ -5,9 +5,8 @@ from __future__ import annotations
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.plpgsql.assignment import assign
-from pgrepl.plpgsql.code import Code
 from pgrepl.plpgsql.datums import Rec, RecField, Var
-from pgrepl.plpgsql.frame import Frame, Step
+from pgrepl.plpgsql.frame import Code, Frame, Step
 from pgrepl.plpgsql.nodes import Call, Commit, Do, Rollback
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import speaking_of, variables_of

@@ -19,6 +19,7 @@ FILES = {
 # rooms without circles; the others follow
 FREE = (
     "api",
+    "plpgsql",
     "server",
     "types",
     "sql",

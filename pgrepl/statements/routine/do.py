@@ -13,7 +13,7 @@ from pgrepl.statements.routine.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.plpgsql.code import Code
+    from pgrepl.plpgsql.frame import Code
     from pgrepl.sql.nodes import DoStmt
 
 
