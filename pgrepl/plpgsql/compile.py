@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr.variables import Conflict
-from pgrepl.plpgsql import steps_control, steps_cursors, steps_errors, steps_sql, steps_transactions
+from pgrepl.plpgsql import (
+    build,
+    build_declarations,
+    build_loops,
+    build_sql,
+    steps_control,
+    steps_cursors,
+    steps_errors,
+    steps_sql,
+    steps_transactions,
+)
 from pgrepl.plpgsql.builders import builder
 from pgrepl.plpgsql.compilation import Compilation, Function, compiling
 from pgrepl.plpgsql.data_types import data_type
@@ -20,7 +30,11 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-FORMS = (steps_control, steps_cursors, steps_errors, steps_sql, steps_transactions)  # importing them registers steps
+# importing them registers builders and steps
+FORMS = (
+    build, build_declarations, build_loops, build_sql, steps_control, steps_cursors, steps_errors, steps_sql,
+    steps_transactions,
+)  # fmt: skip
 _CONFLICTS = {each.value: each for each in Conflict}
 
 
