@@ -10,6 +10,7 @@ from pgrepl.catalog.store import one
 from pgrepl.types import builtin
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.record import RowField, RowType
+from pgrepl.types.user_types import composite_type
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
@@ -30,6 +31,9 @@ def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
 
 def row_type(session: CatalogSession, typoid: int) -> RowType | None:
     """The fields of a named row type; None: the type is no row type."""
+    composite = composite_type(session.type_of(typoid))
+    if composite is not None:
+        return composite
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
     if known is None:

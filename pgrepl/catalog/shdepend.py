@@ -39,14 +39,14 @@ def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
 
 def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
     for relation in rows(session, tables.pg_class, relowner=role):
-        if relation.relkind not in "iI":  # an index has its table's owner
+        if relation.relkind not in "iIc":  # an index has its table's owner, a composite type its own
             yield RoleDependency(relation.datid, ObjectAddress(classes.PG_CLASS, relation.oid), OWNER)
     for schema in rows(session, tables.pg_namespace, nspowner=role):
         yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), OWNER)
     for routine in rows(session, tables.pg_proc, proowner=role):
         yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), OWNER)
     for type_ in rows(session, tables.pg_type, typowner=role):
-        if not type_.typelem and not type_.typrelid:  # an array has the owner of its element
+        if not type_.typelem:  # an array has the owner of its element
             yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), OWNER)
     for publication in rows(session, tables.pg_publication, pubowner=role):
         yield RoleDependency(publication.datid, ObjectAddress(classes.PG_PUBLICATION, publication.oid), OWNER)

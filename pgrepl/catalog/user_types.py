@@ -75,6 +75,11 @@ def labels_of(session: CatalogSession, enum: int) -> list[tables.pg_enum]:
     return sorted(rows(session, tables.pg_enum, enumtypid=enum), key=lambda row: row.enumsortorder)
 
 
+def domain_constraints(session: CatalogSession, domain: int) -> list[tables.pg_constraint]:
+    """The constraints of a domain, in the order of their names."""
+    return sorted(rows(session, tables.pg_constraint, contypid=domain), key=lambda row: row.conname)
+
+
 def _read(session: CatalogSession) -> UserTypes:
     found = rows(session, tables.pg_type, datid=session.database_oid)
     if not found:

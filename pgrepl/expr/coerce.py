@@ -245,6 +245,10 @@ def _record_to_complex(
     scope: Scope, expr: Expr, target: int, context: Context, form: CoercionForm, location: int
 ) -> Expr:
     """ROW(…) or a whole row as a value of a named row type (coerce_record_to_complex)."""
+    base, base_typmod = typefacts.base_and_typmod(target, -1)
+    if base != target:
+        row = _record_to_complex(scope, expr, base, context, IMPLICIT_CAST, location)
+        return _to_domain(scope, row, base, base_typmod, target, context, form, location, hide=False)
     text = f"cannot cast type {typefacts.type_text(scope.session, oids.RECORD)} to "
     text += typefacts.type_text(scope.session, target)
     args: list[Expr]

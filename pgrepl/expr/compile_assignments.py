@@ -18,6 +18,7 @@ _ABSENT = object()
 def compile_element(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     """A subscripted assignment (ExecEvalSubscriptingRefAssign)."""
     from pgrepl.expr.functions.array_assign import set_element, set_jsonb, set_slice
+    from pgrepl.expr.functions.arrays import array_element
 
     assert node.container is not None and node.assign is not None
     container, assign = compiler.compile(node.container), compiler.compile(node.assign)
@@ -27,7 +28,18 @@ def compile_element(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     if node.type == oids.JSONB:
         return lambda env: set_jsonb(container(env), _values(uppers, env), assign(env))
     if not node.is_slice:
-        return lambda env: set_element(container(env), element, _values(uppers, env), assign(env))
+        tested = compiler.tested
+
+        def set_one(env: Any) -> Any:
+            """The new value may refer to the element's old value (CaseTestExpr)."""
+            array, places = container(env), _values(uppers, env)
+            saved, tested[0] = tested[0], None if array is None else array_element(array, places)
+            try:
+                return set_element(array, element, places, assign(env))
+            finally:
+                tested[0] = saved
+
+        return set_one
 
     def slice_(env: Any) -> Any:
         low, high = _values(lowers, env), _values(uppers, env)

@@ -17,9 +17,10 @@ from pgrepl.expr.context import Call, Context
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.routines import default_arguments
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
+from pgrepl.types.builtin import Proc, base_type, operator_by_oid, type_by_oid
 from pgrepl.types.record import Record, RowType
 from pgrepl.types.text import read_text
+from pgrepl.types.user_types import composite_type
 
 Compiled = Callable[[Any], Any]
 Special = Callable[[tree.Expr], "Compiled | None"]
@@ -127,6 +128,9 @@ def as_record(row: Any, columns: tuple[tuple[int, ...], tuple[str, ...]]) -> Any
 
 def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
     """The named row type of a type; None: the type is no row type."""
+    composite = composite_type(base_type(typoid))
+    if composite is not None:
+        return composite
     known = type_by_oid(typoid)
     if (known is not None and not known.relid) or compiler.context.style.lookup is None:
         return None

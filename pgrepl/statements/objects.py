@@ -36,6 +36,7 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     **{(RenameStmt, kind): (_TYPE, "rename_type") for kind in _TYPES},
     **{(AlterOwnerStmt, kind): (_TYPE, "alter_type_owner") for kind in _TYPES},
     **{(AlterObjectSchemaStmt, kind): (_TYPE, "set_type_schema") for kind in _TYPES},
+    (RenameStmt, ObjectType.ATTRIBUTE): (_RENAME, "rename_column_of"),
     (RenameStmt, ObjectType.DOMCONSTRAINT): (_TYPE, "rename_domain_constraint"),
     (DropStmt, ObjectType.SCHEMA): (_SCHEMA, "drop_schema"),
     (RenameStmt, ObjectType.SCHEMA): (_SCHEMA, "rename_schema"),

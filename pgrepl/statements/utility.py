@@ -41,6 +41,7 @@ STATEMENTS = {
     "ConstraintsSetStmt": ("pgrepl.writing.constraints_set", "set_constraints"),
     "CopyStmt": ("pgrepl.statements.rows", "copy"),
     "CreateDomainStmt": ("pgrepl.statements.type.domain", "create_domain"),
+    "CompositeTypeStmt": ("pgrepl.statements.type.composite", "create_composite_type"),
     "CreateEnumStmt": ("pgrepl.statements.type.enum", "create_enum"),
     "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
     "CreateFunctionStmt": ("pgrepl.statements.routine.create", "create_function"),

@@ -26,6 +26,7 @@ from pgrepl.types.record import Record
 from pgrepl.types.sizes import check_items
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import reader
+from pgrepl.types.user_types import composite_type
 
 __all__ = ["DEFAULT_STYLE", "BinaryMessage", "Receive", "Send", "receives", "sends"]
 
@@ -238,7 +239,7 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
     """As record_recv does; the style's lookup knows the columns."""
     if typoid == oids.RECORD:
         raise PgError("0A000", "input of anonymous composite types is not implemented")
-    row = style.lookup.row_type(typoid) if style.lookup is not None else None
+    row = composite_type(typoid) or (style.lookup.row_type(typoid) if style.lookup is not None else None)
     if row is None:
         raise unsupported(f"type {format_type(typoid)}")
     count, expected = message.unpack("i"), len(row.fields)

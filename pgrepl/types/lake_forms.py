@@ -17,6 +17,7 @@ from pgrepl.errors import unsupported
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, type_by_oid
 from pgrepl.types.lake_arrays import Form
+from pgrepl.types.user_types import composite_type
 
 
 def is_row_type(typoid: int) -> bool:
@@ -34,7 +35,9 @@ def form(typoid: int, typmod: int = -1) -> Form:
     if element and typoid not in (oids.OIDVECTOR, oids.INT2VECTOR):
         from pgrepl.types.lake_lists import list_form
 
-        return list_form(typoid, typmod, form(element, typmod))
+        fields = composite_type(element)
+        of = form(element, typmod) if fields is None else lake_scalars.row_form(element, fields)
+        return list_form(typoid, typmod, of)
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
         return form(row.basetype, row.typmod)

@@ -19,7 +19,7 @@ from pgrepl.types.numeric import EXACT, write_numeric
 from pgrepl.types.record import Record, RowField, RowType, quote_field, split_record
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import reader, writer
-from pgrepl.types.user_types import labels_of_stored, stored_labels
+from pgrepl.types.user_types import composite_type, labels_of_stored, stored_labels
 
 MAX_DECIMAL = 38
 
@@ -211,7 +211,8 @@ def row_form(typoid: int, row: RowType) -> Form:
 
 
 def _field_form(field: RowField) -> Form:
-    return text_form(field.type, field.typmod) if field.row is None else row_form(field.type, field.row)
+    row = composite_type(field.type) or field.row
+    return text_form(field.type, field.typmod) if row is None else row_form(field.type, row)
 
 
 def _string_form(typoid: int, typmod: int) -> Form:

@@ -28,7 +28,7 @@ from pgrepl.types import oids
 from pgrepl.types.builtin import PgType, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
-from pgrepl.types.user_types import described, labels_of_stored, order_of_labels, stored_labels
+from pgrepl.types.user_types import composite_type, described, labels_of_stored, order_of_labels, stored_labels
 
 if TYPE_CHECKING:
     from pgrepl.types.arrays import PgArray
@@ -102,7 +102,7 @@ def _row_reader(typoid: int) -> Reader:
     def read(text: str, typmod: int, style: TextStyle) -> Any:
         from pgrepl.types.record import Record, split_record
 
-        row = style.lookup.row_type(typoid) if style.lookup is not None else None
+        row = composite_type(typoid) or (style.lookup.row_type(typoid) if style.lookup is not None else None)
         if row is None:
             raise unsupported(f"type {format_type(typoid)}")
         words = split_record(text, len(row.fields))

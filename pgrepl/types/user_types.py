@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pgrepl.types.builtin import PgType, type_by_oid
+from pgrepl.types.record import RowField, RowType
 
 
 class Field(NamedTuple):
@@ -72,6 +73,16 @@ class UserTypes:
             )
             self._rows[oid] = row
         return row
+
+    def row_type(self, oid: int) -> RowType | None:
+        """The columns of a composite type; None: the type is no such."""
+        known = self.data.get(oid)
+        if known is None or known.row.typtype != "c":
+            return None
+        fields = [
+            RowField(f.place, f.name, self.type_of(f.type), f.typmod, self.row_type(f.type)) for f in known.fields
+        ]
+        return RowType(tuple(fields), known.width)
 
     def closure(self, oid: int) -> tuple[TypeData, ...]:
         """The type and all types that it is made of."""
@@ -151,6 +162,11 @@ def _revived(types: UserTypes, oid: int) -> int:
 def described(typoid: int) -> TypeData | None:
     """What is known of a user's type; None: it is built in, or the row type of a table."""
     return typoid.types.data[typoid] if isinstance(typoid, UserType) else None
+
+
+def composite_type(typoid: int) -> RowType | None:
+    """The columns of a composite type that a user has created."""
+    return typoid.types.row_type(typoid) if isinstance(typoid, UserType) else None
 
 
 @cache

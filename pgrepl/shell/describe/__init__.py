@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
-OF_PSQL = frozenset("dAc dAf dAo dAp dD ddp des det deu dew dF dFd dFp dFt dT".split())
+OF_PSQL = frozenset("dAc dAf dAo dAp ddp des det deu dew dF dFd dFp dFt".split())
 
 _CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")  # of describe/catalog_lists.py
 _FUNCTION_KINDS = frozenset("anptw")
@@ -99,6 +99,14 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         from pgrepl.shell.describe.functions import list_functions
 
         return lambda shell, args: list_functions(shell, kind[1:], args, verbose, system)
+    if kind == "T":
+        from pgrepl.shell.describe.types import list_types
+
+        return lambda shell, args: list_types(shell, _first(args), verbose, system)
+    if kind == "D":
+        from pgrepl.shell.describe.types import list_domains
+
+        return lambda shell, args: list_domains(shell, _first(args), verbose, system)
     if kind in ("u", "g"):
         from pgrepl.shell.describe.roles import list_roles
 

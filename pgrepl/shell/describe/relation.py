@@ -24,10 +24,10 @@ from pgrepl.types.oids import FIRST_USER_OID
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-EVERY_KIND = "rpviISmft"
+EVERY_KIND = "rpviISmftc"
 TITLES = {
     "r": "Table", "p": "Partitioned table", "v": "View", "m": "Materialized view", "i": "Index",
-    "I": "Partitioned index", "S": "Sequence", "f": "Foreign table",
+    "I": "Partitioned index", "S": "Sequence", "f": "Foreign table", "c": "Composite type",
 }  # fmt: skip
 STORAGE = {"p": "plain", "m": "main", "x": "extended", "e": "external"}
 COMPRESSION = {"": "", "p": "pglz", "l": "lz4"}

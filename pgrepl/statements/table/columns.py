@@ -136,7 +136,7 @@ def check_names_and_types(session: Session, columns: Sequence[NewColumn], kind: 
     """As CheckAttributeNamesTypes does."""
     if len(columns) > MAX_COLUMNS:
         raise too_many_columns()
-    if kind != "v":
+    if kind not in "vc":
         for column in columns:
             if column.name in SYSTEM_COLUMNS:
                 raise system_column_conflict(column.name)
@@ -169,7 +169,7 @@ def check_type(
     """Refuse a type no column can have, as CheckAttributeType does. `rowtypes` are those of the relation itself."""
     found = type_by_oid(type_)
     what = f"partition key column {name}" if partition_key else f'column "{name}"'
-    if found is None:
+    if found is None or (found.typtype == "c" and found.relid):
         _check_row_type(session, type_, rowtypes, partition_key=partition_key)
     elif found.typtype == "p":
         raise PgError("42P16", f"{what} has pseudo-type {typefacts.type_text(session, type_)}")
@@ -224,7 +224,7 @@ def attribute_values(relid: int, number: int, column: NewColumn) -> dict[str, An
 
 def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: bool = False) -> bool:
     """As check_for_column_name_collision does."""
-    if name in SYSTEM_COLUMNS and rel.kind != "v":
+    if name in SYSTEM_COLUMNS and rel.kind not in "vc":
         raise system_column_conflict(name)
     if rel.attribute(name) is None:
         return True

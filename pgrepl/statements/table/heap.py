@@ -68,7 +68,7 @@ def create_relation(
         relpersistence=persistence,
         relkind=kind,
         relnatts=len(columns),
-        relreplident="n" if kind in ("v", "S") else "d",
+        relreplident="n" if kind in ("v", "S", "c") else "d",
         reloptions=list(options) or None,
     )
     values = [attribute_values(oid, number, column) for number, column in enumerate(columns, 1)]
@@ -76,7 +76,8 @@ def create_relation(
     for number in defaults:
         values[number - 1]["atthasdef"] = True
     store.insert_many(session, pg_attribute, values)
-    record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
+    if kind != "c":  # the type of a composite type's relation needs the schema
+        record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
     record_type_dependencies(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
     if defaults:
         rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]

@@ -37,6 +37,10 @@ def check_alterable(session: Session, rel: Relation, kind: ObjectType, name: str
         schema = schema_row(session, rel.namespace)
         assert schema is not None
         check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", rel.schema)
+    if kind is ObjectType.TYPE and rel.kind != "c":
+        raise PgError("42809", f'"{name}" is not a composite type')
+    if kind is not ObjectType.TYPE and rel.kind == "c":
+        raise PgError("42809", f'"{name}" is a composite type', hint="Use ALTER TYPE instead.")
     if kind in _KINDS and not (rename and kind is ObjectType.INDEX):
         kinds, words = _KINDS[kind]
         if rel.kind not in kinds:

@@ -11,11 +11,11 @@ from pgrepl.catalog.classes import PG_CLASS, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import dependents_of
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.user_types import type_display_name, type_row
-from pgrepl.errors import PgError
 from pgrepl.expr.tree import CoerceToDomainValue, Expr
 from pgrepl.expr.walk import rewrite
 from pgrepl.rows.queries import column
 from pgrepl.rows.requirements import DomainHolds
+from pgrepl.statements.type.users import refuse_users
 from pgrepl.writing.rewrite.phase3 import require
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _columns(session: Session, type_: tables.pg_type, name: str) -> Iterator[tup
             if other is not None and other.typtype == "d":
                 yield from _columns(session, other, name)
             elif other is not None:
-                _refuse_containers(session, other, name)
+                refuse_users(session, other, name)
         elif row.classid == PG_CLASS and row.objsubid > 0:
             found = relation(session, row.objid)
             if found.kind in "rm":
@@ -53,21 +53,4 @@ def _columns(session: Session, type_: tables.pg_type, name: str) -> Iterator[tup
             elif found.kind == "c":
                 container = type_row(session, found.type)
                 if container is not None:
-                    _refuse_containers(session, container, name)
-
-
-def _refuse_containers(session: Session, container: tables.pg_type, name: str) -> None:
-    """No column may be of an array or composite type that contains the domain (find_composite_type_dependencies)."""
-    for row in dependents_of(session, ObjectAddress(PG_TYPE, container.oid)):
-        if row.classid == PG_TYPE:
-            other = type_row(session, row.objid)
-            if other is not None:
-                _refuse_containers(session, other, name)
-        elif row.classid == PG_CLASS and row.objsubid > 0:
-            found = relation(session, row.objid)
-            if found.kind in "rmp":
-                attribute = found.attributes[row.objsubid - 1].name
-                message = f'cannot alter type "{name}" because column "{found.name}.{attribute}" uses it'
-                raise PgError("0A000", message)
-            if found.kind == "c" and (outer := type_row(session, found.type)) is not None:
-                _refuse_containers(session, outer, name)
+                    refuse_users(session, container, name)

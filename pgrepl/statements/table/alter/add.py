@@ -27,7 +27,7 @@ from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import prepare_set_not_null
-from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, VIEW, check_target
+from pgrepl.statements.table.alter.targets import COMPOSITE, FOREIGN, TABLE, VIEW, check_target
 from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.clauses import add_column, add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
@@ -57,7 +57,7 @@ def _clauses(session: Session, rel: Relation) -> Clauses:
 
 
 def prepare_add_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ADD COLUMN", rel, TABLE + FOREIGN)
+    check_target(work.session, "ADD COLUMN", rel, TABLE + FOREIGN + COMPOSITE)
     work.entry(rel).add(Pass.ADD_COLUMN, partial(_add_column, cmd=cmd, recurse=recurse))
 
 

@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.alter.attributes import only_partitioned
-from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of
+from pgrepl.statements.table.alter.targets import COMPOSITE, FOREIGN, TABLE, check_target, column_of
 from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
@@ -24,7 +24,7 @@ from pgrepl.statements.table.partition import key_columns
 
 
 def prepare_drop_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "DROP COLUMN", rel, TABLE + FOREIGN)
+    check_target(work.session, "DROP COLUMN", rel, TABLE + FOREIGN + COMPOSITE)
     work.entry(rel).add(Pass.DROP, partial(_drop_column, cmd=cmd, recurse=recurse))
 
 

@@ -21,6 +21,7 @@ INDEX = "i"
 PARTITIONED_INDEX = "I"
 SEQUENCE = "S"
 FOREIGN = "f"
+COMPOSITE = "c"
 
 
 def check_target(session: Session, action: str, rel: Relation, kinds: str) -> None:

@@ -12,6 +12,7 @@ from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef
+from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import transform
@@ -31,18 +32,19 @@ from pgrepl.statements.sequence import change_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.dependents import remember_dependents
 from pgrepl.statements.table.alter.row_type import refuse_used_row_type
-from pgrepl.statements.table.alter.targets import FOREIGN, TABLE, check_target, column_of, missing_column
+from pgrepl.statements.table.alter.targets import COMPOSITE, FOREIGN, TABLE, check_target, column_of, missing_column
 from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
 from pgrepl.statements.table.defaults import remove_default, store_default
 from pgrepl.statements.table.inherit import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
+from pgrepl.statements.type.users import refuse_users
 from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def prepare_type(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     """USING is analyzed here: it sees the columns as they were before any change (ATPrepAlterColumnType)."""
-    check_target(work.session, "ALTER COLUMN ... SET DATA TYPE", rel, TABLE + FOREIGN)
+    check_target(work.session, "ALTER COLUMN ... SET DATA TYPE", rel, TABLE + FOREIGN + COMPOSITE)
     using = None
     if cmd.expr is not None:
         using = transform(scope_of_relation(work.session, rel), cmd.expr, ExprKind.USING)
@@ -71,9 +73,13 @@ def _prepare(
     target = _target(session, cmd)
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
     altered = work.entry(rel)
-    altered.new_values.append(
-        NewColumnValue(rel.oid, attribute.num, _converted(session, rel, attribute, target, using))
-    )
+    if rel.kind == "c":
+        composite = type_row(session, rel.type)
+        assert composite is not None
+        refuse_users(session, composite, rel.name)
+    else:
+        converted = _converted(session, rel, attribute, target, using)
+        altered.new_values.append(NewColumnValue(rel.oid, attribute.num, converted))
     if rel.kind == "p":
         refuse_used_row_type(session, rel)
     altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))
