@@ -16,13 +16,15 @@ from pgrepl.catalog.classes import (
     ROLE_WRITE_ALL_DATA,
 )
 from pgrepl.catalog.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
-from pgrepl.catalog.tables import pg_database, pg_namespace, pg_proc
+from pgrepl.catalog.tables import pg_database, pg_namespace, pg_proc, pg_type
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
-Owned: TypeAlias = "pg_namespace | pg_database | pg_proc"  # objects with an owner and a list, beside relations
+Owned: TypeAlias = (
+    "pg_namespace | pg_database | pg_proc | pg_type"  # objects with an owner and a list, beside relations
+)
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -203,6 +205,8 @@ def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
         return row.nspowner, row.nspacl
     if isinstance(row, pg_proc):
         return row.proowner, row.proacl
+    if isinstance(row, pg_type):
+        return row.typowner, row.typacl
     return row.datdba, row.datacl
 
 

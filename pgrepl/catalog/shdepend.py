@@ -72,6 +72,9 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
     for routine in rows(session, tables.pg_proc, proacl=NOT_NULL):
         if _mentions(routine.proacl, role, routine.proowner):
             yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), ACL)
+    for type_ in rows(session, tables.pg_type, typacl=NOT_NULL):
+        if _mentions(type_.typacl, role, type_.typowner):
+            yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), ACL)
     for database in rows(session, tables.pg_database, datacl=NOT_NULL):
         if _mentions(database.datacl, role, database.datdba):
             yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, database.oid), ACL)

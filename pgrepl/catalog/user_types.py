@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import tables
 from pgrepl.catalog.namespace import schema_name, search_path
 from pgrepl.catalog.store import NOT_NULL, one, rows
+from pgrepl.errors import PgError
 from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.user_types import Field, Label, TypeData, UserType, UserTypes
@@ -68,6 +69,17 @@ def is_type_name_taken(session: CatalogSession, namespace: int, name: str) -> bo
         return True
     row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
     return row is not None and bool(row.reltype)
+
+
+def check_usage(session: CatalogSession, oid: int) -> None:
+    """An error unless the role has USAGE on a user's type, or on the element type of an array (aclcheck_error_type)."""
+    from pgrepl.catalog.acl import ObjectKind, has_privilege
+
+    row = type_row(session, oid)
+    if row is not None and row.typelem:
+        row = type_row(session, row.typelem)
+    if row is not None and not has_privilege(session, ObjectKind.TYPE, row, "USAGE"):
+        raise PgError("42501", f"permission denied for type {type_display_name(session, row)}")
 
 
 def labels_of(session: CatalogSession, enum: int) -> list[tables.pg_enum]:

@@ -89,6 +89,7 @@ _ATOMS = (
     tree.Param,
     tree.Variable,
     tree.SetToDefault,
+    tree.CoerceToDomainValue,
     tree.SubscriptingRef,
     tree.ArrayExpr,
     tree.RowExpr,

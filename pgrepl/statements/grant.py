@@ -27,6 +27,7 @@ from pgrepl.catalog.namespace import explicit_schema, schema_by_name
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, range_var, relation
 from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.store import rows, update
+from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AccessPriv, GrantStmt, RoutineName
@@ -43,6 +44,8 @@ _KINDS = {
     ObjectType.FUNCTION: ObjectKind.FUNCTION,
     ObjectType.PROCEDURE: ObjectKind.PROCEDURE,
     ObjectType.ROUTINE: ObjectKind.ROUTINE,
+    ObjectType.TYPE: ObjectKind.TYPE,
+    ObjectType.DOMAIN: ObjectKind.TYPE,
 }
 _SELECT = BIT["SELECT"]
 # a REVOKE on the whole relation revokes from these, too
@@ -92,6 +95,8 @@ def execute_grant(stmt: GrantStmt, session: Session) -> Result:
 def _targets(session: Session, stmt: GrantStmt, kind: ObjectKind) -> tuple[list[int], Sequence[Owned]]:
     if stmt.kind in _ROUTINES:
         return [], _routines(session, stmt)
+    if kind is ObjectKind.TYPE:
+        return [], [_type(session, stmt, name) for name in stmt.objects]
     if kind is ObjectKind.SCHEMA:
         return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
     if kind is ObjectKind.DATABASE:
@@ -118,6 +123,24 @@ def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
     from pgrepl.statements.routine.find import find_routine
 
     return [find_routine(session, stmt.kind, name) for name in stmt.routines if isinstance(name, RoutineName)]
+
+
+def _type(session: Session, stmt: GrantStmt, name: tuple[str, ...]) -> tables.pg_type:
+    """The type of this name, whose privileges are its own: not those of an array."""
+    from pgrepl.expr.typefacts import type_text
+    from pgrepl.statements.type.names import type_of_parts
+
+    oid = type_of_parts(session, name)
+    row = type_row(session, oid)
+    if stmt.kind is ObjectType.DOMAIN and (row is None or row.typtype != "d"):
+        raise PgError("42809", f'"{".".join(name)}" is not a domain')
+    if row is None:
+        verb = "GRANT" if stmt.is_grant else "REVOKE"
+        raise unsupported(f"{verb} ON TYPE of {type_text(session, oid)}")
+    if row.typelem:
+        hint = "Set the privileges of the element type instead."
+        raise PgError("0LP01", "cannot set privileges of array types", hint=hint)
+    return row
 
 
 def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:
@@ -276,6 +299,8 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
     acl = effective_acl(kind, owner, stored)
     if isinstance(row, tables.pg_namespace):
         name = row.nspname
+    elif isinstance(row, tables.pg_type):
+        name = row.typname
     else:
         name = row.proname if isinstance(row, tables.pg_proc) else row.datname
     grantor, options = best_grantor(session, session.role, privileges, acl, owner)
@@ -287,6 +312,8 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
         update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
     elif isinstance(row, tables.pg_proc):
         update(session, tables.pg_proc, {"oid": row.oid}, proacl=new)
+    elif isinstance(row, tables.pg_type):
+        update(session, tables.pg_type, {"oid": row.oid}, typacl=new)
     else:
         update(session, tables.pg_database, {"oid": row.oid}, datacl=new)
 

@@ -115,6 +115,10 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
         routine = one(session, tables.pg_proc, oid=address.objid)
         assert routine is not None
         grant_on_object(session, ObjectKind.FUNCTION, routine, change)
+    elif address.classid == classes.PG_TYPE:
+        type_ = one(session, tables.pg_type, oid=address.objid)
+        assert type_ is not None
+        grant_on_object(session, ObjectKind.TYPE, type_, change)
     else:
         database = one(session, tables.pg_database, oid=address.objid)
         assert database is not None

@@ -8,12 +8,14 @@ from typing import Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.user_types import check_usage
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Expr as TypedExpr
 from pgrepl.expr.typenames import column_collation, type_of_name
 from pgrepl.sql.nodes import ColumnDef, Expr, TypeName
 from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.oids import FIRST_USER_OID
 
 MAX_COLUMNS = 1600
 SYSTEM_COLUMNS = {"tableoid": -6, "cmax": -5, "xmax": -4, "cmin": -3, "xmin": -2, "ctid": -1}
@@ -62,6 +64,8 @@ def set_type(
 ) -> None:
     column.type_name = type_name
     column.type, column.typmod = type_of_name(session, type_name)
+    if column.type >= FIRST_USER_OID:
+        check_usage(session, column.type)
     column.ndims = len(type_name.array_bounds)
     column.setof = type_name.setof
     column.collation = column_collation(session, collation, location, column.type)

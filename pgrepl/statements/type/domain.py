@@ -10,7 +10,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.classes import PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependency
 from pgrepl.catalog.store import one, update
-from pgrepl.catalog.user_types import type_display_name, type_row
+from pgrepl.catalog.user_types import check_usage, type_display_name, type_row
 from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.expr.analyze import transform
@@ -66,6 +66,7 @@ def _define(stmt: CreateDomainStmt, session: Session) -> Result:
     if kind is not None and kind.typtype == "p":
         message = f'"{type_name_text(stmt.type_name)}" is not a valid base type for a domain'
         raise PgError("42804", message, location=stmt.type_name.location)
+    check_usage(session, base)
     collation = column_collation(session, stmt.collation, stmt.collation_location, base)
     not_null, default = _properties(session, stmt, base, typmod)
     oid = insert_type(

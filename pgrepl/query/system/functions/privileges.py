@@ -23,16 +23,18 @@ from pgrepl.catalog.roles import (
 )
 from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.row_security import is_active
+from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_database
+from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.query.permissions import is_public
 from pgrepl.query.system.names import relation_named
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import proc_by_oid, type_by_oid
 
 implements = Family()
 
@@ -144,6 +146,19 @@ def _on_function(session: Session, role: int, given: Any, text: str) -> bool | N
     return None if found is None else is_superuser(session, role) or is_public(found)
 
 
+def _on_type(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, ("USAGE",))
+    oid = given if isinstance(given, int) else session.object_oid(oids.REGTYPE, given)
+    known = type_by_oid(session.type_of(oid))
+    row = type_row(session, int(known.elem) if known is not None and known.category == "A" else oid)
+    if row is not None:
+        return any(acl.object_mask(session, ObjectKind.TYPE, row, role, m) == m for m in masks)
+    if known is None and rowtype_relation(session, oid) is None:
+        return None
+    return is_superuser(session, role) or any(m >> 16 == 0 for m in masks)
+
+
+_family("has_type_privilege", _on_type)
 _family("has_function_privilege", _on_function)
 _family("has_table_privilege", _on_table)
 _family("has_sequence_privilege", _on_sequence)
