@@ -1,6 +1,6 @@
 """Schemas, sequences, tables, views, constraints and indexes of a dump.
 
-The order: schemas; sequences; tables and views, each after what it is made of; partitions attached; keys and
+The order: schemas; types; sequences; tables and views, each after what it is made of; partitions attached; keys and
 indexes, those of partitions before those of their parents, which then take them over; foreign keys last. Partitions
 are made as tables of their own and attached, as pg_dump does.
 """
@@ -38,6 +38,7 @@ from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
 from pgrepl.statements.dump.trigger import triggers
+from pgrepl.statements.dump.types import type_parts
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE"}
 KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind in WORDS}
@@ -46,6 +47,7 @@ KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind
 def dump_schema(session: Session) -> Iterator[str]:
     for _, text in schema_parts(session):
         yield text
+    yield from type_parts(session)
     routines = RoutineParts(session)
     yield from routines.first()
     for _, text in relation_parts(session, routines):

@@ -15,10 +15,10 @@ from pgrepl.expr.definitions import (
     options_text,
     partition_key_definition,
 )
+from pgrepl.expr.typefacts import type_text
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
-from pgrepl.types.names import format_type
 
 
 def create_table(session: Session, table: Relation) -> str:
@@ -90,7 +90,7 @@ def default_of(session: Session, table: Relation, column: Attribute) -> str | No
 
 
 def column_definition(session: Session, table: Relation, column: Attribute) -> str:
-    text = f"{quote_identifier(column.name)} {format_type(column.type, column.typmod)}"
+    text = f"{quote_identifier(column.name)} {type_text(session, column.type, column.typmod)}"
     kind = type_by_oid(column.type)
     if column.collation and kind is not None and kind.collation != column.collation:
         found = collation_by_oid(column.collation)
