@@ -149,14 +149,19 @@ def _enum_reader(typoid: int) -> Reader:
         if text in unsafe and not style.stored:
             raise PgError(
                 "55P04",
-                f'unsafe use of new value "{text}" of enum type {format_type(typoid)}',
+                f'unsafe use of new value "{text}" of enum type {_shown(typoid, style)}',
                 hint="New enum values must be committed before they can be used.",
             )
         if text not in labels:
-            raise PgError("22P02", f'invalid input value for enum {format_type(typoid)}: "{text}"')
+            raise PgError("22P02", f'invalid input value for enum {_shown(typoid, style)}: "{text}"')
         return text
 
     return read
+
+
+def _shown(typoid: int, style: TextStyle) -> str:
+    """The type as format_type prints it in the session, if there is one."""
+    return format_type(typoid) if style.lookup is None else style.lookup.text_of(oids.REGTYPE, typoid)
 
 
 def _refuse_record(text: str, typmod: int, style: TextStyle) -> Any:
