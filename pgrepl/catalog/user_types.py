@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
 
+UserTypeRow = tables.pg_type
+
+
 def described(session: CatalogSession, oid: int) -> int:
     """The OID with the description of its type, if that is a user's type."""
     if oid < FIRST_USER_OID or isinstance(oid, UserType):
@@ -38,6 +41,11 @@ def user_types(session: CatalogSession) -> UserTypes:
 
 def type_row(session: CatalogSession, oid: int) -> tables.pg_type | None:
     return one(session, tables.pg_type, oid=oid)
+
+
+def type_rows(session: CatalogSession) -> list[tables.pg_type]:
+    """The user's types of the database, with the arrays over them."""
+    return rows(session, tables.pg_type, datid=session.database_oid)
 
 
 def type_in_schema(session: CatalogSession, namespace: int, name: str) -> tables.pg_type | None:

@@ -9,9 +9,7 @@ from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.namespace import search_path
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_type
-from pgrepl.catalog.user_types import domain_constraints, type_is_visible
+from pgrepl.catalog.user_types import UserTypeRow, domain_constraints, type_is_visible, type_rows
 from pgrepl.expr import stored
 from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
@@ -33,7 +31,7 @@ _SYSTEM_SCHEMAS = {"pg_catalog": 11, "information_schema": 13134}
 class _Listed(NamedTuple):
     oid: int
     type: PgType
-    row: pg_type | None  # of a user's type
+    row: UserTypeRow | None
     name: str
 
 
@@ -115,7 +113,7 @@ def _matching(session: Session, pattern: NamePattern | None, with_system: bool) 
     """The types of a pattern, by their name in pg_type or as format_type prints it; without a schema in the pattern,
     visible ones."""
     candidates: list[_Listed] = []
-    for row in rows(session, pg_type, datid=session.database_oid):
+    for row in type_rows(session):
         oid = session.type_of(row.oid)
         kind = type_by_oid(oid)
         assert kind is not None
