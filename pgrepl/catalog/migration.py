@@ -66,6 +66,7 @@ def _populate(link: CatalogConnection) -> None:
 def _have_user_types(link: CatalogConnection) -> None:
     """Format 9 has the user's types; a constraint may be one of a domain."""
     link.execute("ALTER TABLE pg_constraint ADD COLUMN contypid BIGINT")
+    link.execute("CREATE INDEX pg_constraint_of_type ON pg_constraint (contypid)")
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
         sums.sum_up(link, [tables.pg_constraint.__table__])

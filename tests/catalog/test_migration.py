@@ -103,6 +103,10 @@ def test_subscriptions_of_format_7_follow_no_definitions(tmp_path: Path) -> None
         link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
         link.execute("DROP TABLE pgrepl_subscription_schema")
         link.execute("ALTER TABLE pg_class DROP COLUMN relispopulated")
+        link.execute("DROP INDEX pg_constraint_ix2")
+        link.execute("ALTER TABLE pg_constraint DROP COLUMN contypid")
+        for name in ("pg_type", "pg_enum", "pg_proc", "pg_trigger"):
+            link.execute(f"DROP TABLE {name}")
         link.execute("UPDATE pgrepl_instance SET format_version = 7")
         link.execute("PRAGMA user_version = 7")
         link.commit()

@@ -28,7 +28,7 @@ def test_every_module_that_is_named_is_there(name: str) -> None:
     named = re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|json|tsv)|(?:[\w.]+/)+)`", text)
     there = [
         f"/{path.relative_to(ROOT)}{'/' if path.is_dir() else ''}"
-        for path in (*ROOT.glob("pgrepl/**/*"), *ROOT.glob("tests/**/*"))
+        for path in (*ROOT.glob("pgrepl/**/*"), *ROOT.glob("tests/**/*"), *ROOT.glob("grammar/**/*"))
     ]
     there += [f"/{path.name}/" for path in ROOT.iterdir()]
     assert {name for name in named if not any(path.endswith(f"/{name}") for path in there)} - {

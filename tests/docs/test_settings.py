@@ -25,7 +25,10 @@ _ASKED_OTHERWISE = {
     "backslash_quote", "pgrepl.file_grace", "pgrepl.keep_snapshots",
 }  # fmt: skip
 # facts of what is here, and the server's files, which only pg_read_all_settings may see
-_KNOWN = {"integer_datetimes", "max_function_args", "max_identifier_length", "max_index_keys", "server_encoding"}
+_KNOWN = {
+    "data_directory_mode", "integer_datetimes", "max_function_args", "max_identifier_length", "max_index_keys",
+    "server_encoding",
+}  # fmt: skip
 _FILES = {"config_file", "data_directory", "hba_file", "ident_file"}
 # refused if they are to be anything else
 _REFUSED = {

@@ -43,7 +43,7 @@ def test_places_are_not_kept(place: Place) -> None:
     place.run("CREATE TABLE t (a int, b text)")
     one, other = place.analyzed("a + 1 = length(b)"), place.analyzed("  a   +  1 =\n length( b )")
     assert json.dumps(to_json(one)) == json.dumps(to_json(other))
-    assert one == other == from_json(to_json(one))
+    assert one == other == from_json(to_json(one), place.session)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_constants(place: Place, text: str, kept: object) -> None:
     expr = place.analyzed(text)
     data = json.loads(json.dumps(to_json(expr)))
     assert data.get("value") == kept
-    assert from_json(data) == expr
+    assert from_json(data, place.session) == expr
 
 
 def test_queries(place: Place) -> None:
@@ -83,5 +83,5 @@ def test_queries(place: Place) -> None:
     query = analyze_query(place.session, stmt)
     data = json.loads(json.dumps(to_json(query)))
     assert "location" not in json.dumps(data)
-    assert from_json(data) == query
-    assert to_json(from_json(data)) == data
+    assert from_json(data, place.session) == query
+    assert to_json(from_json(data, place.session)) == data
