@@ -1,5 +1,4 @@
 \dA
-\dC
 \dC date
 \dC jsonpath
 \dc
