@@ -80,8 +80,8 @@ def has_codec(encoding: str) -> bool:
 
 
 def codec(encoding: str) -> str:
-    """Python's name of a character set that has one."""
-    found = _CODECS.get(encoding)
+    """Python's name of a character set that has one. client_encoding may be an alias (UNICODE)."""
+    found = _CODECS.get(encoding) or _CODECS.get(encoding_name(encoding) or "")
     if found is None:
         raise PgError("42883", f'default conversion function for encoding "{encoding}" to "UTF8" does not exist')
     return found
