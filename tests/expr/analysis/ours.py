@@ -31,7 +31,7 @@ def question_of_query(session: Session, text: str) -> Answer:
     """A query through the catalog and back: as a view would keep and print it."""
     stmt = parse(text)[0].stmt
     assert isinstance(stmt, SelectStmt)
-    query = stored.from_json(json.loads(json.dumps(stored.to_json(analyze_query(session, stmt)))))
+    query = stored.from_json(json.loads(json.dumps(stored.to_json(analyze_query(session, stmt)))), session)
     names = [column.name for column in query.columns]
     return {
         "plain": query_text(session, query, False, names) + ";",
