@@ -16,6 +16,7 @@ from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.subscription_facts import subscription_facts
 from pgrepl.catalog.sums import disagreeing
 from pgrepl.statements.run import run
+from tests.harness.older import without_format_9
 from tests.harness.pair import Pair
 from tests.lake import duck
 
@@ -102,11 +103,7 @@ def test_subscriptions_of_format_7_follow_no_definitions(tmp_path: Path) -> None
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
         link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
         link.execute("DROP TABLE pgrepl_subscription_schema")
-        link.execute("ALTER TABLE pg_class DROP COLUMN relispopulated")
-        link.execute("DROP INDEX pg_constraint_ix2")
-        link.execute("ALTER TABLE pg_constraint DROP COLUMN contypid")
-        for name in ("pg_type", "pg_enum", "pg_proc", "pg_trigger"):
-            link.execute(f"DROP TABLE {name}")
+        without_format_9(link)
         link.execute("UPDATE pgrepl_instance SET format_version = 7")
         link.execute("PRAGMA user_version = 7")
         link.commit()

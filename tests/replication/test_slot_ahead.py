@@ -12,6 +12,7 @@ import pytest
 
 from pgrepl.replication.subscriber.status import subscription_status
 from tests.harness.database import Database
+from tests.harness.older import without_format_9
 from tests.harness.pair import Pair
 
 ROWS = "SELECT a FROM t ORDER BY a"
@@ -145,6 +146,7 @@ def test_a_subscription_to_the_own_instance_made_before_format_5_goes_on(tmp_pat
         link.execute("DELETE FROM pgrepl_publisher")
         link.execute("ALTER TABLE pg_replication_slot DROP COLUMN two_phase_at")
         link.execute("ALTER TABLE pg_subscription DROP COLUMN subschemachanges")
+        without_format_9(link)
         link.execute("UPDATE pgrepl_instance SET format_version = 4")
         link.execute("PRAGMA user_version = 4")
         link.commit()
