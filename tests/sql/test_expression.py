@@ -24,6 +24,10 @@ from pgrepl.sql.nodes import (
     ColumnRef,
     Expr,
     FuncCall,
+    JsonIsPredicate,
+    JsonObjectExpr,
+    JsonPair,
+    JsonValue,
     NamedArg,
     NullsOrder,
     NullTest,
@@ -126,8 +130,8 @@ def operator(name: str, left: Expr | None, right: Expr, location: int) -> AExpr:
                                               form=CoercionForm.SQL_SYNTAX, location=0)),
         ("CURRENT_TIME(3)", SQLValueFunction("current_time", 3, 0)),
         ("XMLCONCAT(a)", UnsupportedExpr("XMLCONCAT", (column("a", 10),), 0)),
-        ("JSON_OBJECT('a': b)", UnsupportedExpr("JSON_OBJECT", (string("a", 12), column("b", 17)), 0)),
-        ("a IS JSON", UnsupportedExpr("IS JSON", (column("a", 0),), 0)),
+        ("JSON_OBJECT('a': b)", JsonObjectExpr((JsonPair(string("a", 12), JsonValue(column("b", 17))),), location=0)),
+        ("a IS JSON", JsonIsPredicate(column("a", 0), location=0)),
     ],
 )  # fmt: skip
 def test_tree(text: str, node: Expr) -> None:

@@ -23,4 +23,5 @@ def test_every_statement_has_a_function() -> None:
     for module in iter_modules(nodes.__path__):
         import_module(f"{nodes.__name__}.{module.name}")
     named = {found.__name__ for found in Statement.__subclasses__()}
-    assert named - {"UnsupportedStmt"} == STATEMENTS.keys()
+    of_bodies = {"PlAssign", "ReturnStmt"}  # they stand in the bodies of routines only
+    assert named - {"UnsupportedStmt", "ExecuteStmt"} - of_bodies == STATEMENTS.keys()  # run.py does EXECUTE

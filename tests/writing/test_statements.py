@@ -212,7 +212,7 @@ def test_what_cannot_be_done_is_said(instance: Instance) -> None:
     instance.play("pub", "CREATE TABLE t (a int)")
     assert instance.play("pub", "INSERT INTO t VALUES (1) RETURNING ctid", "DELETE FROM t WHERE CURRENT OF c") == [
         'ERROR:  system column "ctid" in RETURNING is not supported',
-        "ERROR:  WHERE CURRENT OF is not supported",
+        'ERROR:  cursor "c" does not exist',
     ]
 
 
