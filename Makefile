@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYSPARK := 'pyspark<4.2'
 
 # the grammar's tables are made when the package is installed
-GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark)
+GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
 
 $(BIN)/pgrepl: pyproject.toml $(GRAMMAR)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'

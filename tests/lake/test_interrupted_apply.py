@@ -26,6 +26,8 @@ ALTER SYSTEM SET logical_decoding_work_mem = '1MB';
 APPLY = """
 import os, signal, sys, threading, time
 from pyspark.sql import SparkSession
+import pytest
+
 from pgrepl.cli import run
 from pgrepl.lake import spark
 from tests.harness.programs import QUICK_JVM
@@ -58,6 +60,7 @@ print(repr(code), others)
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_the_tasks_of_the_apply_alone(tmp_path: Path) -> None:
     """In a Spark session of the program's, where a thread of its own runs a job, too."""
     catalog = tmp_path / "catalog.db"
