@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, environment
 
