@@ -28,8 +28,6 @@ ALTER SYSTEM SET logical_decoding_work_mem = '1MB';
 APPLY = """
 import os, signal, sys, threading, time
 from pyspark.sql import SparkSession
-import pytest
-
 from pgrepl.cli import run
 from pgrepl.lake import spark
 from tests.harness.programs import QUICK_JVM
