@@ -11,7 +11,7 @@ from pgrepl.query.result import Result, ResultColumn
 from pgrepl.types.binary import sends
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
-from pgrepl.types.text import reader, writer
+from pgrepl.types.text import reader
 
 if TYPE_CHECKING:
     from pgrepl.types.style import TextStyle
@@ -99,7 +99,3 @@ class RowEncoder:
 
 def no_binary_output(typoid: int) -> PgError:
     return PgError("42883", f"no binary output function available for type {format_type(typoid)}")
-
-
-def as_text(value: Any, typoid: int, style: TextStyle) -> str:
-    return writer(typoid)(value, style)

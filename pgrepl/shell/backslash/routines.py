@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
 from pgrepl.shell.backslash.command import BackslashCommand, command
+from pgrepl.shell.backslash.definitions import definition, name_argument
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.types import oids
@@ -30,7 +30,7 @@ _BODY = ("AS ", "BEGIN ", "RETURN ")  # a line that begins so ends the head
 
 @command("sf", "sf+", rest=Argument.WHOLE_LINE)
 def show_function(c: BackslashCommand) -> bool:
-    name = _argument(c)
+    name = name_argument(c)
     if name is None:
         c.shell.error("function name is required")
         return False
@@ -50,7 +50,7 @@ def edit_function(c: BackslashCommand) -> Outcome:
     if loop is None:
         shell.error("no query buffer")
         return Outcome.FAILED
-    name, line = _argument(c), None
+    name, line = name_argument(c), None
     if name is not None:
         number = _LINE_NUMBER.search(name)
         if number is not None:
@@ -72,27 +72,9 @@ def edit_function(c: BackslashCommand) -> Outcome:
     return Outcome.NEXT
 
 
-def _argument(c: BackslashCommand) -> str | None:
-    text = c.word(Argument.WHOLE_LINE)
-    stripped = (text or "").strip().rstrip(";").rstrip()
-    return stripped or None
-
-
 def _definition(c: BackslashCommand, name: str) -> str | None:
     """The definition of a function by its name, with or without argument types; None, after a message: none."""
-    from pgrepl.catalog.transaction import reading
-
-    connection = c.shell.connection
-    if connection is None:
-        c.shell.error("You are currently not connected to a database.")
-        return None
-    try:
-        connection.check_open()
-        with reading(connection.session):
-            return _of_name(connection.session, name)
-    except PgError as error:
-        c.shell.error(f"{error.report.severity}:  {error.message}")
-        return None
+    return definition(c, lambda session: _of_name(session, name))
 
 
 def _of_name(session: Session, name: str) -> str | None:

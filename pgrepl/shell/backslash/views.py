@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
 from pgrepl.shell.backslash.command import BackslashCommand, command
+from pgrepl.shell.backslash.definitions import definition, name_argument
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.sql.quote import quote_identifier, quote_literal
@@ -21,7 +21,7 @@ _LINE_NUMBER = re.compile(r"(?<=[\s)])([0-9]+)\s*\Z")
 
 @command("sv", "sv+", rest=Argument.WHOLE_LINE)
 def show_view(c: BackslashCommand) -> bool:
-    name = _argument(c)
+    name = name_argument(c)
     if name is None:
         c.shell.error("view name is required")
         return False
@@ -42,7 +42,7 @@ def edit_view(c: BackslashCommand) -> Outcome:
     if loop is None:
         shell.error("no query buffer")
         return Outcome.FAILED
-    name, line = _argument(c), None
+    name, line = name_argument(c), None
     if name is not None:
         number = _LINE_NUMBER.search(name)
         if number is not None:
@@ -61,27 +61,9 @@ def edit_view(c: BackslashCommand) -> Outcome:
     return Outcome.NEXT
 
 
-def _argument(c: BackslashCommand) -> str | None:
-    text = c.word(Argument.WHOLE_LINE)
-    stripped = (text or "").strip().rstrip(";").rstrip()
-    return stripped or None
-
-
 def _definition(c: BackslashCommand, name: str) -> str | None:
     """The statement that makes a view; None, after a message: there is none of that name."""
-    from pgrepl.catalog.transaction import reading
-
-    connection = c.shell.connection
-    if connection is None:
-        c.shell.error("You are currently not connected to a database.")
-        return None
-    try:
-        connection.check_open()
-        with reading(connection.session):
-            return _statement(c, connection.session, name)
-    except PgError as error:
-        c.shell.error(f"{error.report.severity}:  {error.message}")
-        return None
+    return definition(c, lambda session: _statement(c, session, name))
 
 
 def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
