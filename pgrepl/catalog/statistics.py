@@ -1,4 +1,4 @@
-"""Cumulative statistics of relations, databases and slots (pgstat.c), and of the engines.
+"""Cumulative statistics of relations, databases and slots (pgstat.c), of the engines and of subscriptions.
 
 Counters are kept in memory and added to the file `catalog.db.stats` beside the catalog at most once a second, when a
 session ends, and when a query reads them. As PostgreSQL's they are no part of any transaction, and a crash may lose
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
     from pgrepl.catalog.context import CatalogSession
 
-RELATION, DATABASE, SLOT, ENGINE = "relation", "database", "replslot", "engine"
+RELATION, DATABASE, SLOT, ENGINE, SUBSCRIPTION = "relation", "database", "replslot", "engine", "subscription"
 Key = tuple[str, int, str]  # kind, database, and an OID, a slot's name or a kind of work
 Values = dict[str, Any]
 

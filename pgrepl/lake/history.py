@@ -137,6 +137,12 @@ def compactions(session: Session, table_id: int, after: int, upto: int) -> froze
     return frozenset(found)
 
 
+def committed_since(session: Session, snapshot: int) -> datetime | None:
+    """When the first snapshot from this one on was committed; None: there is none."""
+    ((when,),) = session.link.execute(sql.SNAPSHOT_TIME_FROM, (snapshot,))
+    return None if when is None else _EPOCH + timedelta(microseconds=_microseconds(when))
+
+
 def changes_after(session: Session, snapshot: int) -> Iterator[tuple[str, int]]:
     """The words of `changes_made` of all snapshots behind this one, each with its DuckLake table, or 0."""
     for (made,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):

@@ -58,6 +58,22 @@ def row_counts(session: Session) -> dict[int, RowCounts]:
     return found
 
 
+@frozen
+class PresentFiles:
+    """The numbers of present files with their bytes, and the number of snapshots."""
+
+    data: tuple[int, int]
+    delete: tuple[int, int]
+    snapshots: int
+
+
+def present_files(session: Session) -> PresentFiles:
+    link = session.link
+    data, delete = (tuple(map(int, link.execute(asked)[0])) for asked in sql.PRESENT_FILES)
+    ((snapshots,),) = link.execute(sql.COUNT_SNAPSHOTS)
+    return PresentFiles((data[0], data[1]), (delete[0], delete[1]), int(snapshots))
+
+
 def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
     """The sizes of each table's data files that are smaller than `below` bytes."""
     found: dict[int, list[int]] = {}

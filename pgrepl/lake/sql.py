@@ -50,6 +50,8 @@ REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND c.end_sn
                AND i.begin_snapshot > ? AND i.begin_snapshot < ?)
     OR EXISTS (SELECT 1 FROM pg_constraint k WHERE (k.conrelid = c.oid OR k.confrelid = c.oid)
                AND k.end_snapshot IS NULL AND k.begin_snapshot > ? AND k.begin_snapshot < ?))"""
+COUNT_SNAPSHOTS = "SELECT count(*) FROM ducklake_snapshot"
+SNAPSHOT_TIME_FROM = "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id >= ?"
 COUNT_SNAPSHOTS_FROM = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= ?"
 IS_SNAPSHOT = "SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = ?"
 LAST_SNAPSHOT = "SELECT max(snapshot_id) FROM ducklake_snapshot"
@@ -243,6 +245,10 @@ ROWS_OF_TABLE_CHANGED_BETWEEN = tuple([f"{each} AND table_id = ?" for each in _C
 LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
 DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"
 
+PRESENT_FILES = tuple(
+    f"SELECT count(*), coalesce(sum(file_size_bytes), 0) FROM {table} WHERE {NOW}"
+    for table in ("ducklake_data_file", "ducklake_delete_file")
+)
 SMALL_FILES = f"SELECT table_id, file_size_bytes FROM ducklake_data_file WHERE {NOW} AND file_size_bytes < ?"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import update
 from pgrepl.errors import PgError, unsupported
@@ -221,4 +221,5 @@ def reset_subscription_statistics(call: Call, subid: int | None) -> str:
             sync_error_count=0,
             stats_reset=now,
         )
+    statistics.counters(call.session.catalog).forget(statistics.SUBSCRIPTION, name=subid)
     return VOID

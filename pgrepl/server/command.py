@@ -24,6 +24,7 @@ _NO_URL = "pgrepl serve needs a catalog in a file"
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="the port, part of the socket's name (default: 5432)")
 @click.option("-k", "--socket-dir", metavar="FOLDER", help="where the socket is (default: beside the catalog)")
 @click.option("-c", "settings", metavar="NAME=VALUE", multiple=True, help="a setting, as in ALTER SYSTEM")
+@click.option("--metrics", metavar="[ADDRESS:]PORT", help="answer /metrics and /healthz there (default: nowhere)")
 @click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), help="append the log to this file")
 @click.option(
     "--pidfile", type=click.Path(dir_okay=False, path_type=Path), help="write the server's process number there"
@@ -32,7 +33,7 @@ _NO_URL = "pgrepl serve needs a catalog in a file"
 @on_spark
 def serve_command(
     catalog: str, addresses: str | None, port: int | None, socket_dir: str | None, settings: tuple[str, ...],
-    log_file: Path | None, pidfile: Path | None, daemon: bool, data_path: str | None,
+    metrics: str | None, log_file: Path | None, pidfile: Path | None, daemon: bool, data_path: str | None,
 ) -> int:  # fmt: skip
     """Serve a catalog to everything that speaks PostgreSQL: psql, drivers, and subscribers.
 
@@ -50,7 +51,12 @@ def serve_command(
     if "://" in catalog:
         raise PgError("0A000", f"{_NO_URL}, not on a database server")
     given = dict(_pair(each) for each in settings)
-    for name, value in (("listen_addresses", addresses), ("port", port), ("unix_socket_directories", socket_dir)):
+    for name, value in (
+        ("listen_addresses", addresses),
+        ("port", port),
+        ("unix_socket_directories", socket_dir),
+        ("pgrepl.metrics_listen", metrics),
+    ):
         if value is not None:
             given[name] = str(value)
     path = Path(catalog).absolute()
@@ -104,7 +110,9 @@ def _serve(
     from pgrepl.server import preload
     from pgrepl.server.authentication import Doors
     from pgrepl.server.connection import Server
+    from pgrepl.server.monitoring.process import listen, monitoring_process, while_starting
     from pgrepl.server.postmaster import Own, Postmaster
+    from pgrepl.server.state import ServerState
     from pgrepl.server.tls import server_context
     from pgrepl.server.workers import worker_process
 
@@ -114,11 +122,18 @@ def _serve(
     if settings.certificate is not None:
         tls = server_context(settings.certificate, settings.key, settings.authority)
         binding = _certificate_hash(settings.certificate)
-    preload.load()
+    state = ServerState()
+    listening = None if settings.metrics is None else listen(settings.metrics)
+    with while_starting(listening, state):
+        preload.load()
     doors = Doors(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
     server = Server(str(path), settings, log, tls, doors)
     workers = Own("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
-    postmaster = Postmaster(settings, log, server.attend, [workers])
+    own = [workers]
+    if listening is not None:
+        answering = monitoring_process(listening, state, settings, str(path), log)
+        own.append(Own("monitor", answering, listening, lasts=True))
+    postmaster = Postmaster(settings, log, server.attend, own, state)
     postmaster.lock_catalog(Path(f"{path}-server.pid"))
     if pidfile is not None:
         pidfile.write_text(f"{os.getpid()}\n")

@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.server.settings import ServerSettings
+from pgrepl.server.state import RUNNING, STOPPING, ServerState
 
 _BACKLOG = 256  # connections that wait to be accepted
 _SPARE = 2.0  # times as many processes as connections: those that are being refused
@@ -71,6 +72,8 @@ class Own:
 
     name: str
     run: Callable[[int], None]
+    socket: socket.socket | None = None  # which only this process needs
+    lasts: bool = False  # it ends after all others
     pid: int = 0
     not_before: float = 0.0
 
@@ -81,6 +84,7 @@ class Postmaster:
     log: ServerLog
     backend: Callable[[Incoming], None]
     own: Sequence[Own] = ()
+    state: ServerState = field(default_factory=ServerState)
     _children: dict[int, Child] = field(default_factory=dict)
     _free: list[int] = field(default_factory=list)
     _stopping: str = ""  # smart, fast or immediate
@@ -98,6 +102,7 @@ class Postmaster:
         try:
             self._listen()
             self.log.log("database system is ready to accept connections")
+            self.state.set(RUNNING)
             ready()
             self._attend()
         finally:
@@ -216,18 +221,23 @@ class Postmaster:
 
     def _stop(self, how: str) -> None:
         self._stopping = how
+        self.state.set(STOPPING)
         self.log.log(f"received {how} shutdown request")
         for each in self._listening:
             each.close()
 
     def _tell_to_end(self) -> None:
         """Tell processes to end, again and again: a signal may come when one is not ready for it."""
-        if self._stopping == "fast":
-            self._send(signal.SIGTERM, self._children)
+        lasting = {own.pid for own in self.own if own.lasts}
+        others = self._children.keys() - lasting
+        if not others:
+            self._send(signal.SIGTERM, lasting)
+        elif self._stopping == "fast":
+            self._send(signal.SIGTERM, others)
         elif self._stopping == "smart":
-            self._send(signal.SIGTERM, [own.pid for own in self.own if own.pid])
+            self._send(signal.SIGTERM, {own.pid for own in self.own if own.pid in others})
 
-    def _send(self, number: signal.Signals, pids: Sequence[int] | dict[int, Child]) -> None:
+    def _send(self, number: signal.Signals, pids: Iterable[int]) -> None:
         for pid in list(pids):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -288,9 +298,9 @@ class Postmaster:
         for own in self.own:
             if not own.pid and not self._stopping and time.monotonic() >= own.not_before and self._free:
                 place = self._free.pop()
-                own.pid = self._fork(place, b"", lambda run=own.run, place=place: run(place))  # type: ignore[misc]
+                own.pid = self._fork(place, b"", lambda own=own, place=place: own.run(place), own)  # type: ignore[misc]
 
-    def _fork(self, place: int, key: bytes, work: Callable[[], None]) -> int:
+    def _fork(self, place: int, key: bytes, work: Callable[[], None], its: Own | None = None) -> int:
         parent = os.getpid()
         try:
             pid = os.fork()
@@ -311,7 +321,7 @@ class Postmaster:
             _end_with_parent()
             if os.getppid() != parent:
                 os._exit(2)
-            for each in [*self._listening]:
+            for each in [*self._listening, *(own.socket for own in self.own if own.socket and own is not its)]:
                 each.close()
             os.close(self._wake)
             os.close(self._waker)

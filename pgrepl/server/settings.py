@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import parameters, system_settings
 from pgrepl.catalog.parameter_values import parse
 from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -35,6 +36,7 @@ class ServerSettings:
     certificate: Path | None  # None: no TLS
     key: Path
     authority: Path | None
+    metrics: tuple[str, int] | None  # address and port of /metrics; None: there is none
 
 
 def server_settings(session: Session, folder: Path, given: Mapping[str, str]) -> ServerSettings:
@@ -67,7 +69,19 @@ def server_settings(session: Session, folder: Path, given: Mapping[str, str]) ->
         path(str(value("ssl_cert_file"))) if value("ssl") else None,
         path(str(value("ssl_key_file"))),
         path(str(value("ssl_ca_file"))) if value("ssl_ca_file") else None,
+        address_and_port(str(value("pgrepl.metrics_listen"))),
     )
+
+
+def address_and_port(text: str) -> tuple[str, int] | None:
+    """`[ADDRESS:]PORT`, by default of 127.0.0.1; None: nothing is given."""
+    if not text.strip():
+        return None
+    address, _, port = text.strip().rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        said = f'invalid value for parameter "pgrepl.metrics_listen": "{text}"'
+        raise PgError("22023", said, hint="Give a port, or an address and a port such as 127.0.0.1:9187.")
+    return address.strip("[]") or "127.0.0.1", int(port)
 
 
 def _words(text: str) -> list[str]:

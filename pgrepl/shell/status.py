@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
-from pgrepl.shell.status_text import status_text
-from pgrepl.shell.subcommand import OK, connection, on_spark, run
+from pgrepl.shell.status_text import over_text, status_text
+from pgrepl.shell.subcommand import FAILURE, OK, connection, on_spark, run
 
 if TYPE_CHECKING:
     from pgrepl.replication.subscriber.status import Status
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="seconds between two looks"
 )
 @click.option("--json", "as_json", is_flag=True, help="as JSON, for programs")
+@click.option("--max-lag", type=click.FloatRange(min=0), metavar="SECONDS", help="exit with 1 if one is further behind")
 @click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role")
 @click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database")
 @click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL")
 @on_spark
 def status_command(
-    subscription: tuple[str, ...], watch: bool, interval: float, as_json: bool, username: str, dbname: str | None,
-    catalog: str, data_path: str | None,
+    subscription: tuple[str, ...], watch: bool, interval: float, as_json: bool, max_lag: float | None, username: str,
+    dbname: str | None, catalog: str, data_path: str | None,
 ) -> int:  # fmt: skip
     """Show of each SUBSCRIPTION (default: all) its tables, how far it is, and how far behind that is; of one that an
     error has stopped, the key and the LSN of the conflict, and what to type next.
@@ -41,18 +42,26 @@ def status_command(
     counts what the publications would send: transactions, changed rows (~: at most), and the seconds since the first
     of them was committed. A PostgreSQL server tells only how many bytes of its log are still to come.
 
+    With --max-lag the exit code is for monitoring: 0 if all are at most so many seconds behind, 1 if one is not, 2 if
+    the catalog cannot be opened. One that is disabled, stopped by an error, or whose publisher does not answer, is over
+    any limit.
+
     \b
     pgrepl status
     pgrepl status s1 --json
     pgrepl status --watch
+    pgrepl status --max-lag 60
     """
+    if watch and max_lag is not None:
+        raise click.UsageError("--watch cannot be used with --max-lag")
     from pgrepl.replication.subscriber.status import check_may_look
 
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened:
         check_may_look(opened.session)
         if not watch:
-            _write(_look(opened, subscription, dbname), as_json=as_json)
-            return OK
+            found = _look(opened, subscription, dbname)
+            _write(found, as_json=as_json, max_lag=max_lag)
+            return OK if max_lag is None or not any(each.exceeds(max_lag) for each in found) else FAILURE
         with suppress(KeyboardInterrupt):
             _watch(opened, subscription, dbname, interval, as_json)
     return OK
@@ -80,11 +89,14 @@ def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interva
             time.sleep(interval)
 
 
-def _write(found: Sequence[Status], *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps([status.as_json() for status in found], ensure_ascii=False, indent=2) + "\n")
+def _write(found: Sequence[Status], *, as_json: bool, max_lag: float | None = None) -> None:
+    if not as_json:
+        sys.stdout.write(status_text(found) + ("" if max_lag is None else over_text(found, max_lag)))
         return
-    sys.stdout.write(status_text(found))
+    listed = [status.as_json() for status in found]
+    if max_lag is not None:
+        listed = [{**each, "over": status.exceeds(max_lag)} for each, status in zip(listed, found, strict=True)]
+    sys.stdout.write(json.dumps(listed, ensure_ascii=False, indent=2) + "\n")
 
 
 def status(arguments: Sequence[str]) -> int:

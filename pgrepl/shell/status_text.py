@@ -107,6 +107,15 @@ def _stopped(where: str, stop: Stop) -> str:
     return "".join(lines)
 
 
+def over_text(found: Sequence[Status], limit: float) -> str:
+    """The subscriptions that are over a limit of seconds, and why."""
+    over = [(status, reason) for status in found if (reason := status.exceeds(limit)) is not None]
+    return "".join(
+        _wrapped(f'Subscription "{status.name}" in database "{status.database}" is over the limit: {reason}.')
+        for status, reason in over
+    )
+
+
 def _wrapped(text: str, indent: str = "") -> str:
     lines: list[str] = []
     for line in text.splitlines():
@@ -121,4 +130,4 @@ def _wrapped(text: str, indent: str = "") -> str:
     return "".join(line + "\n" for line in lines)
 
 
-__all__ = ["HEADERS", "status_row", "status_text"]
+__all__ = ["HEADERS", "over_text", "status_row", "status_text"]

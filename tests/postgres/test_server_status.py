@@ -42,6 +42,7 @@ def test_lag_behind_a_server(served: Served) -> None:
     assert found.behind is not None and found.behind > 10_000
     assert (found.backlog, found.seconds) == (None, None)  # nobody works, so nobody knows since when
     assert status_row(found)[5] == f"{found.behind} bytes"
+    assert found.exceeds(3600) == "it is behind, and has no worker that knows for how long"
     assert served.sub(WORKERS) == [("s", None, "t", "t")]
     subid = int(served.sub("SELECT oid FROM pg_subscription")[0][0] or 0)
     worker = Worker(served.sub.session, subid, served.log, keeps_lease=True)
@@ -55,6 +56,7 @@ def test_lag_behind_a_server(served: Served) -> None:
         served.pub("INSERT INTO t VALUES (0)")
         found = status(served)
         assert found.seconds is not None and 0 < found.seconds < 60
+        assert (found.exceeds(0) is None, found.exceeds(60)) == (False, None)
         assert status_row(found)[5].splitlines()[1].startswith("~")
         assert found.as_json()["lag"]["lsn"] == found.behind
         assert served.sub(WORKERS) == [("s", "apply", "f", "f")]

@@ -159,6 +159,7 @@ class SlotLag:
     wal_status: str = "reserved"
     held_back: int | None = None  # the LSN before which it may send, if standbys hold it back
     files: int | None = None  # of a publisher that is files: those that are not read to their ends
+    since: float | None = None  # when the first of these was last written, in seconds since 1970
 
     @property
     def sendable(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.relation import relation_or_none
@@ -75,15 +76,36 @@ class Status:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds since the commit of the first transaction that is not applied; without a backlog an upper bound:
-        the seconds since the worker last had all changes."""
+        """The seconds since the commit of the first transaction that is not applied. Without a backlog those since the
+        worker last had all changes, an upper bound; without a worker those since the first unread file was written."""
         if self.behind == 0 or (self.backlog is not None and self.backlog.since is None):
             return 0.0
         if self.backlog is not None and self.backlog.since is not None:
             return max(0.0, time.time() - _EPOCH - self.backlog.since / 1_000_000)
-        if self.behind is None or self.complete is None:
+        if self.behind is None:
             return None
-        return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
+        if self.complete is not None:
+            return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
+        since = None if self.lag is None else self.lag.since
+        return None if since is None else max(0.0, time.time() - since)
+
+    def exceeds(self, limit: float) -> str | None:
+        """Why the subscription is further behind than `limit` seconds; None: it is not. One that is stopped, or whose
+        lag nobody knows, is over any limit."""
+        if not self.enabled:
+            return "it is disabled"
+        if self.slot is None:
+            return "it has no replication slot"
+        if self.stop is not None:
+            return f"it is stopped by an error: {self.stop.message}"
+        if self.unreachable is not None:
+            return "its publisher does not answer"
+        waiting = sum(table.state in (catalog.INIT, catalog.DATASYNC) for table in self.tables)
+        if waiting and self.pid is None:
+            return f"{waiting} of {len(self.tables)} tables wait for their copies, and it has no worker"
+        if self.seconds is None:
+            return "it is behind, and has no worker that knows for how long"
+        return f"it is {self.seconds:.1f} s behind" if self.seconds > limit else None
 
     def as_json(self) -> dict[str, Any]:
         lag, backlog, stop = self.lag, self.backlog, self.stop

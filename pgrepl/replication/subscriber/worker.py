@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import statistics
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transaction import reading
@@ -29,7 +30,7 @@ from pgrepl.replication.subscriber.at_once import catch_up_at_once, has_news
 from pgrepl.replication.subscriber.copy import copy_table, forget_slot, tables_copied, tables_to_copy
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.outcome import Streamed
+from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
 from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
@@ -172,6 +173,14 @@ class Worker:
         applied = streamed.applied
         done.transactions, done.changes, done.passed = applied.transactions, applied.changes, applied.passed
         done.lsn = streamed.reached
+        self._count_applied(applied)
+
+    def _count_applied(self, applied: Applied) -> None:
+        if applied.transactions:
+            self._count(batches=1, transactions=applied.transactions, changes=applied.changes)
+
+    def _count(self, **changes: int) -> None:
+        statistics.count(self._session, statistics.SUBSCRIPTION, self._subid, **changes)
 
     def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
         """Do the work under the lease; whether the subscription has been altered or dropped meanwhile."""
@@ -234,6 +243,7 @@ class Worker:
             done.changes += applied.changes
             done.passed += applied.passed
             done.lsn, upto = streamed.reached, streamed.upto
+            self._count_applied(applied)
             self._observer.applied(self._receiver.name, start, streamed)
             if applied.error is not None:
                 return self._fails(done, WorkerFailed(applied.error))
@@ -326,6 +336,7 @@ class Worker:
         if count is not None:
             done.rows_copied += count
             done.tables_copied.append(table.name)
+            self._count(tables_copied=1, rows_copied=count)
             self._observer.copied(self._receiver.name, table.qualified_name, count)
 
     def _forget_slots(self) -> None:
@@ -377,6 +388,8 @@ class Worker:
             return
         self._log.error(failure.error)
         counts = relid != lease.APPLY or failure.began
+        if relid == lease.APPLY and (kind := conflict_of(failure.error.report)) is not None:
+            self._count(**{kind: 1})
         with self._receiver.transaction() as subscription:
             self._session.transaction.require_write()
             state.remember_error(self._session, subscription.oid, relid, failure.error)

@@ -183,7 +183,9 @@ class FilesPublisher(Publisher):
         with self._asked() as session:
             position = self._position(session)
             end = self._end(session, position)
-            return SlotLag(position, position, end, files=len(self.sources(position)) if position < end else 0)
+            unread = self._unread(position) if position < end else []
+            since = unread[0].file.modified / 1e9 if unread else None
+            return SlotLag(position, position, end, files=len(unread), since=since)
 
     def current_lsn(self) -> int:
         with self._asked() as session:
@@ -247,7 +249,10 @@ class FilesPublisher(Publisher):
 
     def sources(self, start: int) -> Sequence[str]:
         """The names of the files that have transactions from an LSN on."""
-        return [file.file.name for file in self._files if file.end > start and not _is_done(file)]
+        return [each.file.name for each in self._unread(start)]
+
+    def _unread(self, start: int) -> list[NumberedFile]:
+        return [file for file in self._files if file.end > start and not _is_done(file)]
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

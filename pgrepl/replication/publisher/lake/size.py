@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import sql
+from pgrepl.lake.history import committed_since
 from pgrepl.lake.table import lake_table
 
 if TYPE_CHECKING:
@@ -18,6 +20,14 @@ def changed_rows(session: Session, start: int, end: int) -> int:
     link = session.link
     rows = link.execute(sql.ROWS_CHANGED_BETWEEN, (start, end, start, end))
     return max(end - start, 0) + sum(int(count) for (count,) in rows)
+
+
+def waiting(session: Session, start: int, end: int) -> tuple[int, datetime | None]:
+    """About how many rows were changed from LSN `start` on and before `end`, and when the first of them was; None: the
+    log ends there."""
+    if start >= end:
+        return 0, None
+    return changed_rows(session, start, end), committed_since(session, start)
 
 
 def rows_begun(session: Session, start: int, end: int) -> dict[int, int]:

@@ -19,8 +19,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
 from pgrepl.errors import PgError, Report, unsupported
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
@@ -31,7 +31,7 @@ from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin, TriggeredTables, calling
 from pgrepl.replication.subscriber.apply.write import write
-from pgrepl.replication.subscriber.outcome import Applied
+from pgrepl.replication.subscriber.outcome import Applied, conflict_of
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.messages import Row as Values
@@ -74,7 +74,7 @@ class Batch:
     def write(self) -> Applied:
         """Write the applied transactions, and move the origin; holding the write lock."""
         if self.player is not None:
-            _tell(self.player.missed, self.log)
+            _tell(self.session, self.subscription, self.player.missed, self.log)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
 
@@ -93,7 +93,7 @@ def play(
     missed = player.missed_last
     player = _played(session, subscription, played[:clean], player.completed)[0] if clean else None
     if player is None:
-        _tell(missed, log)
+        _tell(session, subscription, missed, log)
     else:
         player.missed += missed
     return Batch(session, subscription, log, transactions, clean + skipped, player, error)
@@ -179,7 +179,7 @@ def _apply_phase(
         player, failed = _played(session, subscription, [transaction])
         if failed is not None:
             raise failed[1]
-        _tell(player.missed, log)
+        _tell(session, subscription, player.missed, log)
     try:
         if phase.kind == PREPARE:
             two_phase.prepare(session, subscription, transaction, player)
@@ -196,9 +196,11 @@ def _apply_phase(
     return applied
 
 
-def _tell(missed: Iterable[Report], log: ServerLog) -> None:
-    """Log the rows that were not found."""
+def _tell(session: Session, subscription: tables.pg_subscription, missed: Iterable[Report], log: ServerLog) -> None:
+    """Log and count the rows that were not found."""
     for report in missed:
+        if (kind := conflict_of(report)) is not None:
+            statistics.count(session, statistics.SUBSCRIPTION, subscription.oid, **{kind: 1})
         log.report(report)
 
 
@@ -260,7 +262,7 @@ def _write_portion(
     player.prefetch([part])
     with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):
         player.play(part)
-    _tell(player.missed, log)
+    _tell(session, subscription, player.missed, log)
     write_so_far(player)
     crash_point("apply.portion")
     return player.passed

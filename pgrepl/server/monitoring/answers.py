@@ -1,0 +1,122 @@
+"""The answers to `/metrics` and `/healthz`, and the threads that collect numbers for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from pgrepl.errors import PgError
+from pgrepl.server.monitoring.exposition import CONTENT_TYPE, Family, text
+from pgrepl.server.monitoring.http import Answer
+from pgrepl.server.state import RUNNING, ServerState
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.log import ServerLog
+
+PATIENCE = 2.0  # seconds that an answer waits for fresh numbers
+_FRESH = 1.0  # seconds for which collected numbers are fresh
+
+OpenSession: TypeAlias = "Callable[[], Session]"
+
+
+class Collector:
+    """A thread that collects one part of the numbers when it is asked to, and keeps the last that it has found."""
+
+    def __init__(
+        self, part: str, collect: Callable[[Session], list[Family]], open_session: OpenSession, log: ServerLog
+    ) -> None:
+        self.part = part
+        self.families: list[Family] = []
+        self.collected: float | None = None  # when, in seconds since 1970
+        self.failures = 0
+        self.on_done: Callable[[], None] = lambda: None
+        self._collect, self._open, self._log = collect, open_session, log
+        self._session: Session | None = None
+        self._asked = threading.Event()
+        self._tried_at = float("-inf")  # when the last attempt began
+        self._done_at = float("-inf")  # when the last attempt that has ended began
+        self._said = ""
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name=f"pgrepl-metrics-{self.part}", daemon=True).start()
+
+    def is_fresh(self, asked: float) -> bool:
+        """Whether an attempt has ended that began when it was asked, or shortly before; if none has, one begins."""
+        if self._done_at >= asked - _FRESH:
+            return True
+        if self._tried_at < asked - _FRESH:
+            self._asked.set()
+        return False
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            began = self._tried_at = time.monotonic()
+            try:
+                if self._session is None:
+                    self._session = self._open()
+                self.families = self._collect(self._session)
+                self.collected = time.time()
+                self._said = ""
+            except PgError as error:
+                self._fail(error)
+            finally:
+                self._done_at = began
+                self.on_done()
+
+    def _fail(self, error: PgError) -> None:
+        """Count the failure, say it once, and begin with another session."""
+        self.failures += 1
+        session, self._session = self._session, None
+        if session is not None:
+            with suppress(PgError):
+                session.close()
+                session.catalog.close()
+        if error.message != self._said:
+            self._said = error.message
+            self._log.log(f"could not collect statistics: {error.message}")
+
+
+class Answers:
+    """Answers to the paths of a server that is up."""
+
+    def __init__(
+        self, state: ServerState, of_processes: Callable[[], list[Family]], collectors: Sequence[Collector]
+    ) -> None:
+        self._state = state
+        self._of_processes = of_processes
+        self._collectors = collectors
+
+    def respond(self, path: str, asked: float) -> Answer | None:
+        if path != "/metrics":
+            return respond_at_once(self._state, path)
+        fresh = [each.is_fresh(asked) for each in self._collectors]
+        if not all(fresh) and time.monotonic() < asked + PATIENCE:
+            return None
+        families = [*self._of_processes(), *self._of_collectors()]
+        return Answer(
+            200, text([*families, *(each for found in self._collectors for each in found.families)]), CONTENT_TYPE
+        )
+
+    def _of_collectors(self) -> list[Family]:
+        collected = Family("pgrepl_collected_timestamp_seconds", "When these numbers were collected.")
+        failures = Family("pgrepl_collect_failures_total", "Attempts to collect numbers that have failed.")
+        for each in self._collectors:
+            collected.add(None if each.collected is None else round(each.collected, 3), part=each.part)
+            failures.add(each.failures, part=each.part)
+        return [collected, failures]
+
+
+def respond_at_once(state: ServerState, path: str) -> Answer:
+    """An answer that needs no numbers; there are none while the server starts."""
+    found = state.get()
+    if path == "/healthz":
+        return Answer(200, "ok\n") if found == RUNNING else Answer(503, f"{found}\n")
+    if path == "/metrics":
+        return Answer(503, f"{found}\n")
+    return Answer(404, "there are /metrics and /healthz\n")

@@ -1,0 +1,103 @@
+"""The process that answers over HTTP, which ends after all others of the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import activity
+from pgrepl.errors import PgError
+from pgrepl.server.monitoring.http import HttpServer
+from pgrepl.server.state import ServerState
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.server.settings import ServerSettings
+
+_BACKLOG = 128
+
+
+def listen(address: tuple[str, int]) -> socket.socket:
+    """Listen at the address and port of pgrepl.metrics_listen."""
+    host, port = address
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        listening = socket.socket(*found[0][:3])
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[0][4])
+        listening.listen(_BACKLOG)
+    except OSError as problem:
+        text = f'could not listen for statistics on address "{host}", port {port}: {problem.strerror}'
+        raise PgError("58000", text, severity="FATAL") from None
+    return listening
+
+
+@contextmanager
+def while_starting(listening: socket.socket | None, state: ServerState) -> Iterator[None]:
+    """A block in which the server loads what it needs, and says so to whoever asks."""
+    if listening is None:
+        yield
+        return
+    from pgrepl.server.monitoring.answers import respond_at_once
+
+    server = HttpServer(listening, lambda path, _: respond_at_once(state, path))
+    thread = threading.Thread(target=server.run, name="pgrepl-starting")
+    thread.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()
+
+
+def monitoring_process(
+    listening: socket.socket, state: ServerState, settings: ServerSettings, catalog: str, log: ServerLog
+) -> Callable[[int], None]:
+    """What the process runs: it is given its place in the table of activity."""
+    started = time.time()
+
+    def open_session() -> Session:
+        from pgrepl.backend import open_session
+        from pgrepl.catalog.opening import open_catalog
+
+        return open_session(open_catalog(catalog, folder=str(settings.folder)), "postgres", "postgres")
+
+    def run(place: int) -> None:
+        from pgrepl.server.monitoring import collect
+        from pgrepl.server.monitoring.answers import Answers, Collector
+
+        collectors = [
+            Collector("catalog", collect.of_catalog, open_session, log),
+            Collector("publishers", collect.of_publishers, open_session, log),
+        ]
+        answers = Answers(state, lambda: collect.of_processes(state, started, settings.max_connections), collectors)
+        server = HttpServer(listening, answers.respond)
+
+        def stop(_signal: int, _frame: FrameType | None) -> None:
+            server.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for each in collectors:
+            each.on_done = server.wake
+            each.start()
+        _show(place)
+        server.run()
+
+    return run
+
+
+def _show(place: int) -> None:
+    table = activity.table()
+    if table is not None:
+        now = datetime.now(timezone.utc).isoformat()
+        table.write(place, {"pid": os.getpid(), "backend_start": now, "backend_type": "pgrepl monitor"})
