@@ -240,7 +240,7 @@ def test_status_says_how_many_files_wait(landing: Landing) -> None:
 
     def behind() -> str:
         (found,) = subscription_status(landing.pair.sub.session, everywhere=False)
-        return status_row(found)[-1]
+        return status_row(found)[-1].splitlines()[0]
 
     assert behind() == "0 files"
     landing.write("2", insert(2), insert(1))
