@@ -33,6 +33,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
+from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.state import RUNNING, STOPPING, ServerState
 
@@ -100,9 +101,11 @@ class Postmaster:
         activity.serve(ActivityTable(places))
         self._free = list(range(places))[::-1]
         try:
+            self._take_signals()
             self._listen()
             self.log.log("database system is ready to accept connections")
             self.state.set(RUNNING)
+            notify("READY=1")
             ready()
             self._attend()
         finally:
@@ -177,11 +180,13 @@ class Postmaster:
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def _attend(self) -> None:
+    def _take_signals(self) -> None:
         signals = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGCHLD)
         for number in signals:
             signal.signal(number, self._note)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+
+    def _attend(self) -> None:
         gc.collect()
         gc.freeze()
         while not (self._stopping and not self._children):
@@ -222,6 +227,7 @@ class Postmaster:
     def _stop(self, how: str) -> None:
         self._stopping = how
         self.state.set(STOPPING)
+        notify("STOPPING=1")
         self.log.log(f"received {how} shutdown request")
         for each in self._listening:
             each.close()

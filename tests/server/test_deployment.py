@@ -1,0 +1,82 @@
+"""The examples of a deployment: what they say is understood by pgrepl, and what they wait for comes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+
+from pgrepl.server.command import serve_command
+from tests.harness.programs import ROOT, environment, eventually, started
+
+FOLDER = ROOT / "examples" / "deployment"
+
+
+def options(arguments: list[str]) -> dict[str, object]:
+    """The options of a command line of `pgrepl serve`, which it accepts."""
+    given = serve_command.make_context("serve", arguments).params
+    return {name: value for name, value in given.items() if value}
+
+
+def test_the_unit_of_systemd() -> None:
+    unit = RawConfigParser()
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(FOLDER / "pgrepl.service")
+    service = unit["Service"]
+    program, command, *arguments = shlex.split(service["ExecStart"])
+    assert (Path(program).name, command) == ("pgrepl", "serve")
+    assert options(arguments)["socket_dir"] == "/run/pgrepl"
+    assert [service[name] for name in ("Type", "KillSignal", "KillMode", "Restart", "User")] == [
+        "notify", "SIGINT", "mixed", "on-failure", "pgrepl",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_wrong() -> None:
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(FOLDER / "pgrepl.service")], capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if "pgrepl.service" in line and "not executable" not in line]
+    assert said == []
+
+
+def test_the_container() -> None:
+    text = (FOLDER / "Containerfile").read_text().replace("\\\n", " ")
+    steps = [line.split(maxsplit=1) for line in text.splitlines() if line and not line.startswith("#")]
+    found = dict(steps)
+    assert (found["USER"], found["VOLUME"], found["STOPSIGNAL"]) == ("10001", "/data", "SIGINT")
+    assert json.loads(found["ENTRYPOINT"]) == ["pgrepl", "serve"]
+    given = options(json.loads(found["CMD"]))
+    assert (given["addresses"], given["metrics"]) == ("*", "0.0.0.0:9187")
+    check = json.loads(found["HEALTHCHECK"].partition("CMD")[2])
+    compile(check[2], "HEALTHCHECK", "exec")
+    assert "127.0.0.1:9187/healthz" in check[2]
+
+
+def test_a_service_manager_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        told = environment(NOTIFY_SOCKET=str(tmp_path / "notify"))
+        with started("serve", cwd=tmp_path, env=told) as process:
+            assert manager.recv(100) == b"READY=1"
+            process.send_signal(signal.SIGINT)
+            assert manager.recv(100) == b"STOPPING=1"
+            assert process.wait(60) == 0
+
+
+def test_a_log_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    with started("serve", "--log-file", str(log), cwd=tmp_path) as process:
+        eventually(lambda: log.exists() and "ready to accept" in log.read_text())
+        log.rename(tmp_path / "server.log.1")
+        process.send_signal(signal.SIGHUP)
+        eventually(log.exists)
+        assert log.read_text().split("LOG:  ")[1:] == ["received SIGHUP, reloading configuration files\n"]
