@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
 
     from pgrepl.api.opened import OpenedSession
     from pgrepl.api.placeholders import Parameters
+    from pgrepl.catalog.notification_queue import Notification
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.query.result import Result
 
 NoticeHandler: TypeAlias = Callable[[Diagnostic], None]
+NotifyHandler: TypeAlias = "Callable[[Notification], object]"
 
+_LOOK = 0.05  # seconds between two looks for notifications
 _NOTICES = 50  # the last ones that a connection keeps
 
 
@@ -106,6 +110,8 @@ class Connection:
         self._closed = False
         self._busy = threading.Lock()
         self._savepoints = 0
+        self._notify_handlers: list[NotifyHandler] = []
+        self._notified: list[Notification] = []  # not given to the program yet
         self._unread: Cursor | None = None  # the cursor whose rows Spark has yet to compute
 
     # --- cursors ------------------------------------------------------------------------------------------------------
@@ -191,6 +197,46 @@ class Connection:
     def remove_notice_handler(self, handler: NoticeHandler) -> None:
         self._handlers.remove(handler)
 
+    # --- notifications ------------------------------------------------------------------------------------------------
+
+    def add_notify_handler(self, handler: NotifyHandler) -> None:
+        """Call a function with each notification, when a statement has ended outside of transactions, or in
+        notifies()."""
+        self._notify_handlers.append(handler)
+
+    def remove_notify_handler(self, handler: NotifyHandler) -> None:
+        self._notify_handlers.remove(handler)
+
+    def notifies(self, *, timeout: float | None = None, stop_after: int | None = None) -> Iterator[Notification]:
+        """The notifications of the channels that the connection listens to, as they come; `timeout` in seconds: until
+        then, `stop_after`: until there were so many. LISTEN takes effect at its commit, so that with autocommit=False
+        a commit() has to come before. Each has a `channel`, a `payload` and the `pid` of the session that sent it."""
+        until = None if timeout is None else time.monotonic() + timeout
+        count = 0
+        while True:
+            self._check_open()
+            with self._exclusive(), dbapi_errors():
+                found, self._notified = [*self._notified, *self._received()], []
+            for each in found:
+                yield each
+                count += 1
+            if stop_after is not None and count >= stop_after:
+                return
+            if not found:
+                left = _LOOK if until is None else min(_LOOK, until - time.monotonic())
+                if left <= 0:
+                    return
+                time.sleep(left)
+
+    def _received(self) -> list[Notification]:
+        """What other sessions have notified since the last time; the handlers are told."""
+        notifications = None if self._closed else self.session.transaction.notifications
+        found = [] if notifications is None else notifications.take()
+        for each in found:
+            for handler in list(self._notify_handlers):
+                handler(each)
+        return found
+
     def close(self) -> None:
         """End the connection; an open transaction is rolled back."""
         if self._closed:
@@ -253,6 +299,9 @@ class Connection:
                 for _ in self._opened.run("BEGIN"):
                     pass
             yield
+            found = self._received()
+            if not self._notify_handlers:
+                self._notified += found
 
     def reads_later(self, cursor: Cursor | None) -> None:
         """Note the cursor whose rows are still Spark's. Those of the cursor before are read now, since another

@@ -81,6 +81,8 @@ class CatalogTransaction:
         self.prefers_pending = False  # the changes of a statement by itself are pending, too: others have locks
         self.in_recovery = False  # the instance is a standby
         self.waits_for_disk: bool | None = None  # must the commit, whatever synchronous_commit says? (ForceSyncCommit)
+        self.in_statement = False
+        self.ends = False  # its end is under way
         self._commits = False
         self._version: int | None = None
         self._definitions: tuple[object, ...] | None = None  # the state that the session remembers
@@ -158,10 +160,14 @@ class CatalogTransaction:
         self._commit_sql()
 
     def require_read(self) -> None:
+        """Let a statement read one snapshot. Between statements each read sees the catalog as it is then, and leaves no
+        transaction open: that would keep a snapshot for the next statement, and the log of SQLite from being reused."""
         if self.sql is SqlTransaction.NONE:
             self._session.link.begin(write=False)
             self.sql = SqlTransaction.READ
             self._notice_commits()
+            if not (self.in_statement or self.ends):
+                self.end_reading()
 
     def require_write(self) -> None:
         if self.sql is SqlTransaction.WRITE:

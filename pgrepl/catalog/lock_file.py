@@ -3,6 +3,8 @@
     holder    a transaction that holds locks or waits for one, with its process
     lock      what it holds
     waiting   what it waits for; the ticket is its place in the queue
+    listener  a session that listens to channels; all notifications up to its position it has seen
+    notification   what sessions of its database have yet to see
 
 Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
 (pgrepl_prepared). So nothing is synced to disk. A file that was copied along with a catalog is emptied, and one that is
@@ -24,7 +26,7 @@ from typing import Any
 from pgrepl.catalog import driver_errors, processes, read_only
 from pgrepl.errors import PgError
 
-_SCHEMA = """
+_OF_LOCKS = """
 CREATE TABLE file (identity TEXT);
 CREATE TABLE holder (id INTEGER PRIMARY KEY AUTOINCREMENT, pid INTEGER, backend TEXT, host TEXT, token TEXT,
     beat REAL, database INTEGER, prepared TEXT);
@@ -33,8 +35,15 @@ CREATE TABLE lock (kind TEXT, object INTEGER, item INTEGER, holder INTEGER, mode
 CREATE INDEX lock_of_holder ON lock (holder);
 CREATE TABLE waiting (ticket INTEGER PRIMARY KEY AUTOINCREMENT, holder INTEGER, kind TEXT, object INTEGER,
     item INTEGER, mode INTEGER, since REAL);
-PRAGMA user_version = 1;
 """
+_OF_NOTIFICATIONS = """
+CREATE TABLE listener (id INTEGER PRIMARY KEY, database INTEGER, pid INTEGER, host TEXT, token TEXT, beat REAL,
+    signalled INTEGER, position INTEGER);
+CREATE TABLE notification (number INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER, channel TEXT, payload TEXT,
+    pid INTEGER, size INTEGER);
+PRAGMA user_version = 2
+"""
+_VERSIONS = ((1, _OF_LOCKS), (2, _OF_NOTIFICATIONS))  # of the file, and what each has brought
 _DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  # the file has other tables than ours
 _PATIENCE = 30.0  # seconds to wait for another process that writes here
 
@@ -108,12 +117,15 @@ class LockFile:
         link.path = self._path
         try:
             link.execute("PRAGMA synchronous = OFF")
-            if link.execute("PRAGMA user_version").fetchone()[0] == 0:
+            if self._version(link) < _VERSIONS[-1][0]:
                 link.execute("PRAGMA journal_mode = WAL")
                 link.execute("BEGIN IMMEDIATE")
-                if link.execute("PRAGMA user_version").fetchone()[0] == 0:
-                    for statement in _SCHEMA.split(";"):
-                        link.execute(statement)
+                version = self._version(link)
+                for number, statements in _VERSIONS:
+                    if number > version:
+                        for statement in statements.split(";"):
+                            link.execute(statement)
+                if version == 0:
                     link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
                     self._restore(link)
                 link.execute("COMMIT")
@@ -122,6 +134,9 @@ class LockFile:
             link.close()
             raise
         return link
+
+    def _version(self, link: sqlite3.Connection) -> int:
+        return int(link.execute("PRAGMA user_version").fetchone()[0])
 
     def _identity(self) -> str:
         found = os.stat(self._path)
@@ -134,7 +149,7 @@ class LockFile:
         if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
             return
         link.execute("BEGIN IMMEDIATE")
-        for table in ("file", "lock", "waiting", "holder"):
+        for table in ("file", "lock", "waiting", "holder", "listener", "notification"):
             link.execute(f"DELETE FROM {table}")
         link.execute("INSERT INTO file VALUES (?)", (identity,))
         self._restore(link)

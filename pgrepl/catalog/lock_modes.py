@@ -3,7 +3,7 @@
 Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
 that inserts a row holds the row's keys until it ends. One that updates or deletes a row with unique keys holds that
 change; a transaction that needs one of the keys waits for it. A transaction that has changed definitions holds the
-catalog as a whole.
+catalog as a whole. Advisory locks have two of the modes of relations, SHARE and EXCLUSIVE.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ class LockKind(Enum):
     KEY = "key"  # of a unique index, by its hash
     CHANGE = "change"  # of a row with unique keys: an UPDATE or DELETE that has not committed
     CATALOG = "catalog"
+    ADVISORY = "advisory"  # by a number of the user's
+    NOTIFY = "notify"  # of a database: the right to commit notifications
 
 
 class RelationMode(IntEnum):
@@ -67,6 +69,6 @@ ROW_MODES = {
 
 def conflicts(kind: LockKind, mode: int) -> tuple[int, ...]:
     """The modes that others may not hold beside this one."""
-    if kind is LockKind.RELATION:
+    if kind in (LockKind.RELATION, LockKind.ADVISORY):
         return _RELATION_CONFLICTS[mode]
     return _ROW_CONFLICTS[mode] if kind is LockKind.ROW else (EXCLUSIVE,)

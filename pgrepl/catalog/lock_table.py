@@ -16,6 +16,9 @@ from pgrepl.catalog.lock_file import LockFile
 from pgrepl.catalog.lock_modes import TUPLE_MODES, LockKind, conflicts
 
 _FIRST_XID = 700  # as a new cluster has it, more or less
+# locks of others on what a statement works on
+_OF_OTHERS = "SELECT 1 FROM lock WHERE holder IS NOT ? AND kind NOT IN ('advisory', 'notify') LIMIT 1"
+SESSION_LEVEL = -1  # the level of locks that are not their transaction's, but their session's
 
 
 class LockRequest(NamedTuple):
@@ -95,6 +98,18 @@ class LockTable(LockFile):
         link.execute("DELETE FROM waiting WHERE holder = ?", (holder,))
         link.execute("DELETE FROM holder WHERE id = ?", (holder,))
 
+    def end_transaction(self, holder: int) -> None:
+        """Release the locks of a transaction that is over; the session keeps its own."""
+        link = self.open()
+        link.execute("BEGIN IMMEDIATE")
+        link.execute("DELETE FROM lock WHERE holder = ? AND level <> ?", (holder, SESSION_LEVEL))
+        link.execute("DELETE FROM waiting WHERE holder = ?", (holder,))
+        link.execute("COMMIT")
+
+    def move_session_locks(self, holder: int, to: int) -> None:
+        """Leave a transaction that is being prepared without the locks of its session."""
+        self.open().execute("UPDATE lock SET holder = ? WHERE holder = ? AND level = ?", (to, holder, SESSION_LEVEL))
+
     def holders(self) -> dict[int, Holder]:
         found = self.open().execute("SELECT id, pid, backend, database, prepared FROM holder").fetchall()
         return {row[0]: Holder(*row) for row in found}
@@ -107,11 +122,11 @@ class LockTable(LockFile):
         version = int(link.execute("PRAGMA data_version").fetchone()[0])
         if version == self._seen:
             return False
-        if link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is None:
+        if link.execute(_OF_OTHERS, (holder,)).fetchone() is None:
             self._seen = version
             return False
         self.remove_dead_holders(holder)
-        return link.execute("SELECT 1 FROM lock WHERE holder IS NOT ? LIMIT 1", (holder,)).fetchone() is not None
+        return link.execute(_OF_OTHERS, (holder,)).fetchone() is not None
 
     def remove_dead_holders(self, holder: int | None) -> None:
         """Remove the locks that killed processes have left."""
@@ -208,13 +223,37 @@ class LockTable(LockFile):
     def conflicting_holders(self, holder: int, wanted: LockRequest) -> list[int]:
         return self._conflicting_holders(self.open(), holder, wanted)
 
-    def held(self, holder: int | None = None) -> list[tuple[int, LockRequest]]:
-        """All locks, or those of one holder."""
-        only = "" if holder is None else " WHERE holder = ?"
-        found = self.open().execute(
-            f"SELECT holder, kind, object, item, mode FROM lock{only}", () if holder is None else (holder,)
-        )
+    def held(self) -> list[tuple[int, LockRequest]]:
+        """All locks, with their holders."""
+        found = self.open().execute("SELECT holder, kind, object, item, mode FROM lock")
         return [(row[0], LockRequest(LockKind(row[1]), *row[2:])) for row in found]
+
+    def held_by(self, holder: int) -> list[LockRequest]:
+        """The locks of a transaction, without those of its session."""
+        found = self.open().execute(
+            "SELECT kind, object, item, mode FROM lock WHERE holder = ? AND level <> ?", (holder, SESSION_LEVEL)
+        )
+        return [LockRequest(LockKind(row[0]), *row[1:]) for row in found]
+
+    def with_transaction(self) -> set[int]:
+        """The holders whose transaction holds a lock or waits for one; others have locks of their session only."""
+        found = self.open().execute(
+            "SELECT holder FROM lock WHERE level <> ? UNION SELECT holder FROM waiting", (SESSION_LEVEL,)
+        )
+        return {row[0] for row in found}
+
+    def set_level(self, holder: int, lock: LockRequest, level: int) -> None:
+        """Make a lock that is held the session's, or the transaction's since a savepoint."""
+        self.open().execute(
+            "UPDATE lock SET level = ? WHERE kind = ? AND object = ? AND item = ? AND holder = ? AND mode = ?",
+            (level, lock.kind.value, lock.object, lock.item, holder, lock.mode),
+        )
+
+    def release(self, holder: int, lock: LockRequest) -> None:
+        self.open().execute(
+            "DELETE FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder = ? AND mode = ?",
+            (lock.kind.value, lock.object, lock.item, holder, lock.mode),
+        )
 
     def release_after(self, holder: int, level: int) -> None:
         """Release the locks that were taken after a savepoint, which is rolled back."""

@@ -6,17 +6,19 @@ waits for waits for it in turn (DeadLockCheck); then it fails. lock_timeout ends
 
 from __future__ import annotations
 
+import struct
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog import processes
 from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, LockKind, RelationMode, conflicts
-from pgrepl.catalog.lock_table import Holder, LockRequest, LockTable, Waiter
+from pgrepl.catalog.lock_table import SESSION_LEVEL, Holder, LockRequest, LockTable, Waiter
 from pgrepl.errors import PgError
-from pgrepl.interrupts import check_for_interrupts
+from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
@@ -24,6 +26,25 @@ if TYPE_CHECKING:
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
 _LOOK_FOR_DEAD = 0.3
+
+
+class AdvisoryKey(NamedTuple):
+    """The key of an advisory lock, as pg_locks shows it: a number of 64 bits in two halves (objsubid 1), or two numbers
+    of 32 bits (objsubid 2)."""
+
+    database: int
+    classid: int
+    objid: int
+    objsubid: int
+
+    def lock(self, mode: RelationMode) -> LockRequest:
+        item = int.from_bytes(struct.pack("!II", self.classid, self.objid), "big", signed=True)
+        return LockRequest(LockKind.ADVISORY, self.database << 2 | self.objsubid, item, int(mode))
+
+    @staticmethod
+    def of(lock: LockRequest) -> AdvisoryKey:
+        high, low = struct.unpack("!II", lock.item.to_bytes(8, "big", signed=True))
+        return AdvisoryKey(lock.object >> 2, high, low, lock.object & 3)
 
 
 class Wait(Enum):
@@ -50,6 +71,8 @@ class Locks:
         self._level = 0  # of savepoints
         self._relations: dict[tuple[int, int], int] = {}  # tables that are locked: since which savepoint
         self.holder: Holder | None = None
+        self.of_session: Counter[LockRequest] = Counter()  # advisory locks, and how often the session has taken each
+        self._advisory: dict[LockRequest, int] = {}  # those of the transaction: since which savepoint
 
     @property
     def possible(self) -> bool:
@@ -170,6 +193,69 @@ class Locks:
             return True
         return self.table.take(self._entered().id, [wanted], self._level) is None or not self._is_held(wanted)
 
+    # --- advisory locks ---------------------------------------------------------------------------------------------
+
+    def take_advisory(self, lock: LockRequest, *, of_session: bool, wait: bool) -> bool:
+        """Take an advisory lock for the session, once more each time, or for the transaction; False: another session
+        has it, and `wait` is False."""
+        holder = self._entered()
+
+        def taken(ticket: int | None = None) -> bool:
+            with hold_interrupts():
+                if not self._holds(lock):
+                    level = SESSION_LEVEL if of_session else self._level
+                    if self.table.take(holder.id, [lock], level, ticket) is not None:
+                        return False
+                elif of_session and not self.of_session[lock]:
+                    self.table.set_level(holder.id, lock, SESSION_LEVEL)
+                if of_session:
+                    self.of_session[lock] += 1
+                else:
+                    self._advisory.setdefault(lock, self._level)
+                return True
+
+        if taken():
+            return True
+        if not wait:
+            self.table.remove_dead_holders(holder.id)
+            return taken()
+        if self._session.transaction.is_writing:
+            self.hold_catalog()  # for whoever finds a deadlock
+        self.wait_until(lock, taken)
+        return True
+
+    def _holds(self, lock: LockRequest) -> bool:
+        return lock in self._advisory or self.of_session[lock] > 0
+
+    def release_advisory(self, lock: LockRequest) -> bool:
+        """Release an advisory lock of the session once; False: the session does not hold it."""
+        if not self.of_session[lock]:
+            return False
+        with hold_interrupts():
+            self.of_session[lock] -= 1
+            if not self.of_session[lock]:
+                self._end_of_session_lock(lock)
+        return True
+
+    def release_session_locks(self) -> None:
+        """Release all advisory locks of the session (LockReleaseSession)."""
+        with hold_interrupts():
+            for lock in list(self.of_session):
+                self._end_of_session_lock(lock)
+
+    @property
+    def has_of_both(self) -> bool:
+        """Are there advisory locks of the session and of the transaction with one key?"""
+        return not {each[:3] for each in self.of_session}.isdisjoint(each[:3] for each in self._advisory)
+
+    def _end_of_session_lock(self, lock: LockRequest) -> None:
+        del self.of_session[lock]
+        holder = self._entered()
+        if lock in self._advisory:
+            self.table.set_level(holder.id, lock, self._advisory[lock])
+        else:
+            self.table.release(holder.id, lock)
+
     def hold_catalog(self) -> None:
         """Enter that the transaction keeps the catalog's write lock until it ends, so that others see whom they wait
         for."""
@@ -246,6 +332,7 @@ class Locks:
 
     def back_to(self, level: int) -> None:
         self._relations = {key: since for key, since in self._relations.items() if since <= level}
+        self._advisory = {key: since for key, since in self._advisory.items() if since <= level}
         if self.holder is not None:
             self.table.release_after(self.holder.id, level)
 
@@ -267,19 +354,26 @@ class Locks:
     def detach(self) -> None:
         """Leave the locks to the transaction, which is prepared, without the session."""
         if self.holder is not None:
-            self.table.finish_prepare(self.holder.id)
-            self.holder = None
+            before, self.holder = self.holder, None
+            self._advisory = {}
+            if self.of_session:
+                self.table.move_session_locks(before.id, self._entered().id)
+            self.table.finish_prepare(before.id)
 
     def release(self) -> None:
-        """Release all locks at the end of the transaction."""
+        """Release all locks at the end of the transaction, but not those of the session."""
         self._level = 0
         self._relations = {}
-        if self.holder is not None:
+        self._advisory = {}
+        if self.holder is not None and self.of_session:
+            self.table.end_transaction(self.holder.id)
+        elif self.holder is not None:
             holder, self.holder = self.holder, None
             self.table.leave(holder.id)
 
     def close(self) -> None:
         if self._table is not None:
+            self.of_session.clear()
             self.release()
             self._table.close()
             if self._token:
@@ -298,6 +392,9 @@ def shown(wanted: LockRequest, holders: dict[int, Holder], blocker: int, databas
     transaction (DescribeLockTag)."""
     if wanted.kind is LockKind.RELATION:
         return MODE_NAMES[wanted.mode], f"relation {wanted.object} of database {database}"
+    if wanted.kind is LockKind.ADVISORY:
+        key = AdvisoryKey.of(wanted)
+        return MODE_NAMES[wanted.mode], f"advisory lock [{','.join(map(str, key))}]"
     other = holders.get(blocker)
     return "ShareLock", f"transaction {other.xid if other is not None else 0}"
 
@@ -324,4 +421,4 @@ def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
     return follow(holder, [], {holder})
 
 
-__all__ = ["TUPLE_MODES", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]
+__all__ = ["TUPLE_MODES", "AdvisoryKey", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]

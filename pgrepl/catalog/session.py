@@ -136,6 +136,7 @@ class Session:
     streams = False  # does the client take results in portions?
     rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
     replays = False  # it does on a standby what the primary has done, and so may write there
+    is_woken_by_signal = False  # SIGUSR1 tells its process of new notifications
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
     portal_count = 0  # of cursors without a name of their own, so far
@@ -433,6 +434,8 @@ class Session:
             self.transaction.end()
             for action in self.at_close:
                 action()
+            if self.transaction.notifications is not None:
+                self.transaction.notifications.close()
         self.transaction.locks.close()
         self.beside.close()
         statistics.counters(self.catalog).end_session()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import statistics
 from pgrepl.catalog.catalog_transaction import CatalogTransaction, Owner, SqlTransaction
@@ -22,6 +22,9 @@ from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.numbering import Numbering
 from pgrepl.errors import PgError, unsupported
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.notification_queue import Notification
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
@@ -61,6 +64,27 @@ class Savepoint:
     portals: frozenset[str]  # that were open
 
 
+class Announcements(Protocol):
+    """What a transaction tells other sessions, and hears of them, when it has committed (notifications.py)."""
+
+    channels: dict[str, None]
+
+    @property
+    def has_pending(self) -> bool: ...
+
+    def unlisten(self, channel: str | None) -> None: ...
+
+    def before_commit(self) -> None: ...
+
+    def committed(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def take(self) -> list[Notification]: ...
+
+
 class Transaction(CatalogTransaction):
     """The state of a session's transaction. `store` calls require_read and require_write, statements the rest."""
 
@@ -76,8 +100,8 @@ class Transaction(CatalogTransaction):
         self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None
         self.string_at: datetime | None = None  # when the running query string arrived
-        self.in_statement = False
         self.had_lock = False  # it had the write lock before the running statement
+        self.notifications: Announcements | None = None  # None: the session has had none yet
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.uses_temporary = False  # it has looked up a temporary relation
         self.uncommitted_labels: set[int] = (
@@ -114,7 +138,7 @@ class Transaction(CatalogTransaction):
     def begin_statement(self, *, writes: bool = False) -> None:
         now = datetime.now(timezone.utc)
         self.had_lock = self.sql is SqlTransaction.WRITE
-        self.is_alone = False
+        self.is_alone = self.ends = False
         if self.block is Block.NONE:
             self.end_reading()
             self.started_at = now
@@ -207,6 +231,7 @@ class Transaction(CatalogTransaction):
         self._session.notice("WARNING", "there is no transaction in progress", sqlstate="25P01")
 
     def _commit(self, *, chain: bool = False) -> None:
+        self.ends = True
         if self.pending is not None and not self.keeps_snapshot:
             self.end_reading()  # the checks below read the catalog as it is now
         try:
@@ -219,11 +244,15 @@ class Transaction(CatalogTransaction):
             if self.pending is not None and not self.pending.replayed:
                 self._commits = True
                 self.require_write()
+            if self.notifications is not None:
+                self.notifications.before_commit()
         except PgError:
             self.block = Block.NONE  # the caller rolls all of it back
             raise
         with hold_interrupts():
             self._commit_or_leave_block()
+            if self.notifications is not None:
+                self.notifications.committed()
             callbacks = self.callbacks
             self._leave(committed=True, chain=chain)
             for callback in callbacks:
@@ -249,6 +278,7 @@ class Transaction(CatalogTransaction):
     def prepare(self, record: Callable[[PendingChanges | None], str]) -> None:
         """PREPARE TRANSACTION: `record` stores the pending changes for the transaction that finishes them, and returns
         the name under which the locks stay."""
+        self.ends = True
         if self.pending is not None and not self.keeps_snapshot:
             self.end_reading()
         try:
@@ -296,13 +326,15 @@ class Transaction(CatalogTransaction):
             self._undo_from(0)
         self.undo = []
         self.waits_for_disk = None
-        self._commits = False
+        self._commits = self.ends = False
         self.pending = None
         self.reads = None
         self.prefers_pending = self.uses_temporary = False
         if self.uncommitted_labels:
             self.uncommitted_labels.clear()
             self._session.forget_all()
+        if self.notifications is not None:
+            self.notifications.end()
         self.locks.release()
         settings.end(self.settings_before, committed=committed)
         self.settings_before = None
@@ -521,18 +553,6 @@ def reading(session: Transacting) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def between_statements(session: Transacting) -> Iterator[None]:
-    """Reads of the catalog while no statement runs. They leave no snapshot behind that the next statement would see."""
-    transaction = session.transaction
-    had_snapshot = transaction.sql is not SqlTransaction.NONE
-    try:
-        yield
-    finally:
-        if not had_snapshot:
-            transaction.end_reading()
-
-
 def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
 
@@ -543,7 +563,6 @@ __all__ = [
     "SqlTransaction",
     "Transaction",
     "aborted",
-    "between_statements",
     "reading",
     "require_no_block",
     "require_writable",

@@ -372,6 +372,27 @@ def calls_routines(query: Query) -> bool:
     return any(isinstance(node, tree.FuncExpr) and node.volatile for node, _ in walk_deep(query))
 
 
+# volatile functions that do nothing
+_HARMLESS = frozenset(
+    (
+        "random", "random_normal", "setseed", "clock_timestamp", "timeofday", "gen_random_uuid", "pg_sleep",
+        "pg_sleep_for", "pg_sleep_until",
+    )
+)  # fmt: skip
+
+
+def has_effects(query: Query) -> bool:
+    """Whether the query, or one inside it, calls functions that may do something: users', nextval(), pg_notify()."""
+    return any(isinstance(node, tree.NextValueExpr) or _has_effects(node) for node, _ in walk_deep(query))
+
+
+def _has_effects(node: Expr) -> bool:
+    if isinstance(node, tree.FuncExpr) and node.volatile:
+        return True
+    found = (builtin.proc_by_oid(oid) for oid in functions_used(node))
+    return any(proc is not None and proc.volatile == "v" and proc.name not in _HARMLESS for proc in found)
+
+
 # functions in SQL that turn their argument of any type into text: which one it is
 _TEXT_OF_ARGUMENT = {1285: 0, 1290: 0, 2003: 1, 2004: 0}  # quote_literal, quote_nullable, textanycat, anytextcat
 

@@ -101,7 +101,7 @@ def _record(
     xid = session.snapshot()
     now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
     statements = [] if changes is None else [_statement(each) for each in changes.statements]
-    held = session.transaction.locks.table.held(holder)
+    held = session.transaction.locks.table.held_by(holder)
     store.insert(
         session,
         tables.pgrepl_prepared,
@@ -113,7 +113,7 @@ def _record(
         first_snapshot=xid - 1 if changes is None else changes.first_snapshot,
         serializable=session.settings.get("transaction_isolation") == "serializable",
         holder=holder,
-        locks=json.dumps([[each.kind.value, each.object, each.item, each.mode] for _, each in held]),
+        locks=json.dumps([[each.kind.value, each.object, each.item, each.mode] for each in held]),
         statements=json.dumps(statements),
         origin_lsn=origin_lsn,
         origin_at=origin_at,

@@ -13,7 +13,7 @@ from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.expr.walk import calls_routines
+from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
@@ -43,8 +43,8 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         permissions.check_functions(session, query)
         expanded = expand_views(session, query)
         rows = passing_rows(session, expanded, expanded=True)
-        # functions of users run within the statement, as they may write: the rows cannot wait for the client
-        waits = waits and not calls_routines(expanded)
+        # functions with effects run within the statement: the rows cannot wait for the client
+        waits = waits and not has_effects(expanded)
     columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
     if session.keeps_values:
         if isinstance(rows, SparkRows):

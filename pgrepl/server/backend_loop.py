@@ -39,6 +39,7 @@ _STATES = {
     Block.ABORTED: "idle in transaction (aborted)",
 }
 _STATUS = {Block.NONE: b"I", Block.IMPLICIT: b"I", Block.EXPLICIT: b"T", Block.ABORTED: b"E"}
+_LOOK = 1.0  # seconds after which a listener looks for notifications of a process that could send it no signal
 _PORTION = 1000  # rows that are fetched together
 # settings whose values the client is told when they change (GUC_REPORT)
 REPORTED = (
@@ -71,6 +72,7 @@ class Backend:
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] = lambda text: False
+        session.is_woken_by_signal = True
         session.client = self._copy
         session.on_report = self.on_report
 
@@ -125,10 +127,19 @@ class Backend:
                 self.channel.send(b"S", name.encode() + b"\0" + self.encode(value) + b"\0")
 
     def _ready(self) -> None:
+        self._deliver()
         self._tell_settings()
         self.channel.send(b"Z", _STATUS[self.session.transaction.block])
         self.channel.flush()
         self._show(_STATES[self.session.transaction.block])
+
+    def _deliver(self) -> None:
+        """Send what other sessions have notified, outside of transactions (ProcessNotifyInterrupt)."""
+        notifications = self.session.transaction.notifications
+        if notifications is not None:
+            for each in notifications.take():
+                texts = (self._encode_report(each.channel), self._encode_report(each.payload))
+                self.channel.send(b"A", _INT32.pack(each.pid) + b"".join(text + b"\0" for text in texts))
 
     def _show(self, state: str) -> None:
         """Tell pg_stat_activity what the session does."""
@@ -141,6 +152,9 @@ class Backend:
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running:
             timeouts.interrupt(interrupts.user_request(), frame)
+
+    def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
+        """The signal only ends the wait for input."""
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
         self._terminated = True
@@ -175,6 +189,7 @@ class Backend:
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, self._on_cancel)
         signal.signal(signal.SIGTERM, self._on_terminate)
+        signal.signal(signal.SIGUSR1, self._on_notify)
         try:
             self._serve(wake)
         except PgError as error:  # it was FATAL, or one of the protocol
@@ -190,8 +205,8 @@ class Backend:
         while True:
             if ready:
                 self._ready()
-                ready = False
-            self._await_input(wake)
+            self._await_input(wake, idle=ready)
+            ready = False
             kind = self.channel.read_kind()
             code = kind[0]
             if code not in _KNOWN:
@@ -221,8 +236,9 @@ class Backend:
                 skipping = code in _EXTENDED
                 self._fail()
 
-    def _await_input(self, wake: int) -> None:
-        """Wait for the client's next message, under the timeouts of idle sessions."""
+    def _await_input(self, wake: int, *, idle: bool) -> None:
+        """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of
+        notifications meanwhile."""
         since = time.monotonic()
         self._waiting = True
         try:
@@ -231,9 +247,15 @@ class Backend:
                 due = timeouts.idle_due(self.session, since)
                 if due is not None and due[0] <= 0:
                     raise due[1]
-                self.channel.has_input(None if due is None else due[0])
+                seconds = None if due is None else due[0]
+                listens = idle and self.session.transaction.notifications is not None
+                if listens:
+                    seconds = min(seconds or _LOOK, _LOOK)
+                self.channel.has_input(seconds)
                 with suppress(BlockingIOError):
                     os.read(wake, 4096)
+                if listens:
+                    self._deliver()
         finally:
             self._waiting = False
         if self._terminated:

@@ -187,6 +187,11 @@ def _values(session: Session, asked: Asked) -> list[str]:
     return [each if _PLAIN.fullmatch(each) else f"'{each}'" for each in listed]
 
 
+def _channels(session: Session, asked: Asked) -> list[str]:
+    found = session.transaction.notifications
+    return [] if found is None else [quote_identifier(name) for name in found.channels]
+
+
 def _settings(session: Session, asked: Asked) -> list[str]:
     from pgrepl.catalog.parameters import all_parameters
 
@@ -195,6 +200,7 @@ def _settings(session: Session, asked: Asked) -> list[str]:
 
 NAMES: dict[str, Names] = {
     "<alias>": _aliases,
+    "<channel>": _channels,
     "<column>": _columns,
     "<condition>": _conditions,
     "<database>": _databases,

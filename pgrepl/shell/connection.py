@@ -260,11 +260,8 @@ class Connection(OpenedSession):
     @property
     def is_superuser(self) -> bool:
         """Is the current role a superuser? After the session has ended, the answer is the last one before."""
-        from pgrepl.catalog.transaction import between_statements
-
         if self.lost is None:
-            with between_statements(self.session):
-                self._superuser = self.setting("is_superuser") == "on"
+            self._superuser = self.setting("is_superuser") == "on"
         return self._superuser
 
     def catch_up(self) -> None:

@@ -78,7 +78,22 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     encoding = connection.setting("client_encoding")
     if encoding != variables.get("ENCODING"):
         variables.set("ENCODING", encoding)
+    _print_notifications(shell)
     return ok
+
+
+def _print_notifications(shell: Shell) -> None:
+    """As PrintNotifications: what has come in the meantime is printed after a query."""
+    connection = shell.connection
+    if connection is None or connection.lost is not None:
+        return
+    notifications = connection.session.transaction.notifications
+    for each in [] if notifications is None else notifications.take():
+        payload = f' with payload "{each.payload}"' if each.payload else ""
+        shell.query_out.write(
+            f'Asynchronous notification "{each.channel}"{payload} received from server process with PID {each.pid}.\n'
+        )
+        shell.query_out.flush()
 
 
 def _catch_up(shell: Shell) -> bool:
@@ -163,4 +178,5 @@ def watch_query(shell: Shell, query: str, options: PrintOptions, stream: Stream 
     status = run.execute(None, min_rows)
     if shell.timing:
         print_timing(shell, run.elapsed)
+    _print_notifications(shell)
     return status

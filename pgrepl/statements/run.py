@@ -54,16 +54,29 @@ READING = frozenset(
         "DeallocateStmt",
         "DeclareCursorStmt",
         "FetchStmt",
+        "ListenStmt",
         "LockStmt",
+        "NotifyStmt",
         "PrepareStmt",
         "ReindexStmt",
+        "UnlistenStmt",
     )
 )
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
 # transaction
 LOCK_LATER = frozenset(("AnalyzedStmt", "DeleteStmt", "InsertStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
-_WITHOUT_SNAPSHOT = frozenset(("ConstraintsSetStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt"))
+_WITHOUT_SNAPSHOT = frozenset(
+    (
+        "ConstraintsSetStmt",
+        "ListenStmt",
+        "NotifyStmt",
+        "TransactionStmt",
+        "UnlistenStmt",
+        "VariableSetStmt",
+        "VariableShowStmt",
+    )
+)
 # in these PostgreSQL's grammar and analysis know parameters
 _WITH_PARAMETERS = frozenset(
     (

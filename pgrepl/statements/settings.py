@@ -149,6 +149,9 @@ def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
         session.settings.set("session_authorization", None)
         session.settings.reset_all()
         session.prepared.clear()
+        if session.transaction.notifications is not None:
+            session.transaction.notifications.unlisten(None)
+        session.transaction.locks.release_session_locks()
     if target in ("ALL", "TEMP", "TEMPORARY"):
         from pgrepl.statements.temporary import discard_temporary
 

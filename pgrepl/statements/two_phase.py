@@ -45,6 +45,12 @@ def _check(session: Session, gid: str) -> None:
     if len(gid.encode()) >= _LONGEST:
         raise PgError("22023", f'transaction identifier "{gid}" is too long')
     prepared.check_enabled(session)
+    if transaction.notifications is not None and transaction.notifications.has_pending:
+        raise PgError("0A000", "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY")
+    if transaction.locks.has_of_both:
+        raise PgError(
+            "0A000", "cannot PREPARE while holding both session-level and transaction-level locks on the same object"
+        )
     if not transaction.can_keep_pending:
         raise unsupported("PREPARE TRANSACTION in a catalog on a PostgreSQL server")
 

@@ -41,7 +41,7 @@ def test_several_commands_are_shown_when_several_fit(pgrepl: Run) -> None:
 
 
 def test_what_pgrepl_does_not_have_has_no_help(pgrepl: Run) -> None:
-    assert pgrepl("-c", "\\h listen").stdout.decode() == NOTHING.format("listen")
+    assert pgrepl("-c", "\\h load").stdout.decode() == NOTHING.format("load")
     assert pgrepl("-c", "\\h zzz x").stdout.decode() == NOTHING.format("zzz x")
 
 

@@ -30,7 +30,6 @@ from tests.sql.one import node
         ("DROP OPERATOR CLASS c USING btree", "DROP OPERATOR CLASS"),
         ("IMPORT FOREIGN SCHEMA a FROM SERVER s INTO b", "IMPORT FOREIGN SCHEMA"),
         ("SECURITY LABEL ON TABLE t IS 'x'", "SECURITY LABEL"),
-        ("NOTIFY x", "NOTIFY"),
     ],
 )
 def test_the_name_of_what_is_refused(start: str, what: str) -> None:

@@ -114,8 +114,8 @@ def test_a_type_name_by_itself() -> None:
 
 
 def test_statements_outside_the_dialect_say_what_they_are() -> None:
-    assert [raw.stmt for raw in parse("LOAD 'x'; LISTEN x; CLUSTER")] == [
+    assert [raw.stmt for raw in parse("LOAD 'x'; IMPORT FOREIGN SCHEMA a FROM SERVER s INTO b; CLUSTER")] == [
         UnsupportedStmt("LOAD", 0),
-        UnsupportedStmt("LISTEN", 10),
-        UnsupportedStmt("CLUSTER", 20),
+        UnsupportedStmt("IMPORT FOREIGN SCHEMA", 10),
+        UnsupportedStmt("CLUSTER", 56),
     ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import MODE_NAMES, TUPLE_MODES, LockKind, RelationMode
+from pgrepl.catalog.locks import AdvisoryKey
 from pgrepl.query.system.forms import Values
 from pgrepl.types.tid import ctid
 
@@ -28,15 +29,18 @@ def locks(session: Session) -> Iterator[Values]:
     table.remove_dead_holders(None)
     holders = table.holders()
     held = table.held()
+    in_transaction = table.with_transaction()
     for holder in holders.values():
-        if holder.prepared is None:
+        if holder.prepared is None and holder.id in in_transaction:
             yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
     for number, wanted in held:
         if wanted.kind is LockKind.RELATION and number in holders:
             fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE and holders[number].prepared is None
             where = {"database": holders[number].database, "relation": wanted.object, "fastpath": fast}
             yield _lock(holders[number], "relation", MODE_NAMES[wanted.mode], **where)
-    for number in dict.fromkeys(number for number, _ in held):
+        elif wanted.kind is LockKind.ADVISORY and number in holders:
+            yield _lock(holders[number], "advisory", MODE_NAMES[wanted.mode], **AdvisoryKey.of(wanted)._asdict())
+    for number in dict.fromkeys(number for number, wanted in held if wanted.kind is not LockKind.ADVISORY):
         if number in holders:
             yield _lock(holders[number], "transactionid", "ExclusiveLock", transactionid=holders[number].xid)
     for waiter in table.waiters():
@@ -47,6 +51,9 @@ def locks(session: Session) -> Iterator[Values]:
 def _waiting(table: LockTable, waiter: Waiter, holders: dict[int, Holder]) -> Iterator[Values]:
     wanted, holder = waiter.wanted, holders[waiter.holder]
     waits = {"granted": False, "waitstart": int((waiter.since - _EPOCH) * 1_000_000)}
+    if wanted.kind is LockKind.ADVISORY:
+        yield _lock(holder, "advisory", MODE_NAMES[wanted.mode], **AdvisoryKey.of(wanted)._asdict(), **waits)
+        return
     where = {"database": holder.database, "relation": wanted.object}
     if wanted.kind is LockKind.RELATION:
         yield _lock(holder, "relation", MODE_NAMES[wanted.mode], **where, **waits)

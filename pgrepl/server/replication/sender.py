@@ -104,7 +104,6 @@ class Sender:
         link = self._session.link
         seen = -1  # of the catalog, so that the first look tells the subscriber where it is, if nothing else
         while not self._ends:
-            self._session.transaction.end_reading()  # whatever was looked up since: it would hide new commits
             version = link.version()
             if version != seen:
                 seen = version

@@ -1,4 +1,4 @@
-"""Prepared statements, cursors, LOCK TABLE, REINDEX."""
+"""Prepared statements, cursors, LOCK TABLE, LISTEN and NOTIFY, REINDEX."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pgrepl.sql.nodes import (
     ExecuteStmt,
     Expr,
     FetchStmt,
+    ListenStmt,
     LockStmt,
+    NotifyStmt,
     PrepareStmt,
     RangeVar,
     ReindexStmt,
     SelectStmt,
     Statement,
     TypeName,
+    UnlistenStmt,
 )
 
 _MODES = (
@@ -62,6 +65,29 @@ def reindex_all(
     location: int, options: list[DefElem] | None, kind: str, concurrently: DefElem | None, name: str | None
 ) -> ReindexStmt:
     return ReindexStmt(kind.upper(), name=name, options=_options(options, concurrently))
+
+
+# ------------------------------------------------------------------------------------------------ notifications
+
+
+@build
+def listen(location: int, channel: str) -> ListenStmt:
+    return ListenStmt(channel)
+
+
+@build
+def unlisten(location: int, channel: str) -> UnlistenStmt:
+    return UnlistenStmt(channel)
+
+
+@build
+def unlisten_all(location: int) -> UnlistenStmt:
+    return UnlistenStmt(None)
+
+
+@build
+def notify_channel(location: int, channel: str, payload: str = "") -> NotifyStmt:
+    return NotifyStmt(channel, payload)
 
 
 # ------------------------------------------------------------------------------------------------ prepared statements

@@ -72,6 +72,24 @@ class FetchStmt(Statement):
 
 
 @frozen
+class ListenStmt(Statement):
+    channel: str
+
+
+@frozen
+class UnlistenStmt(Statement):
+    """`channel` None: all."""
+
+    channel: str | None
+
+
+@frozen
+class NotifyStmt(Statement):
+    channel: str
+    payload: str = ""
+
+
+@frozen
 class ClosePortalStmt(Statement):
     """`name` None: ALL."""
 
@@ -79,6 +97,6 @@ class ClosePortalStmt(Statement):
 
 
 __all__ = [
-    "ClosePortalStmt", "DeallocateStmt", "DeclareCursorStmt", "ExecuteStmt", "FetchStmt", "LockStmt", "PrepareStmt",
-    "ReindexStmt",
+    "ClosePortalStmt", "DeallocateStmt", "DeclareCursorStmt", "ExecuteStmt", "FetchStmt", "ListenStmt",
+    "LockStmt", "NotifyStmt", "PrepareStmt", "ReindexStmt", "UnlistenStmt",
 ]  # fmt: skip

@@ -18,9 +18,17 @@ def families() -> Iterator[Family]:
 
     yield sequences.implements
 
+    from pgrepl.query.system.functions import locks
+
+    yield locks.implements
+
     from pgrepl.query.system.functions import names
 
     yield names.implements
+
+    from pgrepl.query.system.functions import notifications
+
+    yield notifications.implements
 
     from pgrepl.query.system.functions import privileges
 

@@ -1,0 +1,137 @@
+"""LISTEN, NOTIFY and UNLISTEN of one session (async.c).
+
+They take effect when the transaction commits. The transactions of a database that notify commit one after the other,
+each under a lock, so that listeners hear them in the order of their commits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
+from pgrepl.catalog.lock_table import LockRequest
+from pgrepl.catalog.notification_queue import PAGE, Notification, NotificationQueue, entry_size
+from pgrepl.errors import PgError, unsupported
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_NAME_BYTES = 64
+_PAYLOAD_BYTES = 8000
+
+
+class Notifications:
+    """The channels of a session, and what its transaction does to them and is going to tell."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        locks = session.transaction.locks
+        if not locks.possible:
+            raise unsupported("a notification in a catalog that is not a file, or can only be read,")
+        self._queue = NotificationQueue(locks.table, session.database_oid)
+        self.channels: dict[str, None] = {}
+        self._actions: list[tuple[bool, str | None]] = []  # listens?, and the channel; None: all
+        self._messages: dict[tuple[str, str], None] = {}  # channel and payload
+
+    # --- in a transaction -------------------------------------------------------------------------------------------
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._actions or self._messages)
+
+    def listen(self, channel: str) -> None:
+        self._note_action(True, channel)
+
+    def unlisten(self, channel: str | None) -> None:
+        """Stop listening to a channel, or to all."""
+        if self.channels or self._actions:
+            self._note_action(False, channel)
+
+    def _note_action(self, listens: bool, channel: str | None) -> None:
+        self._undo_with_savepoint()
+        self._actions.append((listens, channel))
+
+    def notify(self, channel: str, payload: str) -> None:
+        """As Async_Notify: a message that the transaction has already is told once."""
+        if not channel:
+            raise PgError("22023", "channel name cannot be empty")
+        if len(channel.encode()) >= _NAME_BYTES:
+            raise PgError("22023", "channel name too long")
+        if len(payload.encode()) >= _PAYLOAD_BYTES:
+            raise PgError("22023", "payload string too long")
+        if (channel, payload) not in self._messages:
+            self._undo_with_savepoint()
+            self._messages[channel, payload] = None
+
+    def _undo_with_savepoint(self) -> None:
+        """Have the next action or message forgotten when what runs now is undone."""
+        actions, messages = len(self._actions), len(self._messages)
+
+        def undo() -> None:
+            del self._actions[actions:]
+            while len(self._messages) > messages:
+                self._messages.popitem()
+
+        self._session.transaction.undo.append(undo)
+
+    # --- its end ----------------------------------------------------------------------------------------------------
+
+    def before_commit(self) -> None:
+        """As PreCommit_Notify: whatever can fail is done here."""
+        session = self._session
+        if self._queue.listener is None and any(listens for listens, _ in self._actions):
+            self._queue.listen(session.pid, session.transaction.locks.token, signalled=session.is_woken_by_signal)
+        if self._messages and self._queue.has_listeners():
+            session.transaction.locks.take([LockRequest(LockKind.NOTIFY, session.database_oid, 0, EXCLUSIVE)])
+            most = int(session.settings.value("max_notify_queue_pages")) * PAGE
+            if self._queue.used(most) + sum(entry_size(*each) for each in self._messages) > most:
+                raise PgError("54000", "too many notifications in the NOTIFY queue")
+
+    def committed(self) -> None:
+        """As AtCommit_Notify, before the transaction's locks are released."""
+        for listens, channel in self._actions:
+            if channel is None:
+                self.channels.clear()
+            elif listens:
+                self.channels.setdefault(channel)
+            else:
+                self.channels.pop(channel, None)
+        try:
+            if self._messages and self._queue.has_listeners():
+                self._queue.publish(self._messages, self._session.pid)
+        except PgError as problem:  # the transaction has committed: no disk space for the queue does not change that
+            self._session.notice("WARNING", f"could not notify: {problem}")
+
+    def end(self) -> None:
+        """The transaction is over, whether it has committed or not."""
+        self._actions.clear()
+        self._messages.clear()
+        if not self.channels:
+            self._queue.leave()
+
+    def close(self) -> None:
+        self.channels.clear()
+        self.end()
+
+    # --- between transactions ---------------------------------------------------------------------------------------
+
+    def take(self) -> list[Notification]:
+        """The notifications to give to the client now: those that it has not been given yet, none in a transaction."""
+        return self._queue.take(self.channels) if self.channels and not self._session.in_block else []
+
+    def queue_usage(self) -> float:
+        """The share of the queue that is occupied, by pages (asyncQueueUsage)."""
+        pages = int(self._session.settings.value("max_notify_queue_pages"))
+        return self._queue.used(0) // PAGE / pages
+
+
+def notifications(session: Session) -> Notifications:
+    """The session's notifications, with which it begins now if it has had none."""
+    transaction = session.transaction
+    if transaction.notifications is None:
+        transaction.notifications = Notifications(session)
+    assert isinstance(transaction.notifications, Notifications)
+    return transaction.notifications
+
+
+__all__ = ["Notifications", "notifications"]

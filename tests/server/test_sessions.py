@@ -1,0 +1,276 @@
+"""What sessions do to each other: the same scripts on a real server and on `pgrepl serve` have the same answers."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgrepl
+from tests.harness.played_sessions import played_sessions
+from tests.harness.programs import PATIENCE, cpu_seconds, eventually, started
+from tests.harness.serving import Serving, program, serving
+from tests.postgres.server import Server, new_server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("served"), "-c", "max_prepared_transactions=5") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = new_server(16, "max_prepared_transactions = 5\n")
+    yield made
+    made.stop()
+
+
+def connected(server: Server, **options: Any) -> psycopg.Connection[Any]:
+    given = {"host": server.host, "port": server.port, "user": "postgres", "dbname": "postgres", **options}
+    return psycopg.connect(autocommit=True, **given)  # type: ignore[arg-type]
+
+
+LOCKS = """SELECT classid::bigint, objid::bigint, objsubid, mode, granted, pid FROM pg_locks
+ WHERE locktype = 'advisory' ORDER BY 1, 2, 3, 4, 5, 6""".replace("\n", "")
+
+ADVISORY = {
+    "counted, of session and transaction": f"""
+        a: SELECT pg_advisory_lock(-5), pg_advisory_lock(-5), pg_advisory_lock_shared(1, -2)
+        a: BEGIN
+        a: SELECT pg_advisory_xact_lock(-5), pg_advisory_xact_lock_shared(7), pg_try_advisory_xact_lock(1, 1)
+        b: SELECT pg_try_advisory_lock(-5), pg_try_advisory_lock_shared(7), pg_try_advisory_xact_lock(7)
+        b: {LOCKS}
+        a: SELECT pg_advisory_unlock(-5), pg_advisory_unlock(-5), pg_advisory_unlock(-5), pg_advisory_unlock(7)
+        a: {LOCKS}
+        a: COMMIT
+        a: {LOCKS}
+        a: SELECT pg_advisory_unlock_shared(1, -2), pg_advisory_unlock_shared(1, -2), pg_advisory_unlock_shared(9)
+        b: SELECT pg_advisory_unlock_all()
+        b: {LOCKS}
+    """,
+    "of a session outlive errors and rollbacks": f"""
+        a: SELECT pg_advisory_lock(1), 1 / (random() * 0)::int
+        a: BEGIN
+        a: SAVEPOINT s
+        a: SELECT pg_advisory_lock(2), pg_advisory_xact_lock(3)
+        a: ROLLBACK TO s
+        b: {LOCKS}
+        a: SELECT pg_advisory_xact_lock(4)
+        a: SAVEPOINT t
+        a: SELECT pg_advisory_xact_lock(4), pg_advisory_lock(4)
+        a: ROLLBACK TO t
+        a: ROLLBACK
+        b: {LOCKS}
+        a: DISCARD ALL
+        b: {LOCKS}
+        a: SELECT pg_advisory_lock(8)
+        a-
+        b: SELECT pg_advisory_lock(8), pg_advisory_unlock(8)
+    """,
+    "waited for": f"""
+        a: SELECT pg_advisory_lock(1)
+        b& SELECT pg_advisory_lock(1)
+        a: {LOCKS}
+        a: SELECT pg_try_advisory_lock(1), pg_advisory_unlock(1), pg_advisory_unlock(1)
+        b!
+        a: SET lock_timeout = 50
+        a: SELECT pg_advisory_lock(1)
+        a: SET statement_timeout = 50
+        a: RESET lock_timeout
+        a: SELECT pg_advisory_xact_lock_shared(1)
+        a: RESET ALL
+        c& SELECT pg_advisory_lock(1)
+        a: SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted
+        c!
+        a: {LOCKS}
+    """,
+    "deadlock": """
+        a: SET deadlock_timeout = '10s'
+        a: SELECT pg_advisory_lock(1, 1)
+        b: SET deadlock_timeout = '100ms'
+        b: SELECT pg_advisory_lock(2)
+        a& SELECT pg_advisory_lock(2)
+        b: SELECT pg_advisory_lock(1, 1)
+        b: SELECT pg_advisory_unlock(2)
+        a!
+    """,
+    "and a prepared transaction": f"""
+        a: SELECT pg_advisory_lock(1)
+        a: BEGIN
+        a: SELECT pg_advisory_xact_lock(1)
+        a: PREPARE TRANSACTION 'x'
+        a: BEGIN
+        a: SELECT pg_advisory_xact_lock(2)
+        a: PREPARE TRANSACTION 'x'
+        a: {LOCKS}
+        b: SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(2)
+        a: SELECT pg_advisory_unlock(1)
+        a: COMMIT PREPARED 'x'
+        b: {LOCKS}
+    """,
+}
+NOTIFICATIONS = {
+    "heard at the commit, each once": """
+        a: LISTEN c
+        a: LISTEN d
+        a: SELECT * FROM pg_listening_channels()
+        b: BEGIN
+        b: NOTIFY c, 'one'
+        b: NOTIFY c
+        b: NOTIFY c, 'one'
+        b: NOTIFY other, 'no'
+        b: SAVEPOINT s
+        b: NOTIFY d, 'undone'
+        b: ROLLBACK TO s
+        b: SELECT pg_notify('d', 'two'), pg_notify('c', NULL), pg_notify('d', 'two')
+        a?
+        b: COMMIT
+        a?
+        b: BEGIN
+        b: NOTIFY c, 'rolled back'
+        b: ROLLBACK
+        a?
+        a: UNLISTEN c
+        b: NOTIFY c
+        b: NOTIFY d
+        a?
+        a: NOTIFY d, 'self'
+        a?
+        a: UNLISTEN *
+        a: SELECT * FROM pg_listening_channels()
+        b: NOTIFY d
+        a?
+    """,
+    "not heard in a transaction": """
+        a: LISTEN c
+        a: BEGIN
+        b: NOTIFY c, 'x'
+        a?
+        a: NOTIFY c, 'y'
+        a: COMMIT
+        a?
+        a: BEGIN
+        a: LISTEN d
+        a: SELECT * FROM pg_listening_channels()
+        a: NOTIFY d
+        a: COMMIT
+        a?
+        a: BEGIN
+        a: UNLISTEN *
+        a: LISTEN e
+        a: ROLLBACK
+        a: SELECT * FROM pg_listening_channels()
+        a: DISCARD ALL
+        a: SELECT * FROM pg_listening_channels()
+        a: SELECT pg_notification_queue_usage()
+    """,
+    "refused": """
+        a: SELECT pg_notify('', 'x')
+        a: SELECT pg_notify(NULL, 'x')
+        a: SELECT pg_notify(repeat('x', 64), 'x')
+        a: SELECT pg_notify(repeat('é', 31) || 'x', repeat('x', 7999))
+        a: SELECT pg_notify('c', repeat('x', 8000))
+        a: SELECT pg_notify('c', repeat('é', 4000))
+        a: BEGIN
+        a: NOTIFY c
+        a: PREPARE TRANSACTION 'x'
+        a: BEGIN
+        a: LISTEN c
+        a: PREPARE TRANSACTION 'x'
+        a: NOTIFY
+        a: NOTIFY c, NULL
+        a: LISTEN *
+        a: BEGIN READ ONLY
+        a: NOTIFY c
+        a: COMMIT
+    """,
+}
+SCRIPTS = {f"advisory locks {name}": script for name, script in ADVISORY.items()} | {
+    f"notifications {name}": script for name, script in NOTIFICATIONS.items()
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_sessions_together(served: Serving, server: Server, script: str) -> None:
+    with played_sessions(lambda: connected(server)) as theirs, played_sessions(served.connect) as ours:
+        assert ours.play(script) == theirs.play(script)
+
+
+def test_an_idle_session_hears_at_once_and_computes_nothing_while_it_waits(served: Serving) -> None:
+    """Of a session of the server, of a shell's process, and of this process."""
+    with served.connect() as idle, served.connect() as other:
+        idle.execute("LISTEN c")
+        pid = idle.info.backend_pid
+        waits: list[float] = []
+        for _ in range(5):
+            before = time.monotonic()
+            other.execute("NOTIFY c, 'x'")
+            (heard,) = idle.notifies(timeout=PATIENCE, stop_after=1)
+            waits.append(time.monotonic() - before)
+            assert (heard.channel, heard.payload, heard.pid) == ("c", "x", other.info.backend_pid)
+        assert min(waits) < 0.1
+        ask(served.folder, "NOTIFY c, 'of a shell'")
+        assert [each.payload for each in idle.notifies(timeout=PATIENCE, stop_after=1)] == ["of a shell"]
+        computed = cpu_seconds(pid)
+        with pgrepl.connect(served.folder / "catalog.db", autocommit=True) as here:
+            here.execute("LISTEN d")
+            other.execute("SELECT pg_notify('d', n::text) FROM generate_series(1, 3) n")
+            assert [each.payload for each in here.notifies(timeout=PATIENCE, stop_after=3)] == ["1", "2", "3"]
+            heard_by_handler: list[str] = []
+            here.add_notify_handler(lambda each: heard_by_handler.append(each.payload))
+            here.execute("NOTIFY d, 'self'")
+            assert (heard_by_handler, list(here.notifies(timeout=0))) == (["self"], [])
+        assert list(idle.notifies(timeout=2)) == []
+        assert cpu_seconds(pid) - computed < 0.2
+
+
+def test_a_killed_holder_loses_its_locks_and_no_longer_holds_the_queue_back(served: Serving) -> None:
+    with served.connect() as other:
+        with started("-c", "LISTEN c", "-c", "SELECT pg_advisory_lock(1), pg_sleep(600)", cwd=served.folder) as shell:
+            asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = %s"
+            eventually(lambda: other.execute(asked, [shell.pid]).fetchall() == [(1,)])
+            assert other.execute("SELECT pg_try_advisory_lock(1)").fetchall() == [(False,)]
+            shell.kill()
+            shell.wait()
+            assert other.execute("SELECT pg_advisory_lock(1)").fetchall() == [("",)]
+        other.execute("LISTEN c")
+        other.execute("SELECT pg_notify('c', n || repeat('x', 7000)) FROM generate_series(1, 10) n")
+        other.execute("NOTIFY c")
+        assert other.execute("SELECT pg_notification_queue_usage()").fetchall() == [(0.0,)]
+
+
+@pytest.mark.parametrize("version", [16, 18])
+def test_psql_prints_notifications(served: Serving, version: int) -> None:
+    script = "LISTEN c; NOTIFY c, 'it''s'; NOTIFY c; SELECT pg_backend_pid()"
+    command = [
+        program("psql", version),
+        "-X",
+        "-q",
+        "-At",
+        "-h",
+        served.folder,
+        "-p",
+        str(served.port),
+        "-U",
+        "postgres",
+    ]
+    theirs = subprocess.run([*command], input=script.replace(";", ";\n"), capture_output=True, text=True, check=True)
+    *lines, pid = theirs.stdout.splitlines()
+    ours = ask(served.folder, *script.split(";"))
+    assert [line.replace(pid, "PID") for line in lines] == [
+        line.replace(ours[-1], "PID") for line in ours[:-1] if line.startswith("Asynchronous")
+    ]
+
+
+def ask(folder: Path, *queries: str) -> list[str]:
+    """What a shell prints in a process of its own."""
+    with started("-X", "-q", "-At", *(word for each in queries for word in ("-c", each)), cwd=folder) as process:
+        out, errors = process.communicate(timeout=PATIENCE)
+    assert errors == ""
+    return out.splitlines()
