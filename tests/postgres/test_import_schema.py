@@ -12,8 +12,12 @@ CREATE SCHEMA "Odd";
 CREATE TYPE mood AS ENUM ('so', 'la');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE DOMAIN code AS varchar(4);
-CREATE DOMAIN upper_code AS code CHECK (VALUE = upper(VALUE));
-CREATE TABLE "Odd"."T x" (id bigint PRIMARY KEY, "select" varchar(10) NOT NULL, m mood, p positive, c money, no text);
+CREATE FUNCTION is_short(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT length($1) < 9';
+CREATE DOMAIN upper_code AS code CHECK (VALUE = upper(VALUE)) CONSTRAINT short CHECK (is_short(VALUE)) DEFAULT 'A' NOT NULL;
+CREATE TYPE "Odd".point AS (x int, "Y" numeric(8,2), m mood[], c money);
+CREATE DOMAIN points AS "Odd".point[] CONSTRAINT few CHECK (cardinality(VALUE) < 5);
+CREATE TABLE "Odd"."T x" (id bigint PRIMARY KEY, "select" varchar(10) NOT NULL, m mood, p positive, c money, no text,
+    ps points, r int4range[]);
 CREATE TABLE ident (a int NOT NULL, b int NOT NULL, c upper_code);
 CREATE UNIQUE INDEX ident_b ON ident (b);
 ALTER TABLE ident REPLICA IDENTITY USING INDEX ident_b;
@@ -23,24 +27,42 @@ CREATE TABLE m (d date NOT NULL, r int, v text, PRIMARY KEY (d, r)) PARTITION BY
 CREATE TABLE m24 PARTITION OF m FOR VALUES FROM ('2024-01-01') TO ('2025-01-01') PARTITION BY LIST (r);
 CREATE TABLE m24a PARTITION OF m24 FOR VALUES IN (1, 2);
 CREATE TABLE "m Rest" PARTITION OF m DEFAULT;
-CREATE PUBLICATION p FOR TABLE "Odd"."T x" (id, "select", m, p, c), ident, whole, m;
+CREATE PUBLICATION p FOR TABLE "Odd"."T x" (id, "select", m, p, c, ps, r), ident, whole, m;
 """
-LISTED = '(id, "select", m, p, c)'
+LISTED = '(id, "select", m, p, c, ps, r)'
 MONEY = "    c text,  -- type money is not here: its values as text\n"
 MADE = """\
 CREATE SCHEMA IF NOT EXISTS "Odd";
+CREATE TYPE public.mood AS ENUM ('so', 'la');
+CREATE DOMAIN public.positive AS integer
+    CONSTRAINT positive_check CHECK ((VALUE > 0));
+-- attribute c of type "Odd".point: type money is not here: its values as text
+CREATE TYPE "Odd".point AS (
+    x integer,
+    "Y" numeric(8,2),
+    m public.mood[],
+    c text
+);
+CREATE DOMAIN public.points AS "Odd".point[]
+    CONSTRAINT few CHECK ((cardinality(VALUE) < 5));
+CREATE DOMAIN public.code AS character varying(4);
+-- constraint short of domain public.upper_code is not here: it uses function public.is_short(text)
+CREATE DOMAIN public.upper_code AS public.code NOT NULL DEFAULT 'A'::character varying
+    CONSTRAINT upper_code_check CHECK (((VALUE)::text = upper((VALUE)::text)));
 CREATE TABLE "Odd"."T x" (
     id bigint NOT NULL,
     "select" character varying(10) NOT NULL,
-    m text,  -- type public.mood is not here: its values as text
-    p integer,  -- domain public.positive
+    m public.mood,
+    p public.positive,
     c text,  -- type money is not here: its values as text
+    ps public.points,
+    r int4range[],
     PRIMARY KEY (id)
 );
 CREATE TABLE public.ident (
     a integer NOT NULL,
     b integer NOT NULL,
-    c character varying(4)  -- domain public.upper_code
+    c public.upper_code
 );
 CREATE UNIQUE INDEX ident_b ON public.ident (b);
 ALTER TABLE public.ident REPLICA IDENTITY USING INDEX ident_b;
@@ -73,7 +95,10 @@ def test_the_published_tables_are_made_here(served: Served, capsys: pytest.Captu
     catalog = str(served.folder / "catalog.db")
     assert run(["import-schema", served.conninfo, "--apply", "--catalog", catalog, "-d", "sub"]) == 0
     assert capsys.readouterr().out.count("CREATE TABLE\n") == 7
-    served.pub("INSERT INTO \"Odd\".\"T x\" VALUES (1, 'x', 'la', 5, 12.5, 'hidden')")
+    served.pub(
+        "INSERT INTO \"Odd\".\"T x\" VALUES (1, 'x', 'la', 5, 12.5, 'hidden',"
+        " ARRAY[ROW(1, 2.5, '{so,la}', 3::money), NULL, ROW(NULL, NULL, NULL, NULL)]::\"Odd\".point[])"
+    )
     served.pub(
         "INSERT INTO m VALUES ('2024-05-05', 1, 'a'), ('2020-01-01', 7, 'b'); INSERT INTO whole VALUES (1, NULL, 'm')"
     )
@@ -81,7 +106,10 @@ def test_the_published_tables_are_made_here(served: Served, capsys: pytest.Captu
     served.pub("UPDATE m SET d = '2024-12-31', r = 2 WHERE r = 7; UPDATE whole SET n = 2; DELETE FROM ident")
     served.pub('UPDATE "Odd"."T x" SET m = \'so\'')
     assert served.catch_up() == []
-    assert served.sub('SELECT id, "select", m, p, c FROM "Odd"."T x"') == [("1", "x", "so", "5", "$12.50")]
+    assert served.sub('SELECT id, "select", m, p, c, ps FROM "Odd"."T x"') == [
+        ("1", "x", "so", "5", "$12.50", '{"(1,2.50,\\"{so,la}\\",$3.00)",NULL,"(,,,)"}')
+    ]
+    served.same('SELECT ps[1].m, (ps[1])."Y", p + 1, m > \'so\', pg_typeof(ps) FROM "Odd"."T x"')
     assert served.same("SELECT * FROM m ORDER BY r") == [("2024-05-05", "1", "a"), ("2024-12-31", "2", "b")]
     assert served.same("SELECT tableoid::regclass::text, count(*) FROM m GROUP BY 1") == [("m24a", "2")]
     assert served.sub("SELECT n, r FROM whole") == [("2.00", "public.m")]

@@ -135,3 +135,39 @@ def test_values_of_older_rows_are_found_when_the_table_was_rewritten(served: Ser
     served.pub("INSERT INTO t (id) VALUES (3)")
     same(served)
     assert served.sub("SELECT c, d FROM t WHERE id < 3") == [("2024-02-03 00:00:00", None)] * 2
+
+
+TYPES = """
+CREATE SCHEMA kinds;
+CREATE TYPE kinds.mood AS ENUM ('low', 'high');
+CREATE DOMAIN kinds.moods AS kinds.mood[] DEFAULT '{low}' CHECK (cardinality(VALUE) > 0);
+CREATE TYPE pair AS (a kinds.moods, b int);
+"""
+
+
+def test_types_of_new_columns_and_tables_are_made(served: Served) -> None:
+    following(served, "tables", "FOR ALL TABLES")
+    served.pub(TYPES)
+    served.pub("ALTER TABLE t ADD COLUMN m kinds.mood NOT NULL DEFAULT 'high', ADD COLUMN p pair")
+    served.pub("INSERT INTO t VALUES (3, 1, 'x', 'low', ROW('{high,low}', 7))")
+    same(served)
+    served.pub("CREATE TABLE u (m kinds.moods PRIMARY KEY, p pair[])")
+    served.pub("INSERT INTO u VALUES ('{low}', ARRAY[ROW(NULL, 1)::pair]), ('{high}', NULL)")
+    assert served.catch_up() == []
+    served.same("SELECT * FROM u ORDER BY m")
+    served.same("SELECT pg_typeof(t.m), pg_typeof(p), (p).b, (p).a[1] FROM t ORDER BY id")
+    assert served.sub("SELECT typname FROM pg_type WHERE typname IN ('mood', 'moods', 'pair') ORDER BY 1") == [
+        ("mood",), ("moods",), ("pair",)
+    ]  # fmt: skip
+
+
+def test_a_label_that_is_not_here(served: Served) -> None:
+    following(served, "tables", "FOR ALL TABLES")
+    served.pub(TYPES)
+    served.pub("ALTER TABLE t ADD COLUMN m kinds.mood; INSERT INTO t VALUES (3, 1, 'x', 'low')")
+    same(served)
+    served.pub("ALTER TYPE kinds.mood ADD VALUE 'middle' BEFORE 'high'")
+    served.pub("INSERT INTO t VALUES (4, 1, 'x', 'middle')")
+    assert served.catch_up()[0][0] == 'invalid input value for enum kinds.mood: "middle"'
+    served.sub("ALTER TYPE kinds.mood ADD VALUE 'middle' BEFORE 'high'")
+    same(served)

@@ -379,3 +379,28 @@ def test_values_of_the_parameter(pair: Pair) -> None:
     assert pair.sub.says("ALTER SUBSCRIPTION s SET (schema_changes = tables)") == (
         "cannot set schema_changes = tables for a subscription with two_phase enabled"
     )
+
+
+def test_types_of_new_columns_and_tables_are_made(pair: Pair) -> None:
+    following(pair, "tables", publication="FOR ALL TABLES")
+    pair.pub(
+        "CREATE SCHEMA kinds",
+        "CREATE FUNCTION is_few(int) RETURNS bool IMMUTABLE RETURN $1 < 3",
+        "CREATE TYPE kinds.mood AS ENUM ('low', 'high')",
+        "CREATE DOMAIN kinds.moods AS kinds.mood[] DEFAULT '{low}' CHECK (cardinality(VALUE) > 0)"
+        " CONSTRAINT few CHECK (is_few(cardinality(VALUE)))",
+        "CREATE TABLE other (a int PRIMARY KEY)",
+        "CREATE TYPE pair AS (a kinds.moods, b int, t other)",
+        "ALTER TABLE t ADD COLUMN m kinds.mood NOT NULL DEFAULT 'high', ADD COLUMN p pair",
+        "INSERT INTO t VALUES (3, 1, 'x', 'low', ROW('{high,low}', 7, NULL))",
+    )
+    same(pair)
+    pair.pub(
+        "CREATE TABLE u (m kinds.moods PRIMARY KEY, p pair[])",
+        "INSERT INTO u VALUES ('{low}', ARRAY[ROW(NULL, 1, NULL)::pair]), ('{high}', NULL)",
+    )
+    assert pair.catch_up() == []
+    for query in ("SELECT * FROM u ORDER BY m", "SELECT pg_typeof(m), pg_typeof(p), (p).b, (p).a[1] FROM t"):
+        assert pair.sub(query) == pair.pub(query)
+    constraints = "SELECT conname FROM pg_constraint WHERE contypid <> 0 ORDER BY 1"
+    assert pair.sub(constraints) == [("moods_check",)]  # few calls a function that is not here

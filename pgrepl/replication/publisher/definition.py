@@ -1,8 +1,9 @@
 """A published table as statements that make it at a subscriber (`pgrepl import-schema`, schema_changes).
 
 A table comes with what replication needs of it: the published columns, NOT NULL, its primary key, its replica identity,
-and its partitions where rows are published by them. What a subscriber does without (defaults, checks, foreign keys,
-other indexes) is left out. A type that is not here becomes text, which takes its values as they are sent.
+and its partitions where rows are published by them; and with the types of its columns. What a subscriber does without
+(defaults, checks, foreign keys, other indexes) is left out. A type that cannot be made here becomes text, which takes
+its values as they are sent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,25 @@ from pgrepl.types.text import reader
 
 
 @frozen
+class RemoteType:
+    """An enum, a domain or a composite type of the publisher, as it is made at a subscriber."""
+
+    schema: str
+    name: str
+    made: tuple[str, ...]  # the statements
+    left: tuple[str, ...] = ()  # what is not made of it
+
+    @property
+    def qualified_name(self) -> str:
+        return quote_qualified(self.schema, self.name)
+
+    def statements(self) -> Iterator[str]:
+        """With a comment for what is left out."""
+        yield "".join(f"-- {_one_line(each)}\n" for each in self.left) + self.made[0]
+        yield from self.made[1:]
+
+
+@frozen
 class RemoteAttribute:
     """A column of the publisher's table, by its present definition."""
 
@@ -30,6 +50,7 @@ class RemoteAttribute:
     here: str  # the type that takes its values at a subscriber
     dropped: bool = False
     missing: str | None = None  # the value of rows that are older than the column
+    types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
 
 
 @frozen
@@ -43,6 +64,7 @@ class RemoteColumn:
     here: str  # the type that takes its values at a subscriber
     notnull: bool
     comment: str | None = None  # the column's own type, if another takes its place
+    types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
 
 
 @frozen
@@ -64,6 +86,11 @@ class RemoteDefinition:
     @property
     def qualified_name(self) -> str:
         return quote_qualified(self.schema, self.name)
+
+    @property
+    def types(self) -> tuple[RemoteType, ...]:
+        """The types of the columns; partitions have those of their root."""
+        return tuple(dict.fromkeys(each for column in self.columns for each in column.types))
 
     def statements(self, *, comments: bool) -> Iterator[str]:
         """The statements that make it. `comments`: with those that say where a column has another type."""

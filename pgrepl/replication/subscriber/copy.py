@@ -174,7 +174,7 @@ def _add_columns(
     table = relation(session, relid)
     altered = partition_root(session, table)
     with receiver.as_owner(subscription), acting_for(session, subscription, altered):
-        guarded(lambda: define(session, subscription, added(table, altered, definition), receiver.log))
+        guarded(lambda: define(session, subscription, added(session, table, altered, definition), receiver.log))
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:

@@ -14,30 +14,36 @@ from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation
 from pgrepl.errors import PgError
 from pgrepl.expr.definitions import partition_bound_text, partition_key_definition
 from pgrepl.lake import sql
-from pgrepl.replication.publisher.definition import (
-    RemoteAttribute,
-    RemoteColumn,
-    RemoteDefinition,
-    is_here,
-    type_here,
-)
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
 from pgrepl.replication.publisher.lake.copy_plan import published_plan
+from pgrepl.replication.publisher.lake.types import is_made, needed, type_name
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_QUALIFIED = (("search_path", ""),)  # definitions name the schemas of what they use
 
 def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     found = relation_or_none(session, relid)
-    return () if found is None else tuple([_attribute(each) for each in found.attributes])
+    with session.settings.during(_QUALIFIED):
+        return () if found is None else tuple([_attribute(session, each) for each in found.attributes])
 
 
-def _attribute(column: Attribute) -> RemoteAttribute:
-    here = "" if column.dropped else type_here(column.type, column.typmod)
-    return RemoteAttribute(column.num, column.name, column.type, column.typmod, here, column.dropped, column.missing)
+def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
+    here, _, types = ("", None, ()) if column.dropped else _taken(session, column)
+    return RemoteAttribute(
+        column.num, column.name, column.type, column.typmod, here, column.dropped, column.missing, types
+    )
+
+
+def _taken(session: Session, column: Attribute) -> tuple[str, str | None, tuple[RemoteType, ...]]:
+    """The name of the type that is taken for a column, why if it is another, and what has to be made for it."""
+    if is_made(column.type, column.typmod):
+        return type_name(session, column.type, column.typmod), None, needed(session, column.type)
+    return "text", "its type is not here: its values as text", ()
 
 
 def older_value(session: Session, relid: int, attnum: int, lsn: int) -> str | None:
@@ -68,7 +74,8 @@ def definitions(session: Session, schema: str, name: str, publications: Sequence
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None or found.oid not in listed:
         return []
-    return list(_tree(session, found, listed, there))
+    with session.settings.during(_QUALIFIED):
+        return list(_tree(session, found, listed, there))
 
 
 def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[str]) -> Iterator[RemoteDefinition]:
@@ -86,7 +93,7 @@ def _tree(session: Session, table: Relation, listed: set[int], names: Sequence[s
 
 def _definition(session: Session, table: Relation, parent: Relation | None, names: Sequence[str]) -> RemoteDefinition:
     taken = published_plan(session, table.schema, table.name, names).columns
-    columns = tuple([_column(each) for each in table.columns if each.num in taken])
+    columns = tuple([_column(session, each) for each in table.columns if each.num in taken])
     known = {each.name for each in columns}
     key = _index_columns(table, primary_key(session, table))
     chosen = next((row for row in indexes(session, table.oid) if row.indisreplident), None)
@@ -106,10 +113,9 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
     )
 
 
-def _column(column: Attribute) -> RemoteColumn:
-    comment = None if is_here(column.type, column.typmod) else "its type is not here: its values as text"
-    here = type_here(column.type, column.typmod)
-    return RemoteColumn(column.num, column.name, column.type, column.typmod, here, column.notnull, comment)
+def _column(session: Session, column: Attribute) -> RemoteColumn:
+    here, comment, types = _taken(session, column)
+    return RemoteColumn(column.num, column.name, column.type, column.typmod, here, column.notnull, comment, types)
 
 
 def _index_columns(table: Relation, index: tables.pg_index | None) -> tuple[str, ...]:

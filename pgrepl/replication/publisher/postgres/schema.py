@@ -6,28 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pgrepl.errors import PgError
-from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, is_here
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
+from pgrepl.replication.publisher.postgres.types import ServerTypes
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.oids import TEXT_ARRAY
 from pgrepl.types.text import read_text
 
-# the base type of the domain t, which may be over another domain (getBaseTypeAndTypmod)
-_BASE_TYPE = (
-    "WITH RECURSIVE under(oid, typmod, depth) AS (SELECT t.typbasetype, t.typtypmod, 1 UNION ALL "
-    "SELECT d.typbasetype, CASE WHEN u.typmod = -1 THEN d.typtypmod ELSE u.typmod END, u.depth + 1 "
-    "FROM under u JOIN pg_catalog.pg_type d ON d.oid = u.oid AND d.typtype = 'd') "
-    "SELECT oid, typmod FROM under ORDER BY depth DESC LIMIT 1"
-)
 # as pg_get_expr writes constants
 _CONSTANT = re.compile(r"-?[0-9.]+|true|false|'(?:[^'\\]|'')*'::[a-z][\w \[\](),]*")
-_TYPE = (
-    "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod), t.typtype, b.oid, b.typmod, "
-    "pg_catalog.format_type(b.oid, b.typmod)"
-)
-_OF_TYPE = f"LEFT JOIN LATERAL ({_BASE_TYPE}) b ON t.typtype = 'd'"
+_TYPE = "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod)"
 
 
 def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
@@ -39,10 +29,14 @@ def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
     if missing:
         raise PgError("42704", f'publication "{min(missing)}" does not exist')
     definitions = list(_definitions(link, names))
-    for schema in dict.fromkeys(each.schema for each in definitions if each.schema != "public"):
+    types = list(dict.fromkeys(each for definition in definitions for each in definition.types))
+    schemas = [each.schema for each in types] + [each.schema for each in definitions]
+    for schema in dict.fromkeys(each for each in schemas if each != "public"):
         yield f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};"
-    for each in definitions:
-        yield from each.statements(comments=True)
+    for each in types:
+        yield from each.statements()
+    for definition in definitions:
+        yield from definition.statements(comments=True)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -64,13 +58,14 @@ def _defined(
     link: Link, wanted: Sequence[tuple[str, str]], listed: Sequence[tuple[str, str]], names: Sequence[str]
 ) -> Iterator[RemoteDefinition]:
     made: set[int] = set()
+    types = ServerTypes(link)
     for schema, name in dict.fromkeys(wanted):
         oid = int(link.value(f"SELECT {_regclass(link, schema, name)}::oid"))
         if oid in made:
             continue
         for relid, parent in _tree(link, oid, listed):
             made.add(relid)
-            yield _definition(link, relid, parent, names)
+            yield _definition(link, relid, parent, names, types)
 
 
 def _regclass(link: Link, schema: str, name: str) -> str:
@@ -92,14 +87,14 @@ def _tree(link: Link, oid: int, listed: Sequence[tuple[str, str]]) -> list[tuple
     return [(int(relid or 0), int(parent or 0)) for relid, parent, *_ in members]
 
 
-def _definition(link: Link, oid: int, parent: int, names: Sequence[str]) -> RemoteDefinition:
+def _definition(link: Link, oid: int, parent: int, names: Sequence[str], types: ServerTypes) -> RemoteDefinition:
     schema, name, kind, replident, partition_key, bound = link.row(
         "SELECT n.nspname, c.relname, c.relkind, c.relreplident, pg_catalog.pg_get_partkeydef(c.oid), "
         "pg_catalog.pg_get_expr(c.relpartbound, c.oid) FROM pg_catalog.pg_class c "
         f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {oid}"
     )
     assert schema is not None and name is not None
-    columns = _columns(link, oid, schema, name, names)
+    columns = _columns(link, oid, schema, name, names, types)
     known = {column.name for column in columns}
     of_parent = None
     if parent:
@@ -124,18 +119,21 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str]) -> Remo
     )
 
 
-def _columns(link: Link, oid: int, schema: str, name: str, names: Sequence[str]) -> tuple[RemoteColumn, ...]:
+def _columns(
+    link: Link, oid: int, schema: str, name: str, names: Sequence[str], types: ServerTypes
+) -> tuple[RemoteColumn, ...]:
     published = {column.name for column in published_rows(link, schema, name, names).columns}
     listed = link.rows(
         f"SELECT a.attnum, a.attname, a.attnotnull, {_TYPE} FROM pg_catalog.pg_attribute a "
-        f"JOIN pg_catalog.pg_type t ON t.oid = a.atttypid {_OF_TYPE} "
         f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
     made = []
     for num, column, notnull, *described in listed:
         if column in published:
-            typoid, typmod, here, comment = _type(described)
-            made.append(RemoteColumn(int(num or 0), column or "", typoid, typmod, here, notnull == "t", comment))
+            typoid, typmod, here, comment, needed = _type(described, types)
+            made.append(
+                RemoteColumn(int(num or 0), column or "", typoid, typmod, here, notnull == "t", comment, needed)
+            )
     return tuple(made)
 
 
@@ -143,14 +141,14 @@ def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     listed = link.rows(
         f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, {_TYPE} FROM pg_catalog.pg_attribute a "
-        f"LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid {_OF_TYPE} "
         f"WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
     )
+    types = ServerTypes(link)
     found = []
     for num, name, dropped, missing, *described in listed:
-        typoid, typmod, here, _ = _type(described)
+        typoid, typmod, here, _, needed = _type(described, types)
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
-        found.append(RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, dropped == "t", older))
+        found.append(RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, dropped == "t", older, needed))
     return tuple(found)
 
 
@@ -177,15 +175,15 @@ def older_value(link: Link, relid: int, attnum: int) -> str | None:
     return None if has_null else link.value(f"SELECT ({default})::text")
 
 
-def _type(described: Sequence[str | None]) -> tuple[int, int, str, str | None]:
-    """The type and its modifier, the name of the type that is taken here, and why if it is another."""
-    typoid, typmod, name, kind, base, base_typmod, base_name = described
-    own = int(typoid or 0), int(typmod or -1)
-    if kind == "d" and is_here(int(base or 0), int(base_typmod or -1)):
-        return *own, base_name or "", f"domain {name}"
-    if not is_here(*own):
-        return *own, "text", f"type {name} is not here: its values as text"
-    return *own, name or "", None
+def _type(
+    described: Sequence[str | None], types: ServerTypes
+) -> tuple[int, int, str, str | None, tuple[RemoteType, ...]]:
+    """The type and its modifier, the name of the type that is taken here, why if it is another, and what has to be made
+    for it."""
+    typoid, typmod, name = int(described[0] or 0), int(described[1] or -1), described[2] or ""
+    if not types.is_made(typoid, typmod):
+        return typoid, typmod, "text", f"type {name} is not here: its values as text", ()
+    return typoid, typmod, name, None, types.needed(typoid)
 
 
 def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition, type_here
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition, RemoteType, type_here
 from pgrepl.replication.subscriber.schema_changes.attnums import attnums
 from pgrepl.replication.subscriber.schema_changes.known import KnownColumn, KnownTable
+from pgrepl.replication.subscriber.schema_changes.types import missing_types
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.names import format_type
+from pgrepl.types.user_types import UserType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 
 @frozen
@@ -25,6 +31,7 @@ class Followed:
     """What the table here lacks, and what is known when it has that."""
 
     statements: tuple[str, ...]
+    types: tuple[RemoteType, ...]  # those that the statements need
     known: KnownTable
     without_value: tuple[int, ...]  # the numbers of added columns whose values in older rows are not known
 
@@ -48,11 +55,12 @@ def copied(sent: SentRelation, definition: RemoteDefinition | None) -> KnownTabl
     return KnownTable(sent.relid, tuple(columns), is_settled=True)
 
 
-def added(table: Relation, altered: Relation, definition: RemoteDefinition) -> Iterator[str]:
+def added(session: Session, table: Relation, altered: Relation, definition: RemoteDefinition) -> Iterator[str]:
     """The statements that add the columns which a table lacks before it is copied. `altered`: the table, or the
     partitioned one that it belongs to."""
     for column in definition.columns:
         if table.attribute(column.name) is None:
+            yield from missing_types(session, column.types)
             name = quote_qualified(altered.schema, altered.name)
             yield f"ALTER TABLE {name} ADD COLUMN {quote_identifier(column.name)} {column.here}"
 
@@ -82,8 +90,9 @@ def followed(
             without_value.append(each.num)
     for each in found:
         changes.alter_type(before.get(each.num), each)
+    types = tuple(dict.fromkeys(kind for each in changes.typed if each in there for kind in there[each].types))
     now = KnownTable(sent.relid, (*found, *kept), is_settled=True)
-    return Followed(tuple(changes.statements), now, tuple(without_value))
+    return Followed(tuple(changes.statements), types, now, tuple(without_value))
 
 
 def _numbered(known: KnownTable, present: Sequence[RemoteAttribute]) -> dict[int, KnownColumn]:
@@ -128,6 +137,7 @@ class _Changes:
 
     def __init__(self, table: Relation, name: str) -> None:
         self.statements: list[str] = []
+        self.typed: list[int] = []  # columns that are added, or get another type
         self._columns: dict[str, Attribute | None] = {column.name: column for column in table.columns}
         self._name = name
 
@@ -168,11 +178,25 @@ class _Changes:
         if default:
             self._alter(f"ALTER COLUMN {name} DROP DEFAULT")
         self._columns[column.name] = None
+        self.typed.append(column.num)
         return True
 
     def alter_type(self, before: KnownColumn | None, column: KnownColumn) -> None:
         attribute = self._columns[column.name]
         if before is None or attribute is None or before.here == column.here:
             return
-        if format_type(attribute.type, attribute.typmod) == before.here:
+        if _type_name(attribute) == before.here:
+            self.typed.append(column.num)
             self._alter(f"ALTER COLUMN {quote_identifier(column.name)} TYPE {column.here}")
+
+
+def _type_name(column: Attribute) -> str:
+    """With its schema, if it is a user's."""
+
+    def of_user(oid: int) -> str | None:
+        if not isinstance(column.type, UserType):
+            return None
+        row = column.type.types.row_of(oid)
+        return quote_qualified(row.schema, row.name)
+
+    return format_type(column.type, column.typmod, of_user)

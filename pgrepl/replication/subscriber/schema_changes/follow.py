@@ -30,6 +30,7 @@ from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.subscriber.schema_changes import columns, new_tables
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import known_table, remember
+from pgrepl.replication.subscriber.schema_changes.types import missing_types
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.sql.nodes.expr import RangeVar
@@ -195,6 +196,7 @@ class Following:
             table = find_relation(session, RangeVar(sent.name, sent.schema))
             found = self._followed(sent)
             with acting_for(session, self._subscription, partition_root(session, table)):
+                define(session, self._subscription, missing_types(session, found.types), self._log)
                 define(session, self._subscription, found.statements, self._log)
             remember(session, subid, table.oid, found.known)
         self._is_new.clear()

@@ -21,6 +21,7 @@ from pgrepl.replication.publisher.protocol import Publisher
 from pgrepl.replication.subscriber.schema_changes.columns import defined
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
+from pgrepl.replication.subscriber.schema_changes.types import missing_types
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.sql.quote import quote_identifier
 
@@ -77,6 +78,7 @@ def _add(
             continue
         if schema_or_none(session, definition.schema) is None:
             define(session, subscription, [f"CREATE SCHEMA {quote_identifier(definition.schema)}"], log)
+        define(session, subscription, missing_types(session, definition.types), log)
         define(session, subscription, definition.statements(comments=False), log)
     table = find_relation(session, RangeVar(new.name, new.schema))
     catalog.check_subscription_relkind(table)

@@ -1,0 +1,98 @@
+"""The CREATE TYPE or CREATE DOMAIN statement of a user's type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.namespace import schema_name
+from pgrepl.catalog.relation import relation
+from pgrepl.catalog.tables import pg_constraint, pg_type
+from pgrepl.catalog.user_types import domain_constraints, labels_of, type_row
+from pgrepl.expr import stored
+from pgrepl.expr.definitions import constraint_definition
+from pgrepl.expr.deparse import expression_text
+from pgrepl.expr.typefacts import type_text
+from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
+from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.user_types import UserType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def types_in_order(session: Session, oids: Iterable[int]) -> list[pg_type]:
+    """The user's types, each after those that it is made of, without the arrays over them."""
+    ordered: dict[int, pg_type] = {}
+
+    def place(oid: int) -> None:
+        typoid = session.type_of(oid)
+        if not isinstance(typoid, UserType) or oid in ordered:
+            return
+        for part in reversed(typoid.types.closure(typoid)[1:]):
+            place(part.row.oid)
+        row = type_row(session, oid)
+        if row is not None and not row.typelem:
+            ordered[oid] = row
+
+    for oid in oids:
+        place(int(oid))
+    return list(ordered.values())
+
+
+def type_definition_name(session: Session, row: pg_type) -> str:
+    return quote_qualified(schema_name(session, row.typnamespace), row.typname)
+
+
+def create_type(session: Session, row: pg_type) -> str:
+    """With the validated constraints of a domain."""
+    name = type_definition_name(session, row)
+    if row.typtype == "e":
+        labels = [f"\n    {quote_literal(label.enumlabel)}" for label in labels_of(session, row.oid)]
+        return f"CREATE TYPE {name} AS ENUM ({','.join(labels)}\n);"
+    if row.typtype == "c":
+        return f"CREATE TYPE {name} AS ({','.join(attribute_definitions(session, row).values())}\n);"
+    validated = [check for check in checks_of(session, row) if check.convalidated]
+    return create_domain(session, row, default_of_domain(session, row), validated)
+
+
+def attribute_definitions(session: Session, row: pg_type) -> dict[str, str]:
+    """Each attribute of a composite type, as in its CREATE TYPE."""
+    columns = {}
+    for column in relation(session, row.typrelid).columns:
+        text = f"\n\t{quote_identifier(column.name)} {type_text(session, column.type, column.typmod)}"
+        columns[column.name] = text + collation_text(column.type, column.collation)
+    return columns
+
+
+def create_domain(session: Session, row: pg_type, default: str | None, checks: Iterable[pg_constraint]) -> str:
+    text = f"CREATE DOMAIN {type_definition_name(session, row)} AS {base_of_domain(session, row)}"
+    text += (" NOT NULL" if row.typnotnull else "") + (f" DEFAULT {default}" if default is not None else "")
+    for check in checks:
+        text += f"\n\tCONSTRAINT {quote_identifier(check.conname)} {constraint_definition(session, check.oid)}"
+    return text + ";"
+
+
+def base_of_domain(session: Session, row: pg_type) -> str:
+    """Its base type and its collation."""
+    base = session.type_of(row.typbasetype)
+    return type_text(session, base, row.typtypmod) + collation_text(base, row.typcollation)
+
+
+def default_of_domain(session: Session, row: pg_type) -> str | None:
+    if row.typdefaultbin is None:
+        return None
+    return expression_text(session, stored.from_json(row.typdefaultbin, session))
+
+
+def checks_of(session: Session, row: pg_type) -> list[pg_constraint]:
+    return [constraint for constraint in domain_constraints(session, row.oid) if constraint.contype == "c"]
+
+
+def collation_text(typoid: int, collation: int) -> str:
+    """` COLLATE pg_catalog."C"`, where it is not the type's own."""
+    kind = type_by_oid(typoid)
+    if not collation or kind is None or kind.collation == collation:
+        return ""
+    found = collation_by_oid(collation)
+    return f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""

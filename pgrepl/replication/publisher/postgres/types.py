@@ -1,0 +1,203 @@
+"""The types that users of a server have made: which of them can be made here, and by which statements.
+
+Enums, domains and composite types are made, and arrays of them come along. Of a composite type or a domain over a type
+that cannot be made here, that part becomes text, which takes its values as they are sent; a domain over such a type
+is replaced by it. A default or a constraint of a domain that calls a function of the server's database is left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.definition import RemoteType, is_here
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
+from pgrepl.types.oids import FIRST_USER_OID
+
+# what is not of the system: another function, or a sequence
+_USES = (
+    "(SELECT pg_catalog.string_agg(DISTINCT pg_catalog.pg_describe_object(d.refclassid, d.refobjid, 0), ', ')"
+    " FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.{catalog}'::regclass AND d.objid = {oid}"
+    " AND d.refclassid IN ('pg_catalog.pg_proc'::regclass, 'pg_catalog.pg_class'::regclass)"
+    f" AND d.refobjid >= {FIRST_USER_OID} AND d.deptype = 'n')"
+)
+_COLLATION = (
+    "CASE WHEN {own} <> b.typcollation THEN (SELECT pg_catalog.format(' COLLATE %I.%I', cn.nspname, l.collname)"
+    " FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace cn ON cn.oid = l.collnamespace"
+    " WHERE l.oid = {own}) END"
+)
+_TYPES = (
+    "SELECT t.oid, n.nspname, t.typname, t.typtype,"
+    " CASE t.typtype WHEN 'b' THEN t.typelem ELSE 0 END, t.typbasetype, t.typtypmod, t.typnotnull,"
+    " pg_catalog.pg_get_expr(t.typdefaultbin, 'pg_catalog.pg_type'::regclass),"
+    f" {_USES.format(catalog='pg_type', oid='t.oid')}, pg_catalog.format_type(t.typbasetype, t.typtypmod),"
+    f" {_COLLATION.format(own='t.typcollation')}"
+    " FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
+    " LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype LEFT JOIN pg_catalog.pg_class c ON c.oid = t.typrelid"
+    f" WHERE t.oid >= {FIRST_USER_OID} AND (t.typtype IN ('e', 'd') OR c.relkind = 'c'"
+    " OR t.typtype = 'b' AND t.typelem <> 0 AND t.typlen = -1) ORDER BY t.oid"
+)
+_LABELS = "SELECT enumtypid, enumlabel FROM pg_catalog.pg_enum ORDER BY enumtypid, enumsortorder"
+_ATTRIBUTES = (
+    "SELECT c.reltype, a.attname, a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod),"
+    f" {_COLLATION.format(own='a.attcollation')} FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid JOIN pg_catalog.pg_type b ON b.oid = a.atttypid"
+    " WHERE c.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped ORDER BY c.oid, a.attnum"
+)
+_CHECKS = (
+    "SELECT k.contypid, k.conname, pg_catalog.pg_get_constraintdef(k.oid),"
+    f" {_USES.format(catalog='pg_constraint', oid='k.oid')} FROM pg_catalog.pg_constraint k"
+    " WHERE k.contypid <> 0 AND k.contype = 'c' ORDER BY k.contypid, k.conname"
+)
+
+
+@frozen
+class _Attribute:
+    name: str
+    type: int
+    typmod: int
+    type_name: str
+    collation: str
+
+
+@frozen
+class _Check:
+    name: str
+    definition: str
+    uses: str  # what it calls of the server's own
+
+
+@frozen
+class _Type:
+    """A row of pg_type."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    element: int
+    base: int
+    base_typmod: int
+    notnull: bool
+    default: str | None
+    default_uses: str
+    base_name: str
+    collation: str
+
+
+def _add_check(domain: str, check: _Check) -> str:
+    return f"ALTER DOMAIN {domain} ADD CONSTRAINT {quote_identifier(check.name)} {check.definition};"
+
+
+class ServerTypes:
+    """The types of the server's database. They are read when the first one is asked for."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._read = False
+        self._types: dict[int, _Type] = {}
+        self._labels: dict[int, list[str]] = defaultdict(list)
+        self._attributes: dict[int, list[_Attribute]] = defaultdict(list)
+        self._checks: dict[int, list[_Check]] = defaultdict(list)
+
+    def is_made(self, typoid: int, typmod: int) -> bool:
+        """Can a column here have the type: is it here, or can it be made?"""
+        found = self._find(typoid)
+        if found is None:
+            return is_here(typoid, typmod)
+        if found.element:
+            return self._find(found.element) is not None and self.is_made(found.element, -1)
+        return found.kind != "d" or self.is_made(found.base, found.base_typmod)
+
+    def needed(self, typoid: int) -> tuple[RemoteType, ...]:
+        """What has to be made for a type that can be made, in order."""
+        return tuple(dict.fromkeys(self._needed(typoid)))
+
+    def all(self) -> list[RemoteType]:
+        """All that can be made, in order."""
+        self._ask()
+        found = [made for oid in self._types if self.is_made(oid, -1) for made in self._needed(oid)]
+        return list(dict.fromkeys(found))
+
+    def left_out(self) -> Iterator[str]:
+        """What a domain lacks, as statements that can be run when the functions are there."""
+        for found in self._types.values():
+            name = quote_qualified(found.schema, found.name)
+            if found.default is not None and found.default_uses:
+                yield f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
+            for check in self._checks[found.oid]:
+                if check.uses:
+                    yield _add_check(name, check)
+
+    def _needed(self, typoid: int) -> Iterator[RemoteType]:
+        found = self._find(typoid)
+        if found is None:
+            return
+        for part in (found.element, found.base, *(each.type for each in self._attributes[found.oid])):
+            if part and self.is_made(part, -1):
+                yield from self._needed(part)
+        if not found.element:
+            yield self._made(found)
+
+    def _made(self, found: _Type) -> RemoteType:
+        name = quote_qualified(found.schema, found.name)
+        if found.kind == "e":
+            labels = ", ".join(map(quote_literal, self._labels[found.oid]))
+            return RemoteType(found.schema, found.name, (f"CREATE TYPE {name} AS ENUM ({labels});",))
+        if found.kind == "c":
+            return self._composite(found, name)
+        return self._domain(found, name)
+
+    def _domain(self, found: _Type, name: str) -> RemoteType:
+        text = f"CREATE DOMAIN {name} AS {found.base_name}{found.collation}{' NOT NULL' if found.notnull else ''}"
+        left, later = [], []
+        if found.default is not None and found.default_uses:
+            left.append(f"the default of domain {name} is not here: it uses {found.default_uses}")
+        elif found.default is not None:
+            text += f" DEFAULT {found.default}"
+        for check in self._checks[found.oid]:
+            if check.uses:
+                left.append(f"constraint {check.name} of domain {name} is not here: it uses {check.uses}")
+            elif check.definition.endswith(" NOT VALID"):
+                later.append(_add_check(name, check))
+            else:
+                text += f"\n    CONSTRAINT {quote_identifier(check.name)} {check.definition}"
+        return RemoteType(found.schema, found.name, (f"{text};", *later), tuple(left))
+
+    def _composite(self, found: _Type, name: str) -> RemoteType:
+        lines, left = [], []
+        for each in self._attributes[found.oid]:
+            is_made = self.is_made(each.type, each.typmod)
+            if not is_made:
+                shown = f"attribute {each.name} of type {name}"
+                left.append(f"{shown}: type {each.type_name} is not here: its values as text")
+            text = f"{each.type_name}{each.collation}" if is_made else "text"
+            lines.append(f"\n    {quote_identifier(each.name)} {text}")
+        made = f"CREATE TYPE {name} AS ({','.join(lines)}\n);"
+        return RemoteType(found.schema, found.name, (made,), tuple(left))
+
+    def _find(self, typoid: int) -> _Type | None:
+        if typoid < FIRST_USER_OID:
+            return None
+        self._ask()
+        return self._types.get(typoid)
+
+    def _ask(self) -> None:
+        if self._read:
+            return
+        self._read = True
+        for row in self._link.rows(_TYPES):
+            oid, schema, name, kind, element, base, typmod, notnull, default, uses, base_name, collation = row
+            self._types[int(oid or 0)] = _Type(
+                int(oid or 0), schema or "", name or "", kind or "", int(element or 0), int(base or 0),
+                int(typmod or -1), notnull == "t", default, uses or "", base_name or "", collation or "",
+            )  # fmt: skip
+        for oid, label in self._link.rows(_LABELS):
+            self._labels[int(oid or 0)].append(label or "")
+        for oid, name, typoid, typmod, shown, collation in self._link.rows(_ATTRIBUTES):
+            attribute = _Attribute(name or "", int(typoid or 0), int(typmod or -1), shown or "", collation or "")
+            self._attributes[int(oid or 0)].append(attribute)
+        for oid, name, definition, uses in self._link.rows(_CHECKS):
+            self._checks[int(oid or 0)].append(_Check(name or "", definition or "", uses or ""))
