@@ -1,50 +1,102 @@
-"""`pgrepl import-schema`: the tables that a server publishes, as CREATE TABLE statements, printed or run."""
+"""`pgrepl import-schema`: the tables that a server publishes, and their types, as statements, printed or run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from pgrepl.errors import PgError
 from pgrepl.shell.subcommand import BAD_CONNECTION, OK, connecting, connection, run
 
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.postgres.schema import Imported
+
 
 @click.command("import-schema", short_help="CREATE TABLE statements for what a server publishes")
 @click.argument("conninfo")
 @click.option("-p", "--publication", "publications", multiple=True, help="only what this publication publishes")
+@click.option("--views", is_flag=True, help="also views and materialized views that read published tables")
+@click.option("--routines", is_flag=True, help="also functions and procedures")
+@click.option("--triggers", is_flag=True, help="also triggers of published tables, and what they call")
 @click.option("--apply", "applied", is_flag=True, help="run the statements instead of printing them")
 @connecting
 def import_schema_command(
-    conninfo: str, publications: tuple[str, ...], applied: bool, catalog: str, dbname: str, username: str
+    conninfo: str,
+    publications: tuple[str, ...],
+    views: bool,
+    routines: bool,
+    triggers: bool,
+    applied: bool,
+    catalog: str,
+    dbname: str,
+    username: str,
 ) -> int:
     """Print the statements that make the published tables of the PostgreSQL server at CONNINFO here.
 
-    Of each table: the published columns, NOT NULL, the primary key, the replica identity, its partitions.
+    Of each table: the published columns, NOT NULL, the primary key, the replica identity, its partitions; of its
+    columns the enums, domains and composite types. A type that cannot be made here becomes text. Materialized views
+    are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. What is not imported is named, in a
+    comment or with --apply on standard error.
 
     \b
     pgrepl import-schema 'host=db.example.com dbname=shop user=repl' -p orders > shop.sql
-    pgrepl import-schema 'postgresql://repl@db.example.com/shop' --apply -d shop
+    pgrepl import-schema 'postgresql://repl@db.example.com/shop' --views --triggers --apply -d shop
     """
-    statements = _statements(conninfo, publications)
-    if statements is None:
+    asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
+    found = _statements(conninfo, publications, [kind for kind, is_asked in asked.items() if is_asked])
+    if found is None:
         return BAD_CONNECTION
     if not applied:
-        sys.stdout.write("".join(statement + "\n" for statement in statements))
+        sys.stdout.write("".join(map(_printed, found)))
         return OK
-    from pgrepl.statements.run import run as run_statements
-
     with connection(catalog, dbname, username, makes=True) as connected:
-        text = "BEGIN;\n" + "\n".join(statements) + "\nCOMMIT;"
-        for result in run_statements(connected.session, text):
-            if result.tag not in ("BEGIN", "COMMIT"):
-                sys.stdout.write(f"{result.tag}\n")
+        _apply(connected.session, found)
     return OK
 
 
-def _statements(conninfo: str, publications: Sequence[str]) -> list[str] | None:
-    """The CREATE statements; None, after a message: the server cannot be reached."""
+def _printed(each: Imported) -> str:
+    notes = () if each.is_noted else each.notes
+    return "".join(f"-- {note}\n" for note in notes) + (f"{each.statement}\n" if each.statement else "")
+
+
+def _apply(session: Session, found: Sequence[Imported]) -> None:
+    """Run the statements in one transaction, and name what is not imported."""
+    from pgrepl.statements.run import run as run_statements
+
+    def execute(text: str) -> list[str | None]:
+        return [result.tag for result in run_statements(session, text)]
+
+    execute("BEGIN")
+    for each in found:
+        for note in each.notes:
+            _warn(note)
+        if not each.statement:
+            continue
+        tags: list[str | None] = []
+        if not each.name:
+            tags = execute(each.statement)
+        else:
+            execute("SAVEPOINT import_schema")
+            try:
+                tags = execute(each.statement)
+            except PgError as error:
+                execute("ROLLBACK TO import_schema")
+                _warn(f"{each.name} is not imported: {error.message}")
+            execute("RELEASE import_schema")
+        sys.stdout.write("".join(f"{tag}\n" for tag in tags))
+    execute("COMMIT")
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"pgrepl: warning: {text}\n")
+
+
+def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported] | None:
+    """What is to be made; None, after a message: the server cannot be reached."""
     from pgrepl.replication.libpq.conninfo import check_conninfo
     from pgrepl.replication.libpq.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to
@@ -59,7 +111,7 @@ def _statements(conninfo: str, publications: Sequence[str]) -> list[str] | None:
     from pgrepl.replication.publisher.postgres.schema import create_statements
 
     try:
-        return list(create_statements(link, publications))
+        return list(create_statements(link, publications, kinds))
     except PublisherError as error:
         raise PgError(error.sqlstate, f"could not read the publisher's catalog: {error}") from None
     finally:

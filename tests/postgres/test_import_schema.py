@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.cli import run
+from tests.harness.database import Database
 from tests.postgres.served import Served
 
 TABLES = """
@@ -13,7 +14,8 @@ CREATE TYPE mood AS ENUM ('so', 'la');
 CREATE DOMAIN positive AS int CHECK (VALUE > 0);
 CREATE DOMAIN code AS varchar(4);
 CREATE FUNCTION is_short(text) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT length($1) < 9';
-CREATE DOMAIN upper_code AS code CHECK (VALUE = upper(VALUE)) CONSTRAINT short CHECK (is_short(VALUE)) DEFAULT 'A' NOT NULL;
+CREATE DOMAIN upper_code AS code CHECK (VALUE = upper(VALUE)) CONSTRAINT short CHECK (is_short(VALUE))
+    DEFAULT 'A' NOT NULL;
 CREATE TYPE "Odd".point AS (x int, "Y" numeric(8,2), m mood[], c money);
 CREATE DOMAIN points AS "Odd".point[] CONSTRAINT few CHECK (cardinality(VALUE) < 5);
 CREATE TABLE "Odd"."T x" (id bigint PRIMARY KEY, "select" varchar(10) NOT NULL, m mood, p positive, c money, no text,
@@ -124,3 +126,62 @@ def test_what_is_not_there_is_said(served: Served, capsys: pytest.CaptureFixture
     said = capsys.readouterr().err
     assert said.startswith('pgrepl: error: connection to server at "127.0.0.1", port 1 failed: Connection refused')
     assert "secret" not in said
+
+
+PROGRAMS = """
+CREATE TYPE mood AS ENUM ('low', 'high');
+CREATE TYPE unused AS (a int);
+CREATE TABLE t (id int PRIMARY KEY, m mood);
+CREATE TABLE hidden (id int PRIMARY KEY);
+CREATE VIEW z AS SELECT id, m FROM t WHERE m > 'low';
+CREATE VIEW a WITH (security_barrier) AS SELECT count(*) AS n FROM z;
+CREATE MATERIALIZED VIEW mv AS SELECT id FROM z;
+CREATE UNIQUE INDEX mv_id ON mv (id);
+CREATE VIEW secret AS SELECT id FROM hidden;
+CREATE VIEW over_secret AS SELECT id FROM secret;
+CREATE FUNCTION b(z) RETURNS mood LANGUAGE sql AS 'SELECT ($1).m';
+CREATE FUNCTION c() RETURNS bigint BEGIN ATOMIC SELECT n FROM a; END;
+CREATE VIEW calls AS SELECT b(z) AS b, c() AS c FROM z;
+CREATE AGGREGATE total (int) (SFUNC = int4pl, STYPE = int);
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'kept %', NEW.id; RETURN NEW; END$$;
+CREATE PROCEDURE p(u unused, INOUT n int) LANGUAGE plpgsql AS $$BEGIN n := n + u.a; END$$;
+CREATE DOMAIN checked AS int CHECK (c() >= 0);
+CREATE TRIGGER kept BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION keep();
+ALTER TABLE t ENABLE ALWAYS TRIGGER kept;
+CREATE TRIGGER gone BEFORE INSERT ON hidden FOR EACH ROW EXECUTE FUNCTION keep();
+CREATE PUBLICATION p FOR TABLE t;
+"""
+
+
+def test_views_routines_and_triggers_come_along(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.publishing.needs(15)
+    served.pub(PROGRAMS)
+    catalog = str(served.folder / "catalog.db")
+    options = [served.conninfo, "--views", "--triggers"]
+    assert run(["import-schema", *options, "--apply", "--catalog", catalog, "-d", "sub"]) == 0
+    done = capsys.readouterr()
+    named = [line.removeprefix("pgrepl: warning: ") for line in done.err.splitlines()]
+    assert named == [
+        "function public.total(integer) is not imported: it is no plain function",
+        "view public.secret is not imported: it needs table public.hidden",
+        "view public.over_secret is not imported: it needs view public.secret",
+        "trigger gone on public.hidden is not imported: it needs table public.hidden",
+    ]
+    assert run(["import-schema", *options]) == 0
+    script = capsys.readouterr().out
+    assert [line.removeprefix("-- ") for line in script.splitlines() if line.startswith("-- ")] == named
+    assert run(["import-schema", served.conninfo]) == 0
+    assert "VIEW" not in capsys.readouterr().out
+    served.sub("CREATE DATABASE by_script")
+    with Database(served.folder, "by_script") as made:
+        made(script)
+        shown = "SELECT c.relname FROM pg_class c WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+        assert made(shown) == served.sub(shown)
+    served.subscribe()
+    served.pub("INSERT INTO t VALUES (1, 'high'), (2, 'low')")
+    assert served.catch_up() == []
+    served.both("REFRESH MATERIALIZED VIEW mv")
+    served.same("SELECT * FROM calls, mv")
+    served.same("SELECT conname FROM pg_constraint WHERE contypid = 'checked'::regtype")
+    served.same("SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 't'::regclass")
+    assert served.sub("CALL p(ROW(1), 2)") == [("3",)]

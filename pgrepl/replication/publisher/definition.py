@@ -33,11 +33,6 @@ class RemoteType:
     def qualified_name(self) -> str:
         return quote_qualified(self.schema, self.name)
 
-    def statements(self) -> Iterator[str]:
-        """With a comment for what is left out."""
-        yield "".join(f"-- {_one_line(each)}\n" for each in self.left) + self.made[0]
-        yield from self.made[1:]
-
 
 @frozen
 class RemoteAttribute:
@@ -91,6 +86,12 @@ class RemoteDefinition:
     def types(self) -> tuple[RemoteType, ...]:
         """The types of the columns; partitions have those of their root."""
         return tuple(dict.fromkeys(each for column in self.columns for each in column.types))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not here as it is at the publisher."""
+        named = [each for each in self.columns if each.comment]
+        return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
 
     def statements(self, *, comments: bool) -> Iterator[str]:
         """The statements that make it. `comments`: with those that say where a column has another type."""

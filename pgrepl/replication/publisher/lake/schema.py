@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _QUALIFIED = (("search_path", ""),)  # definitions name the schemas of what they use
 
+
 def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     found = relation_or_none(session, relid)

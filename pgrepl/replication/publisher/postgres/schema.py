@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
 from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.programs import Program, in_order, programs
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
 from pgrepl.replication.publisher.postgres.types import ServerTypes
 from pgrepl.replication.publisher.protocol import PublisherError
@@ -20,23 +22,54 @@ _CONSTANT = re.compile(r"-?[0-9.]+|true|false|'(?:[^'\\]|'')*'::[a-z][\w \[\](),
 _TYPE = "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod)"
 
 
-def create_statements(link: Link, publications: Sequence[str]) -> Iterator[str]:
-    """The statements, each with the comments that belong to it."""
+@frozen
+class Imported:
+    """A statement that makes something here. `notes`: what is not here as it is at the server; `is_noted`: the
+    statement says so itself. What is not essential (`name`) is left out if it cannot be made."""
+
+    statement: str
+    notes: tuple[str, ...] = ()
+    is_noted: bool = False
+    name: str = ""
+
+
+def create_statements(link: Link, publications: Sequence[str], kinds: Collection[str]) -> Iterator[Imported]:
+    """`kinds`: those of `programs` that come with the tables."""
     names = list(publications) or [row[0] or "" for row in link.rows("SELECT pubname FROM pg_catalog.pg_publication")]
     if not names:
         raise PgError("42704", f'there are no publications in database "{link.database}"')
     missing = set(names) - existing_publications(link, names)
     if missing:
         raise PgError("42704", f'publication "{min(missing)}" does not exist')
-    definitions = list(_definitions(link, names))
-    types = list(dict.fromkeys(each for definition in definitions for each in definition.types))
+    known = ServerTypes(link)
+    definitions = list(_definitions(link, names, known))
+    needed = dict.fromkeys(each for definition in definitions for each in definition.types)
+    types = known.all() if kinds else list(needed)
+    found = list(in_order(link, programs(link, kinds), [("pg_class", each.oid) for each in definitions]))
     schemas = [each.schema for each in types] + [each.schema for each in definitions]
+    schemas += [each.schema for each in found if each.refused is None]
     for schema in dict.fromkeys(each for each in schemas if each != "public"):
-        yield f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};"
+        yield Imported(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};")
     for each in types:
-        yield from each.statements()
+        yield Imported(each.made[0], each.left if "routine" not in kinds else ())
+        yield from map(Imported, each.made[1:])
     for definition in definitions:
-        yield from definition.statements(comments=True)
+        first, *others = definition.statements(comments=True)
+        yield Imported(first, definition.notes, is_noted=True)
+        yield from map(Imported, others)
+    yield from _programs(found, known, kinds)
+
+
+def _programs(found: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
+    if "routine" in kinds:
+        yield Imported("SET check_function_bodies = false;")
+    for each in found:
+        if each.refused is not None:
+            yield Imported("", (f"{each.name} is not imported: {each.refused}",))
+        else:
+            yield from (Imported(text, name=each.name) for text in each.made)
+    for name, statement in types.left_out() if "routine" in kinds else ():
+        yield Imported(statement, name=name)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -46,19 +79,24 @@ def definitions(link: Link, schema: str, name: str, names: Sequence[str]) -> lis
     """The tables to make for a published one: itself, with its partitions if rows are published by them; none: it is
     not published."""
     listed = [(table.schema, table.name) for table in published_tables(link, names)]
-    return list(_defined(link, [(schema, name)], listed, names)) if (schema, name) in listed else []
+    if (schema, name) not in listed:
+        return []
+    return list(_defined(link, [(schema, name)], listed, names, ServerTypes(link)))
 
 
-def _definitions(link: Link, names: Sequence[str]) -> Iterator[RemoteDefinition]:
+def _definitions(link: Link, names: Sequence[str], types: ServerTypes) -> Iterator[RemoteDefinition]:
     listed = [(table.schema, table.name) for table in published_tables(link, names)]
-    return _defined(link, listed, listed, names)
+    return _defined(link, listed, listed, names, types)
 
 
 def _defined(
-    link: Link, wanted: Sequence[tuple[str, str]], listed: Sequence[tuple[str, str]], names: Sequence[str]
+    link: Link,
+    wanted: Sequence[tuple[str, str]],
+    listed: Sequence[tuple[str, str]],
+    names: Sequence[str],
+    types: ServerTypes,
 ) -> Iterator[RemoteDefinition]:
     made: set[int] = set()
-    types = ServerTypes(link)
     for schema, name in dict.fromkeys(wanted):
         oid = int(link.value(f"SELECT {_regclass(link, schema, name)}::oid"))
         if oid in made:

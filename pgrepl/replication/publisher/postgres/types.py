@@ -121,15 +121,15 @@ class ServerTypes:
         found = [made for oid in self._types if self.is_made(oid, -1) for made in self._needed(oid)]
         return list(dict.fromkeys(found))
 
-    def left_out(self) -> Iterator[str]:
-        """What a domain lacks, as statements that can be run when the functions are there."""
+    def left_out(self) -> Iterator[tuple[str, str]]:
+        """What domains lack, each with its name, as statements that can be run when the functions are there."""
         for found in self._types.values():
             name = quote_qualified(found.schema, found.name)
             if found.default is not None and found.default_uses:
-                yield f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
+                yield f"default of domain {name}", f"ALTER DOMAIN {name} SET DEFAULT {found.default};"
             for check in self._checks[found.oid]:
                 if check.uses:
-                    yield _add_check(name, check)
+                    yield f"constraint {check.name} of domain {name}", _add_check(name, check)
 
     def _needed(self, typoid: int) -> Iterator[RemoteType]:
         found = self._find(typoid)
