@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.classes import PG_CONSTRAINT, PG_PROC, ObjectAddress
+from pgrepl.catalog.depend import dependencies_of
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.tables import pg_constraint, pg_type
@@ -45,15 +47,15 @@ def type_definition_name(session: Session, row: pg_type) -> str:
 
 
 def create_type(session: Session, row: pg_type) -> str:
-    """With the validated constraints of a domain."""
+    """With the validated constraints of a domain that call no user's functions, which may be made later."""
     name = type_definition_name(session, row)
     if row.typtype == "e":
         labels = [f"\n    {quote_literal(label.enumlabel)}" for label in labels_of(session, row.oid)]
         return f"CREATE TYPE {name} AS ENUM ({','.join(labels)}\n);"
     if row.typtype == "c":
         return f"CREATE TYPE {name} AS ({','.join(attribute_definitions(session, row).values())}\n);"
-    validated = [check for check in checks_of(session, row) if check.convalidated]
-    return create_domain(session, row, default_of_domain(session, row), validated)
+    checks = [check for check in checks_of(session, row) if check.convalidated and not calls_routines(session, check)]
+    return create_domain(session, row, default_of_domain(session, row), checks)
 
 
 def attribute_definitions(session: Session, row: pg_type) -> dict[str, str]:
@@ -87,6 +89,10 @@ def default_of_domain(session: Session, row: pg_type) -> str | None:
 
 def checks_of(session: Session, row: pg_type) -> list[pg_constraint]:
     return [constraint for constraint in domain_constraints(session, row.oid) if constraint.contype == "c"]
+
+
+def calls_routines(session: Session, check: pg_constraint) -> bool:
+    return any(row.refclassid == PG_PROC for row in dependencies_of(session, ObjectAddress(PG_CONSTRAINT, check.oid)))
 
 
 def collation_text(typoid: int, collation: int) -> str:

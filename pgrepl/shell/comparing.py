@@ -126,12 +126,14 @@ def _refuse_to_connect(command: object) -> bool:
 
 
 def _apply(opened: Connection, found: Changes) -> None:
-    """Run the statements: all in one transaction, but those that may speak with publishers, which come last."""
+    """Run the statements: all in one transaction, but new labels, which must be committed before they are used, and
+    those that may speak with publishers, which come last."""
     from pgrepl.statements.run import run as run_statements
 
+    labels = [text for text in found.statements if text.startswith("ALTER TYPE ") and " ADD VALUE " in text]
     apart = [text for text in found.statements if "SUBSCRIPTION" in text.split(None, 2)[1]]
-    together = [text for text in found.statements if text not in apart]
-    batches = [*(["BEGIN;\n" + "\n".join(together) + "\nCOMMIT;"] if together else []), *apart]
+    together = [text for text in found.statements if text not in apart and text not in labels]
+    batches = [*labels, *(["BEGIN;\n" + "\n".join(together) + "\nCOMMIT;"] if together else []), *apart]
     for batch in batches:
         done = list(run_statements(opened.session, batch))
         sys.stdout.write("".join(f"{result.tag}\n" for result in done if result.tag not in ("BEGIN", "COMMIT")))

@@ -18,8 +18,29 @@ WAYS: dict[str, list[str]] = {
     "bob": ["CREATE ROLE bob; GRANT ann TO bob", "CREATE ROLE bob; GRANT ann TO bob WITH ADMIN TRUE, INHERIT FALSE"],
     "s": ["CREATE SCHEMA s", "CREATE SCHEMA s; ALTER SCHEMA s OWNER TO ann; GRANT USAGE ON SCHEMA s TO bob",
           "CREATE SCHEMA s; COMMENT ON SCHEMA s IS 'a schema'"],
+    "mood": ["CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE mood AS ENUM ('low', 'high', 'top')",
+             "CREATE TYPE mood AS ENUM ('none', 'low', 'mid', 'high', 'top'); COMMENT ON TYPE mood IS 'm'"],
+    "small": ["CREATE DOMAIN s.small AS int CHECK (VALUE < 10)",
+              "CREATE DOMAIN s.small AS int DEFAULT 3 NOT NULL CHECK (VALUE < 9) CONSTRAINT c CHECK (VALUE > 0)",
+              "CREATE DOMAIN s.small AS int DEFAULT 4; COMMENT ON DOMAIN s.small IS 's'"],
+    "pair": ["CREATE TYPE s.pair AS (a int, m mood)",
+             "CREATE TYPE s.pair AS (a bigint, m mood, \"C\" text COLLATE \"C\")",
+             "CREATE TYPE s.pair AS (m mood[], b s.small); ALTER TYPE s.pair OWNER TO ann"],
+    "f": ["CREATE FUNCTION s.f(a int, b text DEFAULT 'x') RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1'",
+          "CREATE FUNCTION s.f(a int, b text DEFAULT 'y') RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
+          " 'BEGIN RETURN a; END'; GRANT EXECUTE ON FUNCTION s.f TO bob",
+          "CREATE FUNCTION s.f(a int, b text DEFAULT 'y') RETURNS bigint IMMUTABLE RETURN a;"
+          " COMMENT ON FUNCTION s.f IS 'f'",
+          "CREATE PROCEDURE s.f(a int, b text) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'"],
+    "g": ["CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+          "CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql SET work_mem = '8MB' AS 'BEGIN RETURN OLD; END'"],
     "q": ["CREATE SEQUENCE s.q", "CREATE SEQUENCE s.q AS int INCREMENT 5 MAXVALUE 999 CACHE 2 CYCLE"],
     "t": [
+        "CREATE TABLE s.t (id int PRIMARY KEY, a text, m mood DEFAULT 'low', n s.small);"
+        " CREATE TRIGGER g BEFORE INSERT ON s.t FOR EACH ROW EXECUTE FUNCTION g();"
+        " ALTER TABLE s.t DISABLE TRIGGER g",
+        "CREATE TABLE s.t (id int PRIMARY KEY, a text, m mood DEFAULT 'high', n s.small);"
+        " CREATE TRIGGER g AFTER INSERT OR DELETE ON s.t FOR EACH ROW WHEN (true) EXECUTE FUNCTION g()",
         "CREATE TABLE s.t (id int PRIMARY KEY, a text, b int DEFAULT 3)",
         "CREATE TABLE s.t (id bigint PRIMARY KEY, a text NOT NULL DEFAULT 'x', c numeric(10,2) CHECK (c > 0));"
         " CREATE INDEX i ON s.t (a)",
@@ -56,8 +77,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def script(pick: random.Random) -> str:
-    return "".join(f"{pick.choice(ways)};\n" for ways in WAYS.values())
+def script(pick: random.Random, step: int) -> str:
+    """Labels of an enum that is used are not dropped: they are more with every step."""
+    return "".join(f"{ways[step] if name == 'mood' else pick.choice(ways)};\n" for name, ways in WAYS.items())
 
 
 def plan(text: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[str, str, int]:
@@ -71,8 +93,8 @@ def plan(text: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[
 def test_after_applying_a_second_plan_is_empty(seed: int, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Database(here).close()
     pick = random.Random(seed)
-    for _ in range(3):
-        text = script(pick)
+    for step in range(3):
+        text = script(pick, step)
         printed, _, code = plan(text, capsys, "--drop")
         assert code == 0
         _, said, code = plan(text, capsys, "--drop", "--apply")

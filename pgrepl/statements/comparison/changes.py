@@ -10,17 +10,29 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.statements.comparison.columns import anew, changed_columns, gone_columns
 from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase
-from pgrepl.statements.comparison.relations import relation_definitions, schema_definitions
+from pgrepl.statements.comparison.relations import placed_parts, relation_definitions, schema_definitions
 from pgrepl.statements.comparison.replication import publication_definitions, subscription_definitions
+from pgrepl.statements.comparison.routines import routine_definitions
 from pgrepl.statements.comparison.shared import role_definitions
+from pgrepl.statements.comparison.types import (
+    can_be_added,
+    changed_attributes,
+    gone_attributes,
+    new_labels,
+    type_definitions,
+)
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 VIEWS = ("view", "materialized view")
-KINDS = ("role", "schema", "sequence", "table", *VIEWS, "publication", "subscription")
+KINDS = ("role", "schema", "type", "routine", "sequence", "table", *VIEWS, "publication", "subscription")
 _DROPPED_TOGETHER = (*VIEWS, "table", "sequence", "schema")
-_DROP_ORDER = (("subscription",), ("publication",), VIEWS, ("table",), ("sequence",), ("schema",), ("role",))
+_DROP_ORDER = (
+    ("subscription",), ("publication",), VIEWS, ("table",), ("routine",), ("sequence",), ("type",), ("schema",),
+    ("role",),
+)  # fmt: skip
+_ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
 Definitions = dict[Key, Definition]
 
@@ -32,7 +44,8 @@ def definitions(
     found: list[Iterable[Definition]] = []
     if "role" in kinds:
         found.append(role_definitions(session))
-    found += [schema_definitions(session), relation_definitions(session), publication_definitions(session)]
+    found += [schema_definitions(session), type_definitions(session), relation_definitions(session)]
+    found += [routine_definitions(session, placed_parts(session)), publication_definitions(session)]
     found.append(subscription_definitions(session, typed or {}))
     return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
@@ -72,9 +85,11 @@ def changes(
             work.steps += _made(after, have)
         elif not _is_fixed(work, before, after):
             work.dropped.append(before)
-            work.steps += [(max(phase, float(Phase.RELATIONS)), text) for phase, text in after.made]
+            kept = after.kind in ("type", "routine")
+            work.steps += [(phase if kept else max(phase, float(Phase.RELATIONS)), text) for phase, text in after.made]
         else:
             _columns(work, before, after)
+            _parts_of_type(work, before, after)
             _facts(work, before, after, without)
     for key, before in have.items():
         if key not in wanted:
@@ -88,10 +103,12 @@ def changes(
     _let_go(work, have if there is None else there, wanted)
     at_once = [each for each in work.dropped if each.key in wanted or each.kind in VIEWS]
     first = list(_drop_statements([*at_once, *work.let_go]))
+    if any(text.startswith(_ROUTINES) for _, text in work.steps):
+        work.steps.insert(0, (0, "SET check_function_bodies = false;"))
     last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
     steps = sorted(work.steps, key=lambda step: step[0])
-    early = [text for phase, text in steps if phase < Phase.SEQUENCES]
-    later = [text for phase, text in steps if phase >= Phase.SEQUENCES]
+    early = [text for phase, text in steps if phase < Phase.TYPES]
+    later = [text for phase, text in steps if phase >= Phase.TYPES]
     return Changes([*early, *work.releases, *first, *later, *last], work.left)
 
 
@@ -166,6 +183,10 @@ def _is_fixed(work: _Work, before: Definition, after: Definition) -> bool:
     wrong = [name for name, value in after.fixed.items() if before.fixed.get(name) != value]
     if after.kind == "view" and wrong:
         wrong = [] if f"{after.fixed['columns']}, ".startswith(f"{before.fixed['columns']}, ") else wrong
+    if after.kind == "routine" and wrong == ["defaults"]:  # OR REPLACE can add some
+        wrong = [] if int(before.fixed["defaults"]) < int(after.fixed["defaults"]) else wrong
+    if not can_be_added(before.labels, after.labels):
+        wrong.append("labels")
     if wrong and not work.drops:
         raise PgError(
             "0A000",
@@ -197,6 +218,18 @@ def _columns(work: _Work, before: Definition, after: Definition) -> None:
         work.left += len(gone)
 
 
+def _parts_of_type(work: _Work, before: Definition, after: Definition) -> None:
+    work.steps += new_labels(after.name, before.labels, after.labels)
+    if before.attributes is None or after.attributes is None:
+        return
+    work.steps += changed_attributes(after.name, before.attributes, after.attributes)
+    gone = list(gone_attributes(after.name, before.attributes, after.attributes))
+    if work.drops:
+        work.steps += gone
+    else:
+        work.left += len(gone)
+
+
 def _quoted(name: str) -> str:
     from pgrepl.sql.quote import quote_identifier
 
@@ -204,10 +237,13 @@ def _quoted(name: str) -> str:
 
 
 def _facts(work: _Work, before: Definition, after: Definition, without: Collection[str]) -> None:
+    replaced = set()
     for name, fact in after.facts.items():
         known = before.facts.get(name)
-        if name.startswith(tuple(without)) or (known is not None and known.made == fact.made):
+        same = known is not None and known.made == fact.made and name.removesuffix(" enabled") not in replaced
+        if name.startswith(tuple(without)) or same:
             continue
+        replaced.add(name)  # a trigger that is replaced is enabled as it was at first
         if known is not None and name == "password":
             continue
         if known is not None and known.anew:
@@ -215,6 +251,9 @@ def _facts(work: _Work, before: Definition, after: Definition, without: Collecti
         work.steps += [(fact.phase, text) for text in fact.made]
     for name, fact in before.facts.items():
         if name in after.facts or name.startswith(tuple(without)):
+            continue
+        trigger = name.removesuffix(" enabled")
+        if trigger != name and trigger not in after.facts:
             continue
         if fact.is_object and not work.drops:
             work.left += 1

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import (
+    CompositeTypeStmt,
     CreateDatabaseStmt,
+    CreateDomainStmt,
+    CreateEnumStmt,
+    CreateFunctionStmt,
     CreatePublicationStmt,
     CreateRoleStmt,
     CreateSchemaStmt,
@@ -16,10 +20,11 @@ from pgrepl.sql.nodes import (
     CreateStmt,
     CreateSubscriptionStmt,
     CreateTableAsStmt,
+    RangeVar,
     Statement,
     ViewStmt,
 )
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.comparison.changes import Definitions
 from pgrepl.statements.comparison.definition import Key
@@ -33,10 +38,12 @@ _STEERING = frozenset(
     ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")
 )
 _DECLARING = _STEERING | {
-    "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt",
-    "AlterSeqStmt", "AlterSubscriptionStmt", "AlterTableStmt", "CommentStmt", "CreatePublicationStmt",
-    "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt", "CreateSubscriptionStmt",
-    "CreateTableAsStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt", "ViewStmt",
+    "AlterDomainStmt", "AlterEnumStmt", "AlterFunctionStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt",
+    "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
+    "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
+    "CreatePublicationStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
+    "CreateSubscriptionStmt", "CreateTableAsStmt", "CreateTrigStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt",
+    "ViewStmt",
 }  # fmt: skip
 
 
@@ -61,6 +68,12 @@ class Naming(Rehearsal):
             kind = _KINDS[type(stmt)]
             schema = quote_identifier(stmt.relation.schema or "public")
             self.named.add((kind, f"{schema}.{quote_identifier(stmt.relation.name)}"))
+        elif isinstance(stmt, CompositeTypeStmt):
+            self._note_type(stmt.relation)
+        elif isinstance(stmt, (CreateEnumStmt, CreateDomainStmt)):
+            self._note_type(stmt.name)
+        elif isinstance(stmt, CreateFunctionStmt):
+            self.named.add(("routine", quote_qualified(*(("public", *stmt.name)[-2:]))))
         elif isinstance(stmt, CreateSchemaStmt):
             self.named.add(("schema", quote_identifier(stmt.name or "")))
             for element in stmt.elements:
@@ -71,6 +84,9 @@ class Naming(Rehearsal):
             self.named.add(("subscription", quote_identifier(stmt.name)))
         elif isinstance(stmt, CreateRoleStmt):
             self.named.add(("role", quote_identifier(stmt.name)))
+
+    def _note_type(self, name: RangeVar) -> None:
+        self.named.add(("type", quote_qualified(name.schema or "public", name.name)))
 
 
 class Declaring(Rehearsal):
@@ -89,6 +105,11 @@ class Declaring(Rehearsal):
         return super().execute(stmt, session)
 
 
+def _without_types(kind: str, name: str) -> str:
+    """A file names all routines of a name together."""
+    return name.partition("(")[0] if kind == "routine" else name
+
+
 _RELATIONS = ("table", "view", "materialized view", "sequence")
 
 
@@ -99,11 +120,12 @@ def seed(session: Session, there: Definitions, named: Collection[Key], kinds: Co
     steps = []
     for kind, name in there:
         owner = there[kind, name].facts.get("owned by")
-        is_named = name in relations if kind in _RELATIONS else (kind, name) in named
+        is_named = name in relations if kind in _RELATIONS else (kind, _without_types(kind, name)) in named
         belongs = owner is not None and any(f" OWNED BY {table}." in owner.made[0] for table in relations)
         if kind not in kinds and not is_named and not belongs:
             steps += there[kind, name].made
     left = [text for _, text in sorted(steps, key=lambda step: step[0])]
+    list(run(session, "SET check_function_bodies = false", Rehearsal().execute))
     while left:
         again = []
         for text in left:

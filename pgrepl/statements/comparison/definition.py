@@ -18,17 +18,18 @@ class Phase(IntEnum):
     ROLES = 1
     SCHEMAS = 2
     REMOVALS = 3  # of constraints and indexes that are made anew
-    SEQUENCES = 4
-    COLUMNS = 5
-    PARTITIONS = 6  # that are attached in another way
-    KEYS = 7
-    RELATIONS = 8  # that are new
-    FOREIGN_KEYS = 9
-    TRIGGERS = 10
-    ATTRIBUTES = 11
-    PUBLICATIONS = 12
-    SUBSCRIPTIONS = 13
-    DROPS = 14
+    TYPES = 4  # and the routines that need no relation
+    SEQUENCES = 5
+    COLUMNS = 6
+    PARTITIONS = 7  # that are attached in another way
+    KEYS = 8
+    RELATIONS = 9  # that are new
+    FOREIGN_KEYS = 10
+    TRIGGERS = 11
+    ATTRIBUTES = 12
+    PUBLICATIONS = 13
+    SUBSCRIPTIONS = 14
+    DROPS = 15
 
 
 @frozen
@@ -36,7 +37,7 @@ class Fact:
     """`undone` takes the fact back. A changed fact is made by `made` alone, unless it has to be undone first
     (`anew`). Facts that are objects themselves (constraints, indexes, memberships) go only where drops are wanted."""
 
-    phase: Phase
+    phase: float  # a phase, or a place within it
     made: tuple[str, ...]
     undone: tuple[str, ...] = ()
     anew: bool = False
@@ -64,7 +65,7 @@ class Definition:
     """`holds`: the relations whose columns keep their types because of it, how it lets go of each, and how it is made
     what it was."""
 
-    kind: str  # table, view, sequence, schema, publication, subscription, role
+    kind: str  # table, view, sequence, type, routine, schema, publication, subscription, role
     name: str
     made: list[tuple[float, str]]  # statements that make it, each with its phase, or a place within it
     dropped: str  # the word and the name, for DROP
@@ -73,6 +74,8 @@ class Definition:
     holds: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     owner: str = ""  # the statement that gives a sequence to the owner of its table
     of_parent: tuple[str, frozenset[str]] | None = None  # a partition's parent, and what it gives a new partition
+    labels: tuple[str, ...] = ()  # of an enum
+    attributes: Mapping[str, str] | None = None  # of a composite type, each as in CREATE TYPE
     fixed: Mapping[str, str] = field(default_factory=dict)  # what no statement changes
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import ObjectKind, default_acl, parse_acl
+from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.inheritance import parents
@@ -17,9 +17,12 @@ from pgrepl.catalog.tables import pg_constraint, pg_depend, pg_index, pg_inherit
 from pgrepl.catalog.triggers import triggers_of
 from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
 from pgrepl.expr.trigger_definition import trigger_definition
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase
+from pgrepl.statements.comparison.facts import comment_fact, privilege_facts
+from pgrepl.statements.comparison.routines import called_by_view
 from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.schema import (
     KINDS,
     WORDS,
@@ -56,7 +59,7 @@ def schema_definitions(session: Session) -> Iterator[Definition]:
             facts = {
                 "owner": Fact(Phase.SCHEMAS, (naming.owner(session, words, row.nspowner),)),
                 **comment_fact(words, comment_on(session, PG_NAMESPACE, row.oid), Phase.SCHEMAS),
-                **_privileges(session, words, ObjectKind.SCHEMA, row.nspowner, row.nspacl),
+                **privilege_facts(session, words, ObjectKind.SCHEMA, row.nspowner, row.nspacl, phase=Phase.SCHEMAS),
             }
             yield Definition("schema", name, [(Phase.SCHEMAS, text) for text in made[row.nspname]], words, facts)
 
@@ -64,11 +67,10 @@ def schema_definitions(session: Session) -> Iterator[Definition]:
 def relation_definitions(session: Session) -> Iterator[Definition]:
     """In the order in which they can be made."""
     made: dict[int, list[tuple[float, str]]] = defaultdict(list)
-    parts = list(relation_parts(session))
-    for place, (oid, text) in enumerate(parts):
-        phase = Phase.SEQUENCES if text.startswith("CREATE SEQUENCE") else Phase.RELATIONS
-        made[oid].append((phase + place / len(parts), text))
     found = {each.oid: each for each in own_relations(session)}
+    for oid, phase, text in placed_parts(session):
+        if oid in found:
+            made[oid].append((phase, text))
     for number, statements in made.items():
         each = found[number]
         described = Definition(_KINDS[each.kind], naming.qualified(each), statements, _words(each))
@@ -87,6 +89,8 @@ def relation_definitions(session: Session) -> Iterator[Definition]:
             for oid in needed_by(session, each):
                 if oid in found:
                     described.holds[naming.qualified(found[oid])] = (f"DROP {_words(each)};", remade)
+            for routine in called_by_view(session, number):
+                described.holds[routine] = (f"DROP {_words(each)};", remade)
         else:
             described.facts |= _table_facts(session, each)
             described.columns = {c.name: _column(session, each, c) for c in each.columns}
@@ -98,35 +102,23 @@ def relation_definitions(session: Session) -> Iterator[Definition]:
         yield described
 
 
+def placed_parts(session: Session) -> Iterator[tuple[int, float, str]]:
+    """The statements that make routines and relations: the object, the place in the order of all, and the text."""
+    routines = RoutineParts(session)
+    first = list(routines.first())
+    for place, (oid, text) in enumerate(first):
+        yield oid, Phase.TYPES + 0.5 + place / len(first) / 4, text
+    parts = list(relation_parts(session, routines))
+    for place, (oid, text) in enumerate(parts):
+        phase = Phase.SEQUENCES if text.startswith("CREATE SEQUENCE") else Phase.RELATIONS
+        yield oid, phase + place / len(parts), text
+
+
 def _words(found: Relation) -> str:
     return f"{WORDS[found.kind]} {naming.qualified(found)}"
 
 
 # --- facts of all of them ---------------------------------------------------------------------------------------------
-
-
-def comment_fact(words: str, text: str | None, phase: Phase = Phase.ATTRIBUTES) -> dict[str, Fact]:
-    if text is None:
-        return {}
-    made, undone = f"COMMENT ON {words} IS {quote_literal(text)};", f"COMMENT ON {words} IS NULL;"
-    return {f"comment on {words}": Fact(phase, (made,), (undone,))}
-
-
-def _privileges(
-    session: Session, words: str, kind: ObjectKind, owner: int, stored: Any, column: str | None = None
-) -> dict[str, Fact]:
-    """All privileges are one fact: those that there are go, before others are granted."""
-    made = tuple(naming.privileges(session, words, kind, owner, stored, column))
-    if not made:
-        return {}
-    usual = {item.grantee for item in default_acl(kind, owner)}
-    of_column = "" if column is None else f" ({column})"
-    given = [item.grantee for item in parse_acl(stored) or () if item.grantee not in usual]
-    undone = [f"REVOKE ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in dict.fromkeys(given)]
-    undone += [f"GRANT ALL{of_column} ON {words} TO {naming.role(session, each)};" for each in sorted(usual)]
-    phase = Phase.SCHEMAS if kind is ObjectKind.SCHEMA else Phase.ATTRIBUTES
-    fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5)  # before the owner changes
-    return {f"privileges {words} {column or ''}": fact}
 
 
 def _common_facts(session: Session, found: Relation) -> dict[str, Fact]:
@@ -136,12 +128,12 @@ def _common_facts(session: Session, found: Relation) -> dict[str, Fact]:
         facts["owner"] = Fact(Phase.ATTRIBUTES, (naming.owner(session, words, found.owner),))
     facts |= comment_fact(words, comment_on(session, PG_CLASS, found.oid))
     granted = words if found.kind == "S" else f"TABLE {naming.qualified(found)}"
-    facts |= _privileges(session, granted, KINDS[found.kind], found.owner, found.acl)
+    facts |= privilege_facts(session, granted, KINDS[found.kind], found.owner, found.acl)
     for column in found.columns:
         name = quote_identifier(column.name)
         text = comment_on(session, PG_CLASS, found.oid, column.num)
         facts |= comment_fact(f"COLUMN {naming.qualified(found)}.{name}", text)
-        facts |= _privileges(session, granted, ObjectKind.COLUMN, found.owner, column.acl, name)
+        facts |= privilege_facts(session, granted, ObjectKind.COLUMN, found.owner, column.acl, name)
     return facts
 
 
@@ -257,11 +249,14 @@ def _triggers(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
         if trigger.parent:
             continue
         word = f"TRIGGER {quote_identifier(trigger.name)} ON {name}"
+        is_constraint = bool(trigger.constraint)  # CREATE OR REPLACE is not for constraint triggers
         made = f"{trigger_definition(session, trigger.oid)};"
-        yield (
-            f"trigger {quote_identifier(trigger.name)}",
-            Fact(Phase.TRIGGERS, (made,), (f"DROP {word};",), anew=True, is_object=True, undone_in=Phase.REMOVALS),
+        if not is_constraint:
+            made = made.replace("CREATE TRIGGER", "CREATE OR REPLACE TRIGGER", 1)
+        fact = Fact(
+            Phase.TRIGGERS, (made,), (f"DROP {word};",), anew=is_constraint, is_object=True, undone_in=Phase.REMOVALS
         )
+        yield f"trigger {quote_identifier(trigger.name)}", fact
         if trigger.enabled != "O":
             as_made = f"ALTER TABLE {name} ENABLE TRIGGER {quote_identifier(trigger.name)};"
             when = f"trigger {quote_identifier(trigger.name)} enabled"

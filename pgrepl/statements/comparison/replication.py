@@ -18,7 +18,7 @@ from pgrepl.catalog.subscription_facts import SubscriptionFacts, subscription_fa
 from pgrepl.expr.deparse import stored_expression_text
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase
-from pgrepl.statements.comparison.relations import comment_fact
+from pgrepl.statements.comparison.facts import comment_fact
 from pgrepl.statements.dump import naming
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.roles import memberships, role_name, settings_of_roles
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase
-from pgrepl.statements.comparison.relations import comment_fact
+from pgrepl.statements.comparison.facts import comment_fact
 from pgrepl.statements.dump.shared import membership, own_roles, role_attributes, role_settings
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ class RoutineParts:
         self._waiting = {row.oid: row for row in routine_rows(session)}
         self._all = list(self._waiting.values())
 
-    def first(self) -> Iterator[str]:
+    def first(self) -> Iterator[tuple[int, str]]:
         """What needs no relation."""
         if self._all:
-            yield "SET check_function_bodies = false;"
+            yield 0, "SET check_function_bodies = false;"
         for row in self._all:
             if not self.relations_of(row.oid):
                 yield from self._make(row.oid)
@@ -34,10 +34,9 @@ class RoutineParts:
     def before(self, relation: int) -> Iterator[tuple[int, str]]:
         """What a relation uses."""
         for oid in self._used_by(relation):
-            for text in self._make(oid):
-                yield oid, text
+            yield from self._make(oid)
 
-    def rest(self) -> Iterator[str]:
+    def rest(self) -> Iterator[tuple[int, str]]:
         for row in self._all:
             yield from self._make(row.oid)
 
@@ -72,13 +71,13 @@ class RoutineParts:
                 found |= self.relations_of(row.refobjid, seen | {oid})
         return found
 
-    def _make(self, oid: int) -> Iterator[str]:
+    def _make(self, oid: int) -> Iterator[tuple[int, str]]:
         if self._waiting.pop(oid, None) is None:
             return
         for row in rows(self._session, tables.pg_depend, classid=PG_PROC, objid=oid, refclassid=PG_PROC):
             yield from self._make(row.refobjid)
         text = definition(self._session, oid) or ""
-        yield text.replace("CREATE OR REPLACE ", "CREATE ", 1).rstrip("\n") + ";"
+        yield oid, text.replace("CREATE OR REPLACE ", "CREATE ", 1).rstrip("\n") + ";"
 
     def _used_by(self, relation: int) -> list[int]:
         session = self._session

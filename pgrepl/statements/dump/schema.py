@@ -38,7 +38,7 @@ from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
 from pgrepl.statements.dump.trigger import triggers
-from pgrepl.statements.dump.types import type_parts
+from pgrepl.statements.dump.types import late_checks, type_parts
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE"}
 KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind in WORDS}
@@ -49,7 +49,9 @@ def dump_schema(session: Session) -> Iterator[str]:
         yield text
     yield from type_parts(session)
     routines = RoutineParts(session)
-    yield from routines.first()
+    for _, text in routines.first():
+        yield text
+    yield from late_checks(session)
     for _, text in relation_parts(session, routines):
         yield text
     yield from routines.about()
@@ -96,8 +98,7 @@ def relation_parts(session: Session, routines: RoutineParts | None = None) -> It
         for text in _create(session, one_table):
             yield one_table.oid, text
     if routines is not None:
-        for text in routines.rest():
-            yield 0, text
+        yield from routines.rest()
     for sequence in sequences:
         for text in sequence_owner(session, sequence):
             yield sequence.oid, text

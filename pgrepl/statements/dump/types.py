@@ -11,7 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_constraint, pg_type
 from pgrepl.catalog.user_types import type_rows
 from pgrepl.expr.definitions import constraint_definition
-from pgrepl.expr.type_definition import checks_of, create_type, type_definition_name, types_in_order
+from pgrepl.expr.type_definition import calls_routines, checks_of, create_type, type_definition_name, types_in_order
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
 
@@ -20,6 +20,20 @@ def type_parts(session: Session) -> Iterator[str]:
     for row in own_types(session):
         yield create_type(session, row)
         yield from _about(session, row)
+
+
+def late_checks(session: Session) -> Iterator[str]:
+    """The constraints of domains that call functions."""
+    for row in own_types(session):
+        for check in checks_of(session, row) if row.typtype == "d" else ():
+            if calls_routines(session, check):
+                yield add_check(session, type_definition_name(session, row), check)
+                yield from comment_on_check(session, type_definition_name(session, row), check)
+
+
+def comment_on_check(session: Session, domain: str, check: pg_constraint) -> Iterator[str]:
+    shown = f"CONSTRAINT {quote_identifier(check.conname)} ON DOMAIN {domain}"
+    yield from naming.comment(session, shown, PG_CONSTRAINT, check.oid)
 
 
 def own_types(session: Session) -> list[pg_type]:
@@ -36,10 +50,10 @@ def _about(session: Session, row: pg_type) -> Iterator[str]:
     name, word = type_definition_name(session, row), "DOMAIN" if row.typtype == "d" else "TYPE"
     if row.typtype == "d":
         for check in checks_of(session, row):
-            if not check.convalidated:
+            if not check.convalidated and not calls_routines(session, check):
                 yield add_check(session, name, check)
-            shown = f"CONSTRAINT {quote_identifier(check.conname)} ON DOMAIN {name}"
-            yield from naming.comment(session, shown, PG_CONSTRAINT, check.oid)
+            if not calls_routines(session, check):
+                yield from comment_on_check(session, name, check)
     yield naming.owner(session, f"{word} {name}", row.typowner)
     yield from naming.comment(session, f"{word} {name}", PG_TYPE, row.oid)
     if row.typrelid:
