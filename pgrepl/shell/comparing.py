@@ -33,8 +33,8 @@ _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
 @connecting
 def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: str, username: str) -> int:
     """Print the statements that bring a database to what FILE (-: standard input) declares with CREATE, ALTER, COMMENT
-    and GRANT: publications with their filters and column lists, subscriptions, tables, views, sequences, schemas,
-    roles. What the file does not name stays as it is.
+    and GRANT: publications with their filters and column lists, subscriptions, tables, views, triggers, types, functions,
+    procedures, sequences, schemas, roles. What the file does not name stays as it is.
 
     Nothing is dropped without --drop: columns, constraints, indexes and memberships that the file does not have, and
     objects of the kinds that it declares. When the statements have been run, a second plan is empty. A password is set
@@ -246,11 +246,19 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
     finally:
         link.close()
     with rehearsal(None, "postgres", DEFAULT_USER) as target, _quiet(target) as here:
-        for what, statement in statements:
-            try:
-                list(run_statements(here.session, statement))
-            except PgError as problem:
-                sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
+        left = statements
+        while left:
+            again: list[tuple[tuple[str, str], str]] = []
+            for what, statement in left:
+                try:
+                    list(run_statements(here.session, statement))
+                except PgError as problem:
+                    again.append(((what, statement), problem.message))
+            if len(again) == len(left):
+                for (what, _), message in again:
+                    sys.stderr.write(f"pgrepl: warning: not compared: {what}: {message}\n")
+                break
+            left = [each for each, _ in again]
         with reading(here.session):
             return definitions(here.session, kinds)
 

@@ -1,11 +1,13 @@
 """What a server's database defines, as statements in the server's own words (`pgrepl diff`): schemas, sequences,
-tables, views, constraints, indexes, publications."""
+types, tables, constraints, indexes, routines, views, triggers, publications."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.programs import programs
+from pgrepl.replication.publisher.postgres.types import ServerTypes
 from pgrepl.sql.quote import quote_literal
 
 _OWN = (
@@ -77,6 +79,8 @@ _INDEXES = (
     f"SELECT {_NAME}, pg_catalog.replace(pg_catalog.pg_get_indexdef(c.oid), ' ON ONLY ', ' ON ')"
     f" FROM {_RELATIONS} WHERE c.relkind IN ('i', 'I') AND NOT c.relispartition AND {_OWN}"
     " AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k WHERE k.conindid = c.oid AND k.contype IN ('p', 'u', 'x'))"
+    " AND NOT EXISTS (SELECT FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class m ON m.oid = x.indrelid"
+    " WHERE x.indexrelid = c.oid AND m.relkind = 'm')"
     " ORDER BY c.oid"
 )
 _IDENTITIES = (
@@ -93,12 +97,6 @@ _OWNED = (
     " AND d.classid = 'pg_catalog.pg_class'::regclass JOIN pg_catalog.pg_class t ON t.oid = d.refobjid"
     " JOIN pg_catalog.pg_namespace tn ON tn.oid = t.relnamespace JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid"
     f" AND a.attnum = d.refobjsubid WHERE c.relkind = 'S' AND {_OWN} ORDER BY c.oid"
-)
-_VIEWS = (
-    f"SELECT {_NAME}, pg_catalog.format('CREATE VIEW %I.%I%s AS %s', n.nspname, c.relname,"
-    " coalesce(' WITH (' || pg_catalog.array_to_string(c.reloptions, ', ') || ')', ''),"
-    " pg_catalog.pg_get_viewdef(c.oid))"
-    f" FROM {_RELATIONS} WHERE c.relkind = 'v' AND {_OWN} ORDER BY c.oid"
 )
 _PUBLICATIONS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('CREATE PUBLICATION %I%s WITH (publish = %L,"
@@ -128,13 +126,26 @@ _MEMBER_SCHEMAS = (
 
 
 def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
-    """Each statement with the name of what it is about, in an order in which they can be run."""
+    """Each statement with the name of what it is about. One may need another that comes later, as a default that calls
+    a function does."""
     newer = int(link.value("SHOW server_version_num")) >= 150000  # with column lists, filters and schemas
     members = _MEMBERS.format(
         columns=_LISTED if newer else quote_literal(""), filter=_FILTERED if newer else quote_literal("")
     )
-    queries = [_SCHEMAS, _SEQUENCES, _TABLES, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED, _VIEWS]
-    queries += [_PUBLICATIONS, members, *([_MEMBER_SCHEMAS] if newer else [])]
+    yield from _statements(link, [_SCHEMAS])
+    types = ServerTypes(link)
+    yield "functions", "SET check_function_bodies = false;"
+    for each in types.all():
+        yield from ((each.qualified_name, text) for text in each.made)
+    yield from types.left_out()
+    yield from _statements(link, [_SEQUENCES, _TABLES, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED])
+    for program in programs(link):
+        if program.refused is None:
+            yield from ((program.name, text) for text in program.made)
+    yield from _statements(link, [_PUBLICATIONS, members, *([_MEMBER_SCHEMAS] if newer else [])])
+
+
+def _statements(link: Link, queries: Iterable[str]) -> Iterator[tuple[str, str]]:
     for query in queries:
         for name, statement in link.rows(query):
             yield name or "", (statement or "").rstrip().rstrip(";") + ";"
