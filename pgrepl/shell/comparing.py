@@ -33,8 +33,8 @@ _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
 @connecting
 def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: str, username: str) -> int:
     """Print the statements that bring a database to what FILE (-: standard input) declares with CREATE, ALTER, COMMENT
-    and GRANT: publications with their filters and column lists, subscriptions, tables, views, triggers, types, functions,
-    procedures, sequences, schemas, roles. What the file does not name stays as it is.
+    and GRANT: publications with their filters and column lists, subscriptions, tables, views, triggers, types,
+    functions, procedures, sequences, schemas, roles. What the file does not name stays as it is.
 
     Nothing is dropped without --drop: columns, constraints, indexes and memberships that the file does not have, and
     objects of the kinds that it declares. When the statements have been run, a second plan is empty. A password is set
