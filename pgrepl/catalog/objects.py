@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import classes, tables
 from pgrepl.catalog.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.roles import role_name
+from pgrepl.catalog.routines import LANGUAGE_NAMES
 from pgrepl.catalog.store import one
 from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
+from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.oids import REGPROCEDURE
 
 if TYPE_CHECKING:
@@ -71,10 +73,14 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         database = one(session, tables.pg_database, oid=objid)
         return None if database is None else f"database {database.datname}"
     if classid == classes.PG_PROC:
-        routine = one(session, tables.pg_proc, oid=objid)
-        return None if routine is None else f"function {session.object_name(REGPROCEDURE, objid)}"
+        known = proc_by_oid(objid) is not None or one(session, tables.pg_proc, oid=objid) is not None
+        return None if not known else f"function {session.object_name(REGPROCEDURE, objid)}"
     if classid == classes.PG_TYPE:
         return _type(session, objid)
+    if classid == classes.PG_LANGUAGE:
+        return f"language {LANGUAGE_NAMES[objid]}" if objid in LANGUAGE_NAMES else None
+    if classid == classes.PG_EXTENSION:
+        return "extension plpgsql" if objid == classes.PLPGSQL_EXTENSION else None
     return _of_replication(session, address)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.classes import FIRST_NORMAL_OID
+from pgrepl.catalog.classes import FIRST_NORMAL_OID, PLPGSQL_LANGUAGE
 from pgrepl.catalog.namespace import schema_row
 from pgrepl.catalog.store import one, rows
 from pgrepl.types import builtin
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 INTERNAL_LANGUAGE = 12
 C_LANGUAGE = 13
 SQL_LANGUAGE = builtin.SQL
-PLPGSQL_LANGUAGE = 13488
 LANGUAGE_NAMES = {INTERNAL_LANGUAGE: "internal", C_LANGUAGE: "c", SQL_LANGUAGE: "sql", PLPGSQL_LANGUAGE: "plpgsql"}
 
 

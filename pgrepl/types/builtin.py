@@ -1,5 +1,5 @@
 """PostgreSQL 17's built-in catalog rows, as initdb makes them: types, functions, operators, casts, aggregates,
-collations and operator classes.
+collations, operator classes, conversions and the configurations of text search.
 
 The rows are stored in `data/*.tsv` (made by `make_builtin`). Files, rows and indexes are loaded on first use: a prompt
 that never calls a function never reads `pg_proc`.
@@ -194,6 +194,56 @@ class Amproc(NamedTuple):
     proc: int
 
 
+class Conversion(NamedTuple):
+    """Encodings are numbers."""
+
+    oid: int
+    name: str
+    source: int
+    target: int
+    proc: int
+
+
+class TsParser(NamedTuple):
+    oid: int
+    name: str
+    start: int
+    token: int
+    end: int
+    headline: int
+    lextype: int
+
+
+class TsTemplate(NamedTuple):
+    oid: int
+    name: str
+    init: int
+    lexize: int
+
+
+class TsDict(NamedTuple):
+    oid: int
+    name: str
+    template: int
+    initoption: str | None
+
+
+class TsConfig(NamedTuple):
+    oid: int
+    name: str
+    parser: int
+
+
+class TsConfigMap(NamedTuple):
+    """oid counts the rows: they have none."""
+
+    oid: int
+    cfg: int
+    tokentype: int
+    seqno: int
+    dict: int
+
+
 Row = TypeVar("Row")
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -291,6 +341,12 @@ opfamilies: BuiltinCatalog[OpFamily] = BuiltinCatalog("pg_opfamily", OpFamily)
 opclasses: BuiltinCatalog[OpClass] = BuiltinCatalog("pg_opclass", OpClass)
 amops: BuiltinCatalog[Amop] = BuiltinCatalog("pg_amop", Amop)
 amprocs: BuiltinCatalog[Amproc] = BuiltinCatalog("pg_amproc", Amproc)
+conversions: BuiltinCatalog[Conversion] = BuiltinCatalog("pg_conversion", Conversion)
+ts_parsers: BuiltinCatalog[TsParser] = BuiltinCatalog("pg_ts_parser", TsParser)
+ts_templates: BuiltinCatalog[TsTemplate] = BuiltinCatalog("pg_ts_template", TsTemplate)
+ts_dicts: BuiltinCatalog[TsDict] = BuiltinCatalog("pg_ts_dict", TsDict)
+ts_configs: BuiltinCatalog[TsConfig] = BuiltinCatalog("pg_ts_config", TsConfig)
+ts_config_maps: BuiltinCatalog[TsConfigMap] = BuiltinCatalog("pg_ts_config_map", TsConfigMap)
 
 proc_by_oid = procs.get
 operator_by_oid = operators.get

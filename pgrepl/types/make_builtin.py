@@ -76,6 +76,25 @@ CATALOGS = {
                amprocnum AS number, amproc::oid AS proc
         FROM pg_amproc JOIN pg_opfamily f ON f.oid = amprocfamily
         WHERE pg_amproc.oid < 16384 AND f.opfmethod IN (403, 405) ORDER BY 1""",
+    "pg_conversion": """
+        SELECT oid, conname AS name, conforencoding AS source, contoencoding AS target, conproc::oid AS proc
+        FROM pg_conversion WHERE oid < 16384 ORDER BY 1""",
+    "pg_ts_parser": """
+        SELECT oid, prsname AS name, prsstart::oid AS start, prstoken::oid AS token, prsend::oid AS end,
+               prsheadline::oid AS headline, prslextype::oid AS lextype
+        FROM pg_ts_parser WHERE oid < 16384 ORDER BY 1""",
+    "pg_ts_template": """
+        SELECT oid, tmplname AS name, tmplinit::oid AS init, tmpllexize::oid AS lexize
+        FROM pg_ts_template WHERE oid < 16384 ORDER BY 1""",
+    "pg_ts_dict": """
+        SELECT oid, dictname AS name, dicttemplate AS template, dictinitoption AS initoption
+        FROM pg_ts_dict WHERE oid < 16384 ORDER BY 1""",
+    "pg_ts_config": """
+        SELECT oid, cfgname AS name, cfgparser AS parser FROM pg_ts_config WHERE oid < 16384 ORDER BY 1""",
+    "pg_ts_config_map": """
+        SELECT row_number() OVER (ORDER BY mapcfg, maptokentype, mapseqno) AS oid, mapcfg AS cfg,
+               maptokentype AS tokentype, mapseqno AS seqno, mapdict AS dict
+        FROM pg_ts_config_map ORDER BY 1""",
 }
 
 

@@ -19,7 +19,7 @@ STATES = (
 
 
 class Both:
-    def __init__(self, real: RealReplicas, ours: OurReplicas) -> None:
+    def __init__(self, real: RealReplicas, ours: Replicas) -> None:
         self.real, self.ours = real, ours
         self.played: list[str] = []
         self.subscriptions: list[str] = []

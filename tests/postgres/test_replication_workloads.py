@@ -95,7 +95,11 @@ class Play(Both):
 
 def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
     real.renew()
-    play_out(Play(real, OurReplicas(by_spark=by_spark)), chance)
+    ours = OurReplicas(by_spark=by_spark)
+    try:
+        play_out(Play(real, ours), chance)
+    finally:
+        ours.close()
 
 
 def play_out(play: Play, chance: Random) -> None:
@@ -105,8 +109,6 @@ def play_out(play: Play, chance: Random) -> None:
             play.step(step)
     except GivenUp:
         pass
-    finally:
-        play.ours.close()
 
 
 CHANCE = st.randoms(use_true_random=False)

@@ -76,7 +76,11 @@ class PlayServed(Play):
 
 def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> None:
     real.renew()
-    play_out(PlayServed(real, ServedReplicas(real, by_spark=by_spark)), chance)
+    ours = ServedReplicas(real, by_spark=by_spark)
+    try:
+        play_out(PlayServed(real, ours), chance)
+    finally:
+        ours.close()
 
 
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))

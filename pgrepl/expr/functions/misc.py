@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +15,7 @@ from pgrepl.interrupts import pause
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.interval import Interval
 from pgrepl.types.names import format_type
+from pgrepl.types.numeric import read_numeric, write_numeric
 
 implements = Family()
 
@@ -145,3 +148,34 @@ def pg_size_pretty(size: int) -> str:
             return f"{half if shown >= 0 else -half} {unit}"
         shown = shown // 1024 if shown >= 0 else -(-shown // 1024)
     raise AssertionError(size)
+
+
+@implements("pg_size_pretty_numeric")
+def pg_size_pretty_numeric(size: Decimal) -> str:
+    if not size.is_finite():
+        return f"{write_numeric(size)} PB"
+    return f"{write_numeric(size)} bytes" if abs(size) < 10 * 1024 else pg_size_pretty(int(size))
+
+
+_SIZE = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)\s*(.*?)\s*", re.IGNORECASE | re.DOTALL)
+_UNITS = {"": 0, "bytes": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40, "pb": 50}
+
+
+@implements("pg_size_bytes")
+def pg_size_bytes(text: str) -> int:
+    """The number of bytes that a size with a unit has."""
+    found = _SIZE.fullmatch(text.lstrip())
+    if found is None:
+        raise PgError("22023", f'invalid size: "{text}"')
+    number, unit = found.groups()
+    if unit.lower() not in _UNITS:
+        raise PgError(
+            "22023",
+            f'invalid size: "{text}"',
+            detail=f'Invalid size unit: "{unit}".',
+            hint='Valid units are "bytes", "B", "kB", "MB", "GB", "TB", and "PB".',
+        )
+    size = int((read_numeric(number) * (1 << _UNITS[unit.lower()])).to_integral_value(ROUND_HALF_UP))
+    if not -(1 << 63) <= size < 1 << 63:
+        raise PgError("22003", "bigint out of range")
+    return size

@@ -11,9 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pgrepl.catalog import store, tables, triggers
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, CATALOG_NAMESPACE, INFORMATION_SCHEMA
+from pgrepl.catalog import classes, comments
+from pgrepl.catalog.classes import (
+    BOOTSTRAP_SUPERUSER,
+    CATALOG_NAMESPACE,
+    INFORMATION_SCHEMA,
+    PLPGSQL_EXTENSION,
+    PLPGSQL_FUNCTIONS,
+    PLPGSQL_LANGUAGE,
+)
 from pgrepl.catalog.declarative import SystemRow
-from pgrepl.catalog.routines import PLPGSQL_LANGUAGE, routine_rows
+from pgrepl.catalog.routines import routine_rows
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.system import namespace_oid
 from pgrepl.expr import stored as stored_trees
@@ -268,6 +276,14 @@ def _collations(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _conversions(session: Session) -> Iterator[Values]:
+    for c in builtin.conversions:
+        yield {
+            "oid": c.oid, "conname": c.name, "connamespace": CATALOG_NAMESPACE, "conowner": BOOTSTRAP_SUPERUSER,
+            "conforencoding": c.source, "contoencoding": c.target, "conproc": c.proc, "condefault": True,
+        }  # fmt: skip
+
+
 def _access_methods(session: Session) -> Iterator[Values]:
     for a in builtin.access_methods:
         yield {"oid": a.oid, "amname": a.name, "amhandler": a.handler, "amtype": a.type}
@@ -283,7 +299,7 @@ def _languages(session: Session) -> Iterator[Values]:
         (12, "internal", (0, 0, 2246)),
         (13, "c", (0, 0, 2247)),
         (14, "sql", (0, 0, 2248)),
-        (PLPGSQL_LANGUAGE, "plpgsql", (13485, 13486, 13487)),
+        (PLPGSQL_LANGUAGE, "plpgsql", PLPGSQL_FUNCTIONS),
     ):
         call, inline, validator = functions
         yield {
@@ -293,9 +309,29 @@ def _languages(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _extensions(session: Session) -> Iterator[Values]:
+    """PL/pgSQL is an extension, as after initdb."""
+    yield {
+        "oid": PLPGSQL_EXTENSION, "extname": "plpgsql", "extowner": BOOTSTRAP_SUPERUSER,
+        "extnamespace": CATALOG_NAMESPACE, "extrelocatable": False, "extversion": "1.0",
+    }  # fmt: skip
+
+
 def _descriptions(session: Session) -> Iterator[Values]:
     for row in store.rows(session, tables.pg_description, datid=session.database.oid):
         yield row._asdict()
+    for (classid, oid), text in comments.OF_INITDB.items():
+        yield {"objoid": oid, "classoid": classid, "objsubid": 0, "description": text}
+
+
+def _depends(session: Session) -> Iterator[Values]:
+    yield from stored(tables.pg_depend)(session)
+    members = [(classes.PG_LANGUAGE, PLPGSQL_LANGUAGE), *((classes.PG_PROC, oid) for oid in PLPGSQL_FUNCTIONS)]
+    for classid, oid in members:
+        yield {
+            "classid": classid, "objid": oid, "objsubid": 0, "refclassid": classes.PG_EXTENSION,
+            "refobjid": PLPGSQL_EXTENSION, "refobjsubid": 0, "deptype": "e",
+        }  # fmt: skip
 
 
 def _triggers(session: Session) -> Iterator[Values]:
@@ -339,7 +375,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "pg_trigger": _triggers,
     "pg_sequence": _of_relations(tables.pg_sequence, "seqrelid"),
-    "pg_depend": stored(tables.pg_depend),
+    "pg_depend": _depends,
     "pg_description": _descriptions,
     "pg_shdescription": stored(tables.pg_shdescription),
     "pg_namespace": stored(tables.pg_namespace),
@@ -366,13 +402,24 @@ PROVIDERS: dict[str, Provider] = {
     "pg_opclass": _rows_of(builtin.opclasses, "opc", opcnamespace=CATALOG_NAMESPACE, opcowner=BOOTSTRAP_SUPERUSER),
     "pg_amop": _rows_of(builtin.amops, "amop", {"operator": "amopopr"}),
     "pg_amproc": _rows_of(builtin.amprocs, "amproc", {"number": "amprocnum", "proc": "amproc"}),
+    "pg_conversion": _conversions,
+    "pg_ts_parser": _rows_of(builtin.ts_parsers, "prs", prsnamespace=CATALOG_NAMESPACE),
+    "pg_ts_template": _rows_of(builtin.ts_templates, "tmpl", tmplnamespace=CATALOG_NAMESPACE),
+    "pg_ts_dict": _rows_of(
+        builtin.ts_dicts, "dict", dictnamespace=CATALOG_NAMESPACE, dictowner=BOOTSTRAP_SUPERUSER
+    ),
+    "pg_ts_config": _rows_of(
+        builtin.ts_configs, "cfg", cfgnamespace=CATALOG_NAMESPACE, cfgowner=BOOTSTRAP_SUPERUSER
+    ),
+    "pg_ts_config_map": _rows_of(builtin.ts_config_maps, "map"),
     "pg_tablespace": _tablespaces,
     "pg_language": _languages,
+    "pg_extension": _extensions,
 }
 
 EMPTY = frozenset(
-    "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_conversion pg_largeobject "
-    "pg_statistic pg_largeobject_metadata pg_extension pg_foreign_table pg_policy pg_statistic_ext "
-    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel pg_ts_dict "
-    "pg_ts_parser pg_ts_config pg_ts_config_map pg_ts_template pg_parameter_acl".split()
+    "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "
+    "pg_statistic pg_largeobject_metadata pg_foreign_table pg_policy pg_statistic_ext "
+    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
+    "pg_parameter_acl".split()
 )

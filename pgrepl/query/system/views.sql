@@ -310,3 +310,15 @@ SELECT grantor, grantee, specific_catalog, specific_schema, specific_name, routi
 FROM information_schema.routine_privileges
 WHERE grantor IN (SELECT role_name FROM information_schema.enabled_roles)
       OR grantee IN (SELECT role_name FROM information_schema.enabled_roles)
+
+pg_catalog.pg_user_mappings
+SELECT u.oid, s.oid, s.srvname, u.umuser, coalesce(a.rolname, 'public'), u.umoptions
+FROM pg_user_mapping u JOIN pg_foreign_server s ON s.oid = u.umserver LEFT JOIN pg_authid a ON a.oid = u.umuser
+
+pg_catalog.pg_available_extensions
+SELECT e.name, e.default_version, x.extversion, e.comment
+FROM pg_available_extensions() e LEFT JOIN pg_extension x ON x.extname = e.name
+
+pg_catalog.pg_available_extension_versions
+SELECT e.name, e.version, x.extname IS NOT NULL, e.superuser, e.trusted, e.relocatable, e.schema, e.requires, e.comment
+FROM pg_available_extension_versions() e LEFT JOIN pg_extension x ON x.extname = e.name AND x.extversion = e.version

@@ -57,3 +57,7 @@ def families() -> Iterator[Family]:
     from pgrepl.query.system.functions import transactions
 
     yield transactions.implements
+
+    from pgrepl.query.system.functions import initdb
+
+    yield initdb.implements

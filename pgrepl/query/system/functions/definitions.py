@@ -69,7 +69,7 @@ def pg_get_viewdef_name(call: Call, name: str, pretty: bool = False) -> str | No
 
 @implements(
     "pg_get_ruledef", "pg_get_ruledef_ext", "pg_get_statisticsobjdef", "pg_get_statisticsobjdef_columns",
-    "pg_get_statisticsobjdef_expressions",
+    "pg_get_statisticsobjdef_expressions", "pg_statistics_obj_is_visible",
 )  # fmt: skip
 def of_nothing(oid: int, pretty: bool = False) -> None:
     """There are no rules and no extended statistics."""

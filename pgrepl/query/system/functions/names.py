@@ -18,7 +18,19 @@ from pgrepl.expr.lookup import read_value
 from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.builtin import BuiltinCatalog, collations, opclasses, operators, opfamilies, type_by_oid
+from pgrepl.types.builtin import (
+    BuiltinCatalog,
+    collations,
+    conversions,
+    opclasses,
+    operators,
+    opfamilies,
+    ts_configs,
+    ts_dicts,
+    ts_parsers,
+    ts_templates,
+    type_by_oid,
+)
 from pgrepl.types.encodings import NAMES, encoding_name, width
 from pgrepl.types.names import format_type as type_name
 
@@ -132,6 +144,11 @@ _in_pg_catalog("pg_operator_is_visible", operators)
 _in_pg_catalog("pg_collation_is_visible", collations)
 _in_pg_catalog("pg_opclass_is_visible", opclasses)
 _in_pg_catalog("pg_opfamily_is_visible", opfamilies)
+_in_pg_catalog("pg_conversion_is_visible", conversions)
+_in_pg_catalog("pg_ts_parser_is_visible", ts_parsers)
+_in_pg_catalog("pg_ts_template_is_visible", ts_templates)
+_in_pg_catalog("pg_ts_dict_is_visible", ts_dicts)
+_in_pg_catalog("pg_ts_config_is_visible", ts_configs)
 
 
 @implements("pg_collation_for", context=True)

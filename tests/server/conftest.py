@@ -1,0 +1,3 @@
+"""A real server as the publisher beside the lake."""
+
+from tests.postgres.conftest import real as real

@@ -1,0 +1,36 @@
+"""Random replication to PostgreSQL subscribers, one of a PostgreSQL publisher and one of a lake: after each catching up
+their tables, errors and states are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from tests.postgres.replicas import RealReplicas
+from tests.postgres.test_replication_workloads import Play, play_out
+from tests.server.lake_publishes import lake_publishes
+
+
+@pytest.fixture(scope="module")
+def lake() -> Iterator[RealReplicas]:
+    with lake_publishes(16) as found:
+        yield found
+
+
+def compare(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
+    for replicas in (real, lake):
+        replicas.renew()
+    play_out(Play(real, lake), Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
+    compare(real, lake, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 100))
+def test_much_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
+    compare(real, lake, seed)
