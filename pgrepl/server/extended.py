@@ -23,6 +23,7 @@ from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.query.portal import Portal as Cursor
     from pgrepl.server.channel import Body, Channel
 
 _INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
@@ -223,6 +224,9 @@ class Extended:
             self._check_describable(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
             channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
+        elif kind == b"P" and name not in self._portals and name in self._client.session.transaction.portals:
+            self._describe_cursor(self._client.session.transaction.portals[name])
+            return
         elif kind == b"P":
             portal = self._portal(name)
             prepared, formats = portal.prepared, portal.formats
@@ -233,6 +237,12 @@ class Extended:
             channel.send(b"n")
         else:
             channel.send(b"T", rows.description(prepared.columns, formats, self._client.encode))
+
+    def _describe_cursor(self, cursor: Cursor) -> None:
+        """A cursor of DECLARE is a portal, too."""
+        columns = [ResultColumn(name, typoid, typmod) for name, typoid, typmod in cursor.columns]
+        formats = [int(cursor.declared.binary)]
+        self._client.channel.send(b"T", rows.description(columns, formats, self._client.encode))
 
     def _check_describable(self, prepared: Prepared) -> None:
         if prepared.columns is not None:

@@ -117,6 +117,20 @@ def test_rows_come_in_portions(con: Connection) -> None:
     assert sum(1 for _ in cursor.stream("SELECT generate_series(1, 5000)")) == 5000
 
 
+def test_a_declared_cursor_is_described_as_a_portal(con: Connection) -> None:
+    con.execute("BEGIN")
+    with con.cursor("named") as cursor:
+        cursor.itersize = 1
+        assert [row[0] for row in cursor.execute("SELECT a FROM t ORDER BY a")] == [1, 2]
+    con.execute("ROLLBACK")
+
+
+def test_a_join_with_nothing_does_not_read_its_other_side(con: Connection) -> None:
+    """asyncpg looks up types with such joins, one for each row type of the system catalogs."""
+    con.execute("CREATE TABLE empty (a int)")
+    assert con.execute("SELECT * FROM t JOIN empty ON empty.a = 1 / (t.a - 1)").fetchall() == []
+
+
 def test_notices_and_settings_are_told(con: Connection) -> None:
     notices: list[str | None] = []
     con.add_notice_handler(lambda diag: notices.append(diag.message_primary))

@@ -336,6 +336,8 @@ def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: E
 
     def run(env: Env) -> Iterator[Combination]:
         loaded = matcher.load(env)
+        if matcher.left_key and not matcher.lateral and not loaded.table:
+            return  # the left side need not be read (ExecHashJoin)
         for combination in _beside(env, left, needs):
             for _, both in matcher.matches(combination, loaded, env):
                 yield both

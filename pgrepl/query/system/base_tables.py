@@ -405,12 +405,8 @@ PROVIDERS: dict[str, Provider] = {
     "pg_conversion": _conversions,
     "pg_ts_parser": _rows_of(builtin.ts_parsers, "prs", prsnamespace=CATALOG_NAMESPACE),
     "pg_ts_template": _rows_of(builtin.ts_templates, "tmpl", tmplnamespace=CATALOG_NAMESPACE),
-    "pg_ts_dict": _rows_of(
-        builtin.ts_dicts, "dict", dictnamespace=CATALOG_NAMESPACE, dictowner=BOOTSTRAP_SUPERUSER
-    ),
-    "pg_ts_config": _rows_of(
-        builtin.ts_configs, "cfg", cfgnamespace=CATALOG_NAMESPACE, cfgowner=BOOTSTRAP_SUPERUSER
-    ),
+    "pg_ts_dict": _rows_of(builtin.ts_dicts, "dict", dictnamespace=CATALOG_NAMESPACE, dictowner=BOOTSTRAP_SUPERUSER),
+    "pg_ts_config": _rows_of(builtin.ts_configs, "cfg", cfgnamespace=CATALOG_NAMESPACE, cfgowner=BOOTSTRAP_SUPERUSER),
     "pg_ts_config_map": _rows_of(builtin.ts_config_maps, "map"),
     "pg_tablespace": _tablespaces,
     "pg_language": _languages,
