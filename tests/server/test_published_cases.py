@@ -1,5 +1,5 @@
-"""What PostgreSQL's documentation says of logical replication, with a lake as the publisher of PostgreSQL 16 and 18: the
-tests of tests/postgres that compare two PostgreSQL databases with ours."""
+"""What PostgreSQL's documentation says of logical replication, with a lake as the publisher of PostgreSQL 16 and 18:
+the tests of tests/postgres that compare two PostgreSQL databases with ours."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pgrepl.catalog import store, tables, triggers
-from pgrepl.catalog import classes, comments
+from pgrepl.catalog import classes, comments, store, tables, triggers
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
