@@ -174,7 +174,8 @@ class Session:
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self.triggered: list[int] = []  # relations whose triggers are running
         self.unsettled: list[Unsettled] = []  # whose triggers are running
-        self.touched: set[tuple[int, int]] = set()  # table and row id of rows that were changed meanwhile
+        self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
+        self.touches = 0  # how many rows were
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""

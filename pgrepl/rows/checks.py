@@ -67,6 +67,7 @@ class RowChecks:
         self._done: dict[int, ModifiedRow] = {}  # by number, when done one by one
         self._unwritten: list[int] = []
         self._unwritten_tables: set[int] = set()
+        self._begun = 0  # rows that were touched before count as they are now
         self._ahead = Ahead(())
         self._late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # of changes that are written
         self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
@@ -399,6 +400,7 @@ class RowChecks:
         if reads_tables:
             self._ahead = ahead
         self._session.unsettled.append(self)
+        self._begun = self._session.touches
         try:
             for number, change in enumerate(ahead):
                 self.failed = number
@@ -434,8 +436,10 @@ class RowChecks:
 
     def _check_stands(self, change: ModifiedRow, done: str) -> None:
         """A function that a trigger has called may have changed the row."""
-        if change.place is not None and (change.table, change.place.row) in self._session.touched:
-            raise modified_by_trigger(done)
+        if change.place is not None:
+            touched = self._session.touched.get((change.table, change.place.row), 0)
+            if touched > self._begun:
+                raise modified_by_trigger(done)
 
 
 def modified_by_trigger(done: str) -> PgError:

@@ -34,6 +34,8 @@ def fire_instead(session: Session, checks: RowChecks, changes: Iterable[Modified
                 done[number] = replace(change, new=new, to=view.oid)
     finally:
         session.unsettled.remove(ahead)
+        if not session.unsettled:
+            session.touched.clear()
     checks.failed = None
     checks.take_written(done)
     return list(done.values())

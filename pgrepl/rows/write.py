@@ -37,7 +37,8 @@ def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
 
     for change in changes:
         if session.unsettled and change.place is not None:
-            session.touched.add((change.table, change.place.row))
+            session.touches += 1
+            session.touched[change.table, change.place.row] = session.touches
         if change.new is not None and change.place is not None and change.to == change.table:
             write = of(change.table)
             write.update(change.place, write.table.lake_row(change.new))

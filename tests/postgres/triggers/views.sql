@@ -81,3 +81,44 @@ CREATE SCHEMA sc CREATE TABLE x (a int) CREATE TRIGGER tg AFTER INSERT ON x EXEC
 \d sc.x
 DROP TABLE sc.x; DROP TABLE s; DROP SCHEMA sc CASCADE;
 REVOKE ALL ON SCHEMA public FROM bob_of_triggers; DROP OWNED BY bob_of_triggers; DROP ROLE bob_of_triggers;
+
+-- a row that a trigger instead of a statement has changed may change again
+CREATE TABLE staff (empname text, salary int);
+CREATE TABLE staff_aud (o text, e text);
+CREATE VIEW staff_v AS SELECT * FROM staff;
+CREATE FUNCTION staff_f() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+ IF TG_OP = 'INSERT' THEN INSERT INTO staff VALUES (NEW.empname, NEW.salary); RETURN NEW; END IF;
+ IF TG_OP = 'UPDATE' THEN UPDATE staff SET salary = NEW.salary WHERE empname = OLD.empname; RETURN NEW; END IF;
+ DELETE FROM staff WHERE empname = OLD.empname; RETURN OLD; END $$;
+CREATE TRIGGER t INSTEAD OF INSERT OR UPDATE OR DELETE ON staff_v FOR EACH ROW EXECUTE FUNCTION staff_f();
+CREATE FUNCTION staff_b() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+CREATE TRIGGER b BEFORE UPDATE ON staff FOR EACH ROW EXECUTE FUNCTION staff_b();
+INSERT INTO staff_v VALUES ('a', 1), ('b', 2);
+UPDATE staff_v SET salary = 7 WHERE empname = 'a';
+DELETE FROM staff_v WHERE empname = 'a';
+DROP TRIGGER b ON staff;
+CREATE FUNCTION staff_a() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO staff_aud SELECT 'D', o.empname FROM o; RETURN NULL; END $$;
+CREATE TRIGGER a AFTER DELETE ON staff REFERENCING OLD TABLE AS o EXECUTE FUNCTION staff_a();
+DELETE FROM staff_v WHERE empname = 'b';
+INSERT INTO staff VALUES ('c', 1), ('d', 2);
+CREATE OR REPLACE FUNCTION staff_f() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+ UPDATE staff SET salary = NEW.salary WHERE empname = OLD.empname;
+ UPDATE staff SET salary = salary + 1 WHERE empname = OLD.empname;
+ DELETE FROM staff WHERE empname = 'd';
+ RETURN NEW; END $$;
+CREATE TRIGGER b BEFORE UPDATE OR DELETE ON staff FOR EACH ROW EXECUTE FUNCTION staff_b();
+CREATE TRIGGER b2 BEFORE UPDATE OR DELETE ON staff FOR EACH ROW EXECUTE FUNCTION staff_b();
+UPDATE staff_v SET salary = 9;
+SELECT * FROM staff;
+-- a trigger that changes the row itself
+CREATE FUNCTION staff_self() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN IF pg_trigger_depth() < 2 THEN UPDATE staff SET salary = 0 WHERE empname = OLD.empname; END IF; RETURN NEW; END $$;
+CREATE TRIGGER s BEFORE UPDATE ON staff FOR EACH ROW EXECUTE FUNCTION staff_self();
+UPDATE staff SET salary = 5 WHERE empname = 'c';
+CREATE FUNCTION staff_twice() RETURNS int LANGUAGE plpgsql AS $$
+BEGIN UPDATE staff SET empname = 'x' WHERE empname = 'c'; DELETE FROM staff WHERE empname = 'x'; RETURN 1; END $$;
+DROP TRIGGER s ON staff;
+SELECT staff_twice();
+SELECT * FROM staff;
