@@ -19,6 +19,7 @@ def current_of(cursor: str, scope: Scope) -> Expr:
     target = relation(session, scope.rtable[0].relid)
     if target.kind == "v":
         raise unsupported("WHERE CURRENT OF on a view")
+    cursor = _named(scope, cursor)
     portal = session.transaction.portals.get(cursor)
     if portal is None:
         raise PgError("34000", f'cursor "{cursor}" does not exist')
@@ -43,6 +44,18 @@ def current_of(cursor: str, scope: Scope) -> Expr:
     return BoolExpr(
         oids.BOOL, op=BoolOp.AND, args=(_equal(_OID_EQ, oids.OID, -6, table), _equal(_TID_EQ, oids.TID, -1, ctid))
     )
+
+
+def _named(scope: Scope, cursor: str) -> str:
+    """The name of the cursor: the value of a refcursor variable of that name, if a routine has one
+    (transformCurrentOfExpr, fetch_cursor_param_value)."""
+    variables = scope.variables
+    found = None if variables is None else variables.named((cursor,), -1, must_have_field=False)
+    if not isinstance(found, Const) or found.type != oids.REFCURSOR:
+        return cursor
+    if found.value is None and variables is not None:
+        raise PgError("42704", f"no value found for parameter {variables.number_at(-1)}")
+    return str(found.value)
 
 
 def _equal(op: int, typoid: int, attnum: int, value: object) -> OpExpr:

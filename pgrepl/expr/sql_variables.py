@@ -34,6 +34,7 @@ class SqlVariables:
         self._names = names
         self._types = types
         self._values = values
+        self._found: dict[int, int] = {}  # the number of the parameter that stands at a place
 
     def of(self, values: Sequence[Any]) -> SqlVariables:
         """The same parameters with values."""
@@ -53,9 +54,13 @@ class SqlVariables:
     def numbered(self, number: int, location: int) -> Expr | None:
         if not 0 < number <= len(self._types):
             return None
+        self._found[location] = number
         typoid = self._types[number - 1]
         variable = Variable(typoid, collation=typefacts.collation(typoid), location=location, number=number)
         return variable if self._values is None else self.value(variable)
+
+    def number_at(self, location: int) -> int:
+        return self._found[location]
 
     def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
         """As sql_fn_post_column_ref does."""

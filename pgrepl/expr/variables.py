@@ -33,6 +33,9 @@ class Variables(Protocol):
     def named(self, names: Names, location: int, *, must_have_field: bool) -> Expr | None:
         """The value of a name; None: no variable. `must_have_field`: a missing field of a record is an error."""
 
+    def number_at(self, location: int) -> int:
+        """The number, as a parameter, of the variable that was found last for this place."""
+
     def starred(self, names: Names, location: int) -> Expr | None:
         """The record whose fields `names.*` stands for; None: no variable."""
 

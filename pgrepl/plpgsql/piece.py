@@ -29,6 +29,7 @@ from pgrepl.plpgsql.sql import (
     Answer,
     check_allowed,
     columns_of_query,
+    cursor_rows,
     is_plain_query,
     run_statement,
     speaking_of,
@@ -177,6 +178,18 @@ class Piece:
                     rows = running.rows_of(frame, query, most)
                     return Answer(columns_of_query(query), rows, len(rows), selects=True)
             return run_statement(frame, tree, self.sql)
+
+    def open(self, frame: Frame) -> Answer:
+        """As `answer`, for a cursor: the rows know where they stand."""
+        tree = self.tree
+        if not isinstance(tree, SelectStmt) or tree.into is not None or _changes_rows(tree):
+            return self.answer(frame)
+        with speaking_of(frame, self.sql):
+            return cursor_rows(frame, tree, self.sql)
+
+
+def _changes_rows(tree: SelectStmt) -> bool:
+    return tree.with_ is not None and any(type(cte.query).__name__ != "SelectStmt" for cte in tree.with_.ctes)
 
 
 def _are_alike(one: Any, other: Any) -> bool:

@@ -172,6 +172,8 @@ class Scanner:
             elif token[0] in (END, "SEMICOLON"):
                 if depth:
                     raise self.error("mismatched parentheses")
+                if token[0] == END and len(ends) < 3:
+                    raise self.error("syntax error")
                 what = "SQL expression" if is_expression else "SQL statement"
                 raise PgError("42601", f'missing "{expected}" at end of {what}', location=token[2])
             end = token[3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.substitute import with_values
 from pgrepl.expr.tree import Const, Query, Variable
 from pgrepl.frozen import frozen
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pgrepl.plpgsql.datums import Column, SqlText
     from pgrepl.plpgsql.frame import Frame
     from pgrepl.query.result import Result
+    from pgrepl.query.standing import Standing
     from pgrepl.sql.nodes import Statement
 
 # statements that a function which is not volatile may run (CommandIsReadOnly)
@@ -39,6 +41,7 @@ class Answer:
     changes: bool = False  # INSERT, UPDATE, DELETE, MERGE
     selects: bool = False
     text: str = ""  # of EXECUTE
+    standing: Standing | None = None  # of a cursor's rows
 
 
 # --- CONTEXT ----------------------------------------------------------------------------------------------------------
@@ -109,6 +112,31 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
     return list(found if most is None else islice(found, most))
 
 
+def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
+    """The rows of a cursor's query, and where they stand."""
+    from pgrepl.query import permissions
+    from pgrepl.query.rowset import passing_rows
+    from pgrepl.query.run import with_table_locks
+    from pgrepl.query.standing import Standing, with_places
+
+    session = frame.session
+    _begin(frame)
+
+    def work() -> Answer:
+        with variables_of(frame, sql, as_values=True):
+            query = analyze_query(session, stmt)
+            if query.row_marks:
+                query = with_table_locks(session, stmt, query)
+        permissions.check(session, query)
+        permissions.check_functions(session, query)
+        standing = Standing(bool(query.row_marks))
+        placed = with_places(query, standing)
+        rows = list(standing.noted(iter(passing_rows(session, placed)), len(query.columns)))
+        return Answer(columns_of_query(query), rows, len(rows), selects=True, standing=standing)
+
+    return _until_done(frame, work)  # type: ignore[no-any-return]
+
+
 def columns_of_query(query: Query) -> list[Column]:
     return [(c.name, c.type, c.typmod) for c in query.columns]
 
@@ -145,26 +173,23 @@ def execute_nested(frame: Frame, stmt: Statement) -> Answer:
     if frame.read_only and name not in _READS:
         raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
     _begin(frame)
-    result = _executed(frame, stmt)
+    result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))
     if name not in _CHANGES and name != "SelectStmt":
         frame.code.refresh()
     return _answer(name, stmt, result)
 
 
-def _executed(frame: Frame, stmt: Statement) -> Result:
-    session = frame.session
-    transaction = session.transaction
+def _until_done(frame: Frame, work: Callable[[], Any]) -> Any:
+    transaction = frame.session.transaction
     may_retry = not transaction.has_written
     mark = transaction.statement_mark
     while True:
         try:
-            result: Result = session.hooks.execute(session, stmt)
+            return work()
         except LockNeeded as needed:
             if not may_retry:
                 raise
             transaction.begin_again(needed, mark)
-        else:
-            return result
 
 
 def _answer(name: str, stmt: Statement, result: Result) -> Answer:

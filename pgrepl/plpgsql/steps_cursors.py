@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from pgrepl.errors import PgError
 from pgrepl.plpgsql.assignment import move_row
 from pgrepl.plpgsql.datums import SqlText, Var
@@ -12,7 +15,7 @@ from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer
 from pgrepl.plpgsql.steps import make, required, sequence
 from pgrepl.plpgsql.steps_sql import over_rows
-from pgrepl.query.portal import Portal, close_portal, find_portal, open_portal
+from pgrepl.query.portal import Declared, Portal, Row, close_portal, find_portal, open_portal
 from pgrepl.types import oids
 
 
@@ -31,7 +34,7 @@ class _Opening:
             given = self._arguments.answer(frame, 1)
             assert given.columns is not None
             move_row(frame, self.cursor.parameters, given.columns, given.rows[0] if given.rows else None)
-        return self._query.answer(frame)
+        return self._query.open(frame)
 
 
 def _open(frame: Frame, cursor: Var, answer: Answer, text: str, scroll: bool | None) -> Portal:
@@ -39,7 +42,10 @@ def _open(frame: Frame, cursor: Var, answer: Answer, text: str, scroll: bool | N
     if answer.columns is None:
         raise PgError("42P11", f"cannot open {text.split()[0].upper()} query as cursor")
     name = frame[cursor.number]
-    portal = open_portal(frame.session, name, answer.columns, answer.rows, scrolls=scroll is not False)
+    declared = Declared(standing=answer.standing)
+    portal = open_portal(
+        frame.session, name, answer.columns, answer.rows, scrolls=scroll is not False, declared=declared
+    )
     if name is None:
         if cursor.constant:
             raise PgError("22005", f'variable "{cursor.name}" is declared CONSTANT')
@@ -79,7 +85,7 @@ def _(stmt: Open, code: Code) -> Step:
 
     def free(frame: Frame) -> None:
         _check_free(frame, cursor)
-        _open(frame, cursor, piece.answer(frame), text, stmt.scroll)
+        _open(frame, cursor, piece.open(frame), text, stmt.scroll)
 
     return free
 
@@ -138,6 +144,24 @@ def _(stmt: Close, code: Code) -> Step:
     return run
 
 
+class _Passed(Sequence[Row]):
+    """The rows of a cursor, which moves as they are read."""
+
+    def __init__(self, portal: Portal) -> None:
+        self._portal = portal
+
+    def __len__(self) -> int:
+        return len(self._portal.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._portal.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        for number, row in enumerate(self._portal.rows, 1):
+            self._portal.position = number
+            yield row
+
+
 @make.register
 def _(stmt: ForCursor, code: Code) -> Step:
     cursor = stmt.cursor
@@ -150,7 +174,7 @@ def _(stmt: ForCursor, code: Code) -> Step:
         _check_free(frame, cursor)
         name = frame[cursor.number]
         portal = _open(frame, cursor, opening.answer(frame), text, cursor.scroll)
-        answer = Answer(portal.columns, portal.rows, len(portal.rows), selects=True)
+        answer = Answer(portal.columns, _Passed(portal), len(portal.rows), selects=True)
         signal = over_rows(frame, answer, stmt.target, body, stmt.label)
         frame.session.transaction.portals.pop(portal.name, None)
         if name is None:

@@ -42,6 +42,9 @@ class FrameVariables:
             return self._field(item.number, names[-1], location)
         return None
 
+    def number_at(self, location: int) -> int:
+        return self.places[location][0] + 1
+
     def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
         if len(names) > 2:
             return None

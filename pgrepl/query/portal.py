@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.query.standing import Standing
 
 Column = tuple[str, int, int]  # name, type, typmod
 Row = Sequence[Any]
@@ -52,23 +53,6 @@ class CursorRows(Sequence[Row]):
         return self._known[index]
 
 
-class Standing:
-    """Where the rows of a cursor stand, for WHERE CURRENT OF: tableoid and ctid in each of the tables."""
-
-    def __init__(self, is_marked: bool) -> None:
-        self.is_marked = is_marked  # rows are locked: of these tables alone
-        self.relids: list[int] = []
-        self.places: list[Row] = []  # of each row that is known
-
-    def noted(self, rows: Iterator[Row], width: int) -> Iterator[Row]:
-        """The rows without their places, which are noted."""
-        for row in rows:
-            if self.relids:
-                self.places.append(row[width:])
-                row = row[:width]
-            yield row
-
-
 @dataclass(frozen=True, slots=True)
 class Declared:
     """What DECLARE said of the cursor; pg_cursors shows it."""
@@ -76,7 +60,7 @@ class Declared:
     text: str = ""
     binary: bool = False
     holds: bool = False
-    standing: Standing | None = None  # None: of PL/pgSQL
+    standing: Standing | None = None  # None: of a query that is no plain SELECT
 
 
 @dataclass(eq=False, slots=True)

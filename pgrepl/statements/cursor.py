@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, Target, Var
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import returns_set
 from pgrepl.query import permissions
-from pgrepl.query.portal import CursorRows, Declared, Portal, Standing, close_portal, find_portal, open_portal
+from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows, passing_rows
 from pgrepl.query.run import as_text, with_table_locks
 from pgrepl.query.shape import locks_rows
+from pgrepl.query.standing import Standing, with_places
 from pgrepl.query.tables import is_user_table
 from pgrepl.sql.nodes import ClosePortalStmt, DeclareCursorStmt, FetchStmt
-from pgrepl.types import oids
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
     permissions.check_functions(session, query)
     listed = query.columns
     standing = Standing(bool(query.row_marks))
-    rows = CursorRows(standing.noted(_passing(session, _with_places(query, standing)), len(listed)))
+    rows = CursorRows(standing.noted(_passing(session, with_places(query, standing)), len(listed)))
     if _may_wait(session, query):
         rows.upto(1)  # which fixes what is read
     else:
@@ -91,44 +90,6 @@ def _may_wait(session: Session, query: Query) -> bool:
     if is_user_table(entry):
         return entry.relkind in ("r", "m") and not relation(session, entry.relid).has_subclass
     return entry.kind is RteKind.FUNCTION
-
-
-# --- WHERE CURRENT OF -------------------------------------------------------------------------------------------------
-
-
-def _with_places(query: Query, standing: Standing) -> Query:
-    """The query with tableoid and ctid of each table whose rows the cursor stands on, behind its columns."""
-    found = _scanned(query)
-    if not found:
-        return query
-    targets = list(query.targets)
-    resno = max((target.resno for target in targets), default=0)
-    visible = [target for target in targets if not target.junk]
-    junk = [target for target in targets if target.junk]
-    more = []
-    for varno in found:
-        standing.relids.append(query.rtable[varno - 1].relid)
-        for attnum, typoid in ((-6, oids.OID), (-1, oids.TID)):
-            resno += 1
-            more.append(Target(Var(typoid, varno=varno, attnum=attnum), "?column?", resno))
-    return replace(query, targets=(*visible, *more, *junk))
-
-
-def _scanned(query: Query) -> list[int]:
-    """The tables of which each row of the query is a row: those that are locked, or the only one (execCurrentOf)."""
-    plain = not (
-        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
-        or query.distinct is not None or query.set_operation is not None or query.has_target_srfs
-    )  # fmt: skip
-    if not plain:
-        return []
-    if query.row_marks:
-        marked = dict.fromkeys(mark.varno for mark in query.row_marks)
-        return [varno for varno in marked if is_user_table(query.rtable[varno - 1])]
-    only = query.from_[0] if len(query.from_) == 1 else None
-    if not isinstance(only, RangeRef) or not is_user_table(query.rtable[only.varno - 1]):
-        return []
-    return [only.varno]
 
 
 # --- backward ---------------------------------------------------------------------------------------------------------
