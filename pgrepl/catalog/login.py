@@ -72,6 +72,8 @@ def apply_stored_settings(session: system_settings.Starting, role: int, database
     if row is not None and row.encoding != _UTF8:
         from pgrepl.types.encodings import NAMES
 
+        if row.encoding not in range(len(NAMES)):
+            raise _fatal("XX001", f"invalid database encoding: {row.encoding}")
         session.settings.set_encoding(NAMES[row.encoding])
     for setdatabase, setrole, source in (
         (0, 0, "global"),

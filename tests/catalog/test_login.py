@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
+from pgrepl.backend import open_session
+from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
@@ -98,3 +104,14 @@ def test_a_setting_that_is_no_longer_one_keeps_nobody_out(connect: Connect) -> N
     session = connect()
     assert (session.settings.get("max_replication_slots"), session.settings.get("work_mem")) == ("10", "8MB")
     assert play(session, "ALTER SYSTEM RESET max_replication_slots") == ["ALTER SYSTEM"]
+
+
+@pytest.mark.parametrize("encoding", [99, -1, "7F"])
+def test_a_database_with_an_encoding_that_is_none_is_not_entered(path: Path, encoding: object) -> None:
+    open_catalog(path).close()
+    with closing(sqlite3.connect(path)) as damaged, damaged:
+        damaged.execute("UPDATE pg_database SET encoding = ? WHERE datname = 'postgres'", (encoding,))
+    catalog = open_catalog(path)
+    with closing(catalog), pytest.raises(PgError, match="invalid database encoding: ") as caught:
+        open_session(catalog)
+    assert caught.value.sqlstate == "XX001"

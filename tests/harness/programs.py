@@ -15,6 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ("PGREPL_S3_ENDPOINT",)  # where a test's bucket is
 QUICK_JVM = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"  # the last optimizations cost more than they spare
+# for the JVMs that pyspark starts by itself
+QUICK_SUBMIT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
 
 
@@ -24,7 +26,8 @@ def environment(home: Path | None = None, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in STORAGE or not name.startswith(theirs)}
     if home is not None:
         kept["HOME"] = str(home)
-    return {**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PGREPL_CONF": QUICK_JVM, **more}
+    ours = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PGREPL_CONF": QUICK_JVM, **QUICK_SUBMIT}
+    return {**kept, **ours, **more}
 
 
 def eventually(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
