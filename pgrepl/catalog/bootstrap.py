@@ -57,7 +57,7 @@ _DATABASES = {
 }
 INITIAL_COMMENTS: dict[str, str] = {name: comment for name, _, _, comment in _DATABASES.values()}
 INITIAL_ACL = ["=c/10", "10=CTc/10"]  # of template0 and template1
-_SCHEMAS = {
+SCHEMAS = {
     TOAST_NAMESPACE: ("pg_toast", BOOTSTRAP_SUPERUSER, None, "reserved schema for TOAST tables"),
     CATALOG_NAMESPACE: ("pg_catalog", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], "system catalog schema"),
     PUBLIC_NAMESPACE: ("public", ROLE_DATABASE_OWNER, ["6171=UC/6171", "=U/6171"], "standard public schema"),
@@ -167,14 +167,14 @@ def schemas_of_database(database: int, snapshot: int = 0) -> list[dict[str, Any]
         {"datid": database, "oid": oid, "nspname": name, "nspowner": owner, "nspacl": acl,
          "begin_snapshot": snapshot, "end_snapshot": None,
          "schema_id": _POSTGRES_SCHEMA if (database, oid) == (5, PUBLIC_NAMESPACE) else None}
-        for oid, (name, owner, acl, _comment) in _SCHEMAS.items()
+        for oid, (name, owner, acl, _comment) in SCHEMAS.items()
     ]  # fmt: skip
 
 
 def comments_of_database(database: int) -> list[dict[str, Any]]:
     return [
         {"datid": database, "objoid": oid, "classoid": PG_NAMESPACE, "objsubid": 0, "description": comment}
-        for oid, (_name, _owner, _acl, comment) in _SCHEMAS.items()
+        for oid, (_name, _owner, _acl, comment) in SCHEMAS.items()
         if comment is not None
     ]
 

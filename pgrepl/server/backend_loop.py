@@ -216,18 +216,12 @@ class Backend:
                 return
             if skipping and kind != b"S":
                 continue
+            if kind == b"S":
+                skipping = False
+            ready = kind in (b"Q", b"S", b"F")
             try:
-                if kind == b"Q":
-                    ready = True
-                    self._simple(body)
-                elif code in _EXTENDED:
-                    self._extended.message(kind, Body(body))
-                elif kind == b"S":
-                    skipping, ready = False, True
-                    self._extended.sync()
-                elif kind == b"F":
-                    ready = True
-                    raise PgError("0A000", "fastpath function calls are not supported")
+                with _defects_as_errors():
+                    self._answer(kind, body)
             except PgError as error:
                 if error.report.severity == "FATAL":
                     raise
@@ -235,6 +229,16 @@ class Backend:
                 self.tell_error(error)
                 skipping = code in _EXTENDED
                 self._fail()
+
+    def _answer(self, kind: bytes, body: bytes) -> None:
+        if kind == b"Q":
+            self._simple(body)
+        elif kind[0] in _EXTENDED:
+            self._extended.message(kind, Body(body))
+        elif kind == b"S":
+            self._extended.sync()
+        elif kind == b"F":
+            raise PgError("0A000", "fastpath function calls are not supported")
 
     def _await_input(self, wake: int, *, idle: bool) -> None:
         """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of
@@ -299,17 +303,10 @@ class Backend:
         return bytes_to_text(data, self._encoding())
 
     def results(self, found: Iterator[Result]) -> Iterator[Result]:
-        """The results of statements; a signal interrupts the running one. A defect is an error like others."""
-        from pgrepl.api.opened import internal_error
-
+        """The results of statements; a signal interrupts the running one."""
         while True:
-            try:
-                with self.running():
-                    result = next(found, None)
-            except (PgError, ConnectionLost, Terminated):
-                raise
-            except Exception as problem:
-                raise jobs.pg_error(problem) or internal_error(problem) from problem
+            with self.running():
+                result = next(found, None)
             self._copy.end_of_statement()
             if result is None:
                 return
@@ -347,3 +344,16 @@ class Backend:
 
 def _by_administrator() -> PgError:
     return PgError("57P01", "terminating connection due to administrator command", severity="FATAL")
+
+
+@contextmanager
+def _defects_as_errors() -> Iterator[None]:
+    """A defect of pgrepl, or what Spark says, is an error like others, also while rows are sent."""
+    try:
+        yield
+    except (PgError, ConnectionLost, Terminated):
+        raise
+    except Exception as problem:
+        from pgrepl.api.opened import internal_error
+
+        raise jobs.pg_error(problem) or internal_error(problem) from problem

@@ -57,9 +57,17 @@ def check_accumulated(before: Sequence[PgArray | None], part: PgArray | None) ->
         raise PgError("2202E", "cannot accumulate arrays of different dimensionality")
 
 
-def array_element(array: PgArray, subscripts: Sequence[int]) -> Any:
+def _character_of_name(name: str, subscripts: Sequence[int]) -> str | None:
+    if len(subscripts) != 1 or not 0 <= subscripts[0] < 64:
+        return None
+    return chr(name.encode().ljust(64, b"\0")[subscripts[0]])
+
+
+def array_element(array: PgArray | str, subscripts: Sequence[int]) -> Any:
     """The element a[1][2]: NULL outside the bounds, or when the number of subscripts is not the number of
-    dimensions."""
+    dimensions. A name is an array of 64 characters from 0 on (raw_array_subscript_handler)."""
+    if isinstance(array, str):
+        return _character_of_name(array, subscripts)
     if len(subscripts) != len(array.dims):
         return None
     index = 0

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pgrepl.catalog import classes, comments, store, tables, triggers
+from pgrepl.catalog.bootstrap import SCHEMAS
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
@@ -323,6 +324,16 @@ def _descriptions(session: Session) -> Iterator[Values]:
         yield {"objoid": oid, "classoid": classid, "objsubid": 0, "description": text}
 
 
+def _initial_privileges(session: Session) -> Iterator[Values]:
+    """Those of the schemas that initdb makes: pg_dump says nothing of them where they are unchanged."""
+    for oid, (_, _, privileges, _) in SCHEMAS.items():
+        if privileges:
+            yield {
+                "objoid": oid, "classoid": classes.PG_NAMESPACE, "objsubid": 0, "privtype": "i",
+                "initprivs": privileges,
+            }  # fmt: skip
+
+
 def _depends(session: Session) -> Iterator[Values]:
     yield from stored(tables.pg_depend)(session)
     members = [(classes.PG_LANGUAGE, PLPGSQL_LANGUAGE), *((classes.PG_PROC, oid) for oid in PLPGSQL_FUNCTIONS)]
@@ -410,11 +421,12 @@ PROVIDERS: dict[str, Provider] = {
     "pg_tablespace": _tablespaces,
     "pg_language": _languages,
     "pg_extension": _extensions,
+    "pg_init_privs": _initial_privileges,
 }
 
 EMPTY = frozenset(
     "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "
     "pg_statistic pg_largeobject_metadata pg_foreign_table pg_policy pg_statistic_ext "
-    "pg_init_privs pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
+    "pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
     "pg_parameter_acl".split()
 )

@@ -271,13 +271,20 @@ _DEFAULTS = {
     "d": ObjectKind.DATABASE,
     "c": ObjectKind.COLUMN,
     "f": ObjectKind.FUNCTION,
+    "T": ObjectKind.TYPE,
+    "l": ObjectKind.LANGUAGE,
 }
+# the owner's privileges on what nobody makes here: large objects, tablespaces, wrappers, servers, parameters
+_OF_OTHERS = {"L": "rw", "t": "C", "F": "U", "S": "U", "p": "sA"}
 
 
 @implements("acldefault_sql", context=True)
 def acldefault(call: Call, kind: str, owner: int) -> Any:
     from pgrepl.types.arrays import array_of
 
+    if kind in _OF_OTHERS:
+        name = acl.item_text(call.session, acl.AclItem(owner, owner, 0)).partition("=")[0]
+        return array_of(oids.ACLITEM, [f"{name}={_OF_OTHERS[kind]}/{name}"])
     if kind not in _DEFAULTS:
         raise PgError("XX000", f"unrecognized object type abbreviation: {kind}")
     return array_of(
