@@ -89,8 +89,9 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
     over_connect(server, DATA_TESTS)
 
 
-def test_copies_by_tasks_over_connect(server: str) -> None:
-    over_connect(server, ["tests/replication/test_copy_columns.py", "tests/lake/kernels"], "-k", "tasks")
+def test_copies_and_changes_by_tasks_over_connect(server: str) -> None:
+    tests = ["tests/replication/test_copy_columns.py", "tests/lake/kernels", "tests/replication/test_parts.py"]
+    over_connect(server, tests, "-k", "(copy_columns or kernels) and tasks or changes_by_spark")
 
 
 def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:
