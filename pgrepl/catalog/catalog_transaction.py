@@ -11,7 +11,7 @@ from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import Locks
 from pgrepl.catalog.numbering import Defining, Numbering
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 
 if TYPE_CHECKING:
     from pgrepl.catalog.settings import Settings
@@ -172,6 +172,7 @@ class CatalogTransaction:
     def require_write(self) -> None:
         if self.sql is SqlTransaction.WRITE:
             return
+        self.check_own_snapshot()
         session = self._session
         if self.pending is not None:
             self.numbering.store_snapshot()  # the statement's changes so far
@@ -193,6 +194,11 @@ class CatalogTransaction:
         if self.pending is not None:
             self.numbering.begin_replay()
             self.pending.replay()
+
+    def check_own_snapshot(self) -> None:
+        """Refuse to write in a transaction that reads another one's snapshot, if others have committed since."""
+        if self.numbering.imported is not None:
+            raise unsupported("writing with a snapshot that another session has exported before the last commit")
 
     def try_write(self) -> bool:
         """Take the write lock for a statement by itself, unless that needs waiting."""

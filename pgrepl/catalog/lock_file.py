@@ -4,6 +4,7 @@
     lock      what it holds
     waiting   what it waits for; the ticket is its place in the queue
     listener  a session that listens to channels; all notifications up to its position it has seen
+    snapshot  one that a transaction lets others use
     notification   what sessions of its database have yet to see
 
 Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
@@ -41,9 +42,13 @@ CREATE TABLE listener (id INTEGER PRIMARY KEY, database INTEGER, pid INTEGER, ho
     signalled INTEGER, position INTEGER);
 CREATE TABLE notification (number INTEGER PRIMARY KEY AUTOINCREMENT, database INTEGER, channel TEXT, payload TEXT,
     pid INTEGER, size INTEGER);
-PRAGMA user_version = 2
 """
-_VERSIONS = ((1, _OF_LOCKS), (2, _OF_NOTIFICATIONS))  # of the file, and what each has brought
+_OF_SNAPSHOTS = """
+CREATE TABLE snapshot (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, lsn INTEGER, database INTEGER, pid INTEGER,
+    host TEXT, token TEXT, beat REAL, serializable INTEGER, read_only INTEGER);
+PRAGMA user_version = 3
+"""
+_VERSIONS = ((1, _OF_LOCKS), (2, _OF_NOTIFICATIONS), (3, _OF_SNAPSHOTS))  # of the file, and what each has brought
 _DAMAGED = (driver_errors.CORRUPT, driver_errors.NOTADB, driver_errors.ERROR)  # the file has other tables than ours
 _PATIENCE = 30.0  # seconds to wait for another process that writes here
 
@@ -149,7 +154,7 @@ class LockFile:
         if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
             return
         link.execute("BEGIN IMMEDIATE")
-        for table in ("file", "lock", "waiting", "holder", "listener", "notification"):
+        for table in ("file", "lock", "waiting", "holder", "listener", "notification", "snapshot"):
             link.execute(f"DELETE FROM {table}")
         link.execute("INSERT INTO file VALUES (?)", (identity,))
         self._restore(link)

@@ -112,6 +112,7 @@ class Numbering:
         self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
         self._here = _Statement()
+        self.imported: int | None = None  # the snapshot of another transaction, which this one reads
         self._state: CatalogState | None = None  # until the transaction makes a snapshot
         self.has_defined = False  # this transaction has changed definitions, which other sessions remember
 
@@ -172,6 +173,8 @@ class Numbering:
 
     def committed_snapshot(self) -> int:
         """The catalog's last snapshot as the transaction sees it, without its pending changes."""
+        if self.imported is not None:
+            return self.imported
         self._transaction.require_read()
         snapshot = (self._state or self.read_state()).snapshot
         if snapshot is None:

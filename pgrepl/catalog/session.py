@@ -242,6 +242,11 @@ class Session:
     def as_of(self) -> int | None:
         return self._view.as_of
 
+    def look_at(self, snapshot: int | None) -> None:
+        """See the definitions as of a snapshot from now on, or as they are."""
+        self._view.as_of = snapshot
+        self.forget_all()
+
     @property
     def memory(self) -> dict[str, dict[Any, list[SystemRow]]]:
         return self._view.memory

@@ -92,6 +92,7 @@ class Transaction(CatalogTransaction):
         super().__init__(session)
         self.numbering = Numbering(self, session)
         self.savepoints: list[Savepoint] = []
+        self.exported: list[str] = []  # the names of snapshots that others may use
         self.portals: dict[str, Any] = {}  # open cursors (query/portal.py)
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []

@@ -217,6 +217,7 @@ def changes_of(session: Session) -> RowChanges:
     """The pending changes of the session's transaction, begun if need be."""
     transaction = session.transaction
     if transaction.pending is None:
+        transaction.check_own_snapshot()
         transaction.pending = RowChanges(session, transaction.numbering.committed_snapshot())
     assert isinstance(transaction.pending, RowChanges)
     return transaction.pending

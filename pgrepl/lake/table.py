@@ -117,7 +117,9 @@ class InlinedTable:
 def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
     """The table as the running transaction sees it, or at a snapshot."""
     session.transaction.require_read()
-    if snapshot is not None and session.as_of is None and session.transaction.has_definitions_of(snapshot):
+    if snapshot is None:
+        snapshot = session.as_of
+    elif session.as_of is None and session.transaction.has_definitions_of(snapshot):
         snapshot = None
     key = ("lake_table", oid, snapshot)
     known: LakeTable | None = session.derived.get(key)

@@ -64,7 +64,7 @@ def _set_several(stmt: VariableSetStmt, session: Session) -> Result:
 
 
 def _import_snapshot(session: Session, identifier: str) -> None:
-    """No session exports snapshots here, so none has this identifier (ImportSnapshot)."""
+    """As ImportSnapshot."""
     if session.transaction.snapshot_taken or session.transaction.savepoints:
         raise PgError("25001", "SET TRANSACTION SNAPSHOT must be called before any query")
     if session.settings.get("transaction_isolation") not in ("repeatable read", "serializable"):
@@ -73,7 +73,9 @@ def _import_snapshot(session: Session, identifier: str) -> None:
         )
     if identifier.strip("0123456789ABCDEF-"):
         raise PgError("22023", f'invalid snapshot identifier: "{identifier}"')
-    raise PgError("42704", f'snapshot "{identifier}" does not exist')
+    from pgrepl.catalog.exported_snapshots import import_snapshot
+
+    import_snapshot(session, identifier)
 
 
 def set_transaction(session: Session, options: Iterable[DefElem]) -> None:

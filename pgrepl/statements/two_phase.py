@@ -42,6 +42,8 @@ def _check(session: Session, gid: str) -> None:
     transaction = session.transaction
     if transaction.uses_temporary:
         raise PgError("0A000", "cannot PREPARE a transaction that has operated on temporary objects")
+    if transaction.exported:
+        raise PgError("0A000", "cannot PREPARE a transaction that has exported snapshots")
     if len(gid.encode()) >= _LONGEST:
         raise PgError("22023", f'transaction identifier "{gid}" is too long')
     prepared.check_enabled(session)

@@ -24,6 +24,7 @@ class PlayedSessions:
         self._sessions: dict[str, psycopg.Connection[Any]] = {}
         self._running: dict[str, threading.Thread] = {}
         self._beside: dict[str, list[str]] = {}  # what a session tells that runs beside others
+        self._snapshot = ""  # the last that was exported
         self.lines: list[str] = []
 
     def session(self, name: str) -> psycopg.Connection[Any]:
@@ -47,17 +48,23 @@ class PlayedSessions:
             about = [each for each in (diag.message_detail, diag.message_hint, diag.context) if each]
             self._tell(name, f"{diag.severity} {diag.sqlstate}: {' | '.join([diag.message_primary or '', *about])}")
             return
+        if re.search(r"pg_export_snapshot", query) and isinstance(rows, list):
+            self._snapshot = rows[0][0]
+            rows = [(re.sub(r"\w+", "hex", self._snapshot),)]
         self._tell(name, str(rows))
 
     def play(self, script: str) -> list[str]:
         """Play lines of `name: statement`. `name& statement` runs beside the next ones, which begin when it waits for a
-        lock; `name!` waits for its end; `name?` tells the notifications that have come; `name-` ends the session."""
+        lock; `name!` waits for its end; `name= statement` has the last exported snapshot for `{}`; `name?` tells the
+        notifications that have come; `name-` ends the session."""
         for line in script.strip().splitlines():
-            found = re.fullmatch(r"\s*(\w+)([:&!?-])\s*(.*)", line)
+            found = re.fullmatch(r"\s*(\w+)([:&!?=-])\s*(.*)", line)
             assert found is not None, line
             name, kind, query = found.groups()
             if kind == ":":
                 self.run(name, query)
+            elif kind == "=":
+                self.run(name, query.format(self._snapshot))
             elif kind == "&":
                 self.session(name)
                 self._beside[name] = []

@@ -191,9 +191,61 @@ NOTIFICATIONS = {
         a: COMMIT
     """,
 }
-SCRIPTS = {f"advisory locks {name}": script for name, script in ADVISORY.items()} | {
-    f"notifications {name}": script for name, script in NOTIFICATIONS.items()
+SNAPSHOTS = {
+    "imported": """
+        a: CREATE TABLE shot (a int, b text)
+        a: INSERT INTO shot VALUES (1, 'x')
+        a: BEGIN ISOLATION LEVEL REPEATABLE READ
+        a: SELECT pg_export_snapshot()
+        b: INSERT INTO shot VALUES (2, 'y')
+        b: UPDATE shot SET b = 'z' WHERE a = 1
+        c: BEGIN ISOLATION LEVEL REPEATABLE READ
+        c= SET TRANSACTION SNAPSHOT '{}'
+        c: SELECT * FROM shot ORDER BY a
+        c: COMMIT
+        b: ALTER TABLE shot ADD c int DEFAULT 7
+        b: CREATE TABLE shot2 (a int)
+        d: BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
+        d= SET TRANSACTION SNAPSHOT '{}'
+        d: SELECT a, b FROM shot WHERE false
+        d: SET TRANSACTION ISOLATION LEVEL READ COMMITTED
+        d: COMMIT
+        d: SELECT * FROM shot ORDER BY a
+        a: INSERT INTO shot VALUES (3)
+        a: SELECT pg_export_snapshot()
+        d: BEGIN ISOLATION LEVEL SERIALIZABLE
+        d= SET TRANSACTION SNAPSHOT '{}'
+        d: ROLLBACK
+        d: BEGIN ISOLATION LEVEL REPEATABLE READ
+        d= SET TRANSACTION SNAPSHOT '{}'
+        d: SELECT a, b FROM shot ORDER BY a
+        d: COMMIT
+        a: PREPARE TRANSACTION 'x'
+        a: DROP TABLE shot, shot2
+    """,
+    "refused": """
+        a: BEGIN
+        a: SAVEPOINT s
+        a: SELECT pg_export_snapshot()
+        a: ROLLBACK
+        a: BEGIN
+        a: SELECT pg_export_snapshot()
+        b: SET TRANSACTION SNAPSHOT 'x'
+        b: BEGIN
+        b= SET TRANSACTION SNAPSHOT '{}'
+        b: ROLLBACK
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SELECT 1
+        b= SET TRANSACTION SNAPSHOT '{}'
+        b: ROLLBACK
+        b: BEGIN ISOLATION LEVEL REPEATABLE READ
+        b: SET TRANSACTION SNAPSHOT 'hello'
+        b: ROLLBACK
+        a: COMMIT
+    """,
 }
+FAMILIES = {"advisory locks": ADVISORY, "notifications": NOTIFICATIONS, "snapshots": SNAPSHOTS}
+SCRIPTS = {f"{family} {name}": script for family, scripts in FAMILIES.items() for name, script in scripts.items()}
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
@@ -228,6 +280,28 @@ def test_an_idle_session_hears_at_once_and_computes_nothing_while_it_waits(serve
             assert (heard_by_handler, list(here.notifies(timeout=0))) == (["self"], [])
         assert list(idle.notifies(timeout=2)) == []
         assert cpu_seconds(pid) - computed < 0.2
+
+
+def test_a_new_slot_exports_its_snapshot_until_the_next_command(served: Serving) -> None:
+    with served.connect() as con, served.connect(replication="database") as sender:
+        con.execute("CREATE TABLE exported (a int)")
+        con.execute("INSERT INTO exported VALUES (1)")
+        create = "CREATE_REPLICATION_SLOT \"x\" TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export')"
+        name = sender.execute(create).fetchall()[0][2]
+        con.execute("INSERT INTO exported VALUES (2)")
+        con.execute("ALTER TABLE exported ADD b int")
+        con.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        con.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
+        assert con.execute("TABLE exported").fetchall() == [(1,)]
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="has exported before the last commit"):
+            con.execute("INSERT INTO exported VALUES (3)")
+        con.execute("ROLLBACK")
+        assert con.execute("SELECT * FROM exported ORDER BY a").fetchall() == [(1, None), (2, None)]
+        sender.execute("IDENTIFY_SYSTEM")
+        con.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        with pytest.raises(psycopg.errors.UndefinedObject):
+            con.execute(f"SET TRANSACTION SNAPSHOT '{name}'")
+        con.execute("ROLLBACK")
 
 
 def test_a_killed_holder_loses_its_locks_and_no_longer_holds_the_queue_back(served: Serving) -> None:

@@ -48,9 +48,12 @@ class ReplicationCommands:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._session = backend.session
+        self._exporting: Session | None = None  # whose transaction keeps the snapshot of a new slot
+        self._session.at_close.append(self._end_export)
 
     def run(self, text: str) -> bool:
         """Carry out a command; False: the text is SQL."""
+        self._end_export()
         if not grammar.is_command(text):
             return False
         self._session.query = text
@@ -154,15 +157,32 @@ class ReplicationCommands:
                 start = slots.begin_at(there, made, seen)
         if command.temporary:
             slots.drop_with_session(session, command.slot)
-        exported = self._exported(start) if snapshot == "export" else None
+        exported = self._exported(start - 1) if snapshot == "export" else None
         self._answer(
             [(n, oids.TEXT) for n in ("slot_name", "consistent_point", "snapshot_name", "output_plugin")],
             [command.slot, lsn_text(start), exported, command.plugin],
         )
 
-    def _exported(self, start: int) -> str | None:
-        """The name of the slot's snapshot: other sessions cannot take it over, so there is none."""
-        return None
+    def _exported(self, snapshot: int) -> str:
+        """The name under which other sessions may use the slot's snapshot, until the next command of the connection
+        (SnapBuildExportSnapshot)."""
+        from pgrepl.query.system.functions.snapshots import export
+
+        session = self._session
+        self._exporting = exporting = session.elsewhere(session.database_oid, session.role, apart=True)
+        exporting.transaction.begin_statement()
+        exporting.transaction.begin_block()
+        for name, value in (("transaction_isolation", "repeatable read"), ("transaction_read_only", "on")):
+            exporting.settings.set(name, value, local=True)
+        name = export(exporting, snapshot)
+        exporting.transaction.end_statement()
+        return name
+
+    def _end_export(self) -> None:
+        """As SnapBuildClearExportedSnapshot."""
+        exporting, self._exporting = self._exporting, None
+        if exporting is not None:
+            exporting.close()
 
     def _check_transaction(self) -> None:
         session = self._session

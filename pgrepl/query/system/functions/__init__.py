@@ -42,6 +42,10 @@ def families() -> Iterator[Family]:
 
     yield routines.implements
 
+    from pgrepl.query.system.functions import snapshots
+
+    yield snapshots.implements
+
     from pgrepl.query.system.functions import state
 
     yield state.implements
