@@ -111,6 +111,21 @@ def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
     raise DataError("a numeric has more than 76 digits; select the column as text: column::text")
 
 
+def polars_table(table: pa.Table) -> pa.Table:
+    """Types that Polars has not, as text: intervals with months, and decimals of more than 38 digits."""
+    import pyarrow as pa
+
+    for n, column in enumerate(table.columns):
+        if pa.types.is_interval(column.type):
+            texts = [None if v is None else _months(v) for v in column.to_pylist()]
+        elif pa.types.is_decimal256(column.type):
+            texts = [None if v is None else format(v, "f") for v in column.to_pylist()]
+        else:
+            continue
+        table = table.set_column(n, table.field(n).name, pa.array(texts, pa.string()))
+    return table
+
+
 # --- Spark -----------------------------------------------------------------------------------------------------------
 
 

@@ -212,7 +212,9 @@ class Cursor:
         """All rows of the result as a DataFrame of Polars."""
         import polars  # type: ignore[import-not-found, unused-ignore]
 
-        return polars.from_arrow(self.arrow())
+        from pgrepl.api.columns import polars_table
+
+        return polars.from_arrow(polars_table(self.arrow()))
 
     def spark(self) -> DataFrame:
         """The rows of the result as a DataFrame of Spark. What Spark computes does not pass this process."""

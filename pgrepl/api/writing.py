@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.api.exceptions import ProgrammingError, dbapi_errors
+from pgrepl.api.dumping import dumped
+from pgrepl.api.exceptions import DataError, ProgrammingError, dbapi_errors
 from pgrepl.types import oids
+from pgrepl.types.interval import Interval
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
@@ -106,50 +109,112 @@ def _parquet(connection: WritingConnection, data: Any) -> Iterator[tuple[str, pa
             data.write.parquet(spark_path(path))
             yield path, _schema_of(path)
         return
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = as_arrow(data)
+    if not table.column_names:
+        raise ProgrammingError("the data have no columns")
+    schema = table.schema
     with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
         path = os.path.join(folder, "rows.parquet")
-        pq.write_table(table, path)
-        yield path, table.schema
+        try:
+            plain = pa.table([_plain(column) for column in table.columns], names=table.column_names)
+            pq.write_table(plain, path)
+        except pa.ArrowException as problem:
+            raise DataError(f"cannot write the data: {problem}") from problem
+        yield path, schema
 
 
 def as_arrow(data: Any) -> pa.Table:
     """An Arrow table of a table, of record batches, or of another library's DataFrame."""
     import pyarrow as pa
 
-    if isinstance(data, pa.Table):
-        found = data
-    elif isinstance(data, pa.RecordBatch):
-        found = pa.Table.from_batches([data])
-    elif isinstance(data, pa.RecordBatchReader):
-        found = data.read_all()
-    elif type(data).__module__.split(".")[0] == "pandas":
-        found = pa.Table.from_pandas(data, preserve_index=False)
-    elif hasattr(data, "to_arrow"):  # Polars
-        found = data.to_arrow()
-    elif hasattr(data, "__arrow_c_stream__"):
-        found = pa.RecordBatchReader.from_stream(data).read_all()
-    else:
-        raise ProgrammingError(
-            f"cannot write a {type(data).__name__}: give an Arrow table, or a DataFrame of pandas, Polars or Spark"
-        )
-    return pa.table([_plain(column) for column in found.columns], names=found.column_names)
+    library = type(data).__module__.split(".")[0]
+    try:
+        if isinstance(data, pa.Table):
+            return data
+        if isinstance(data, pa.RecordBatch):
+            return pa.Table.from_batches([data])
+        if isinstance(data, pa.RecordBatchReader):
+            return data.read_all()
+        if library == "pandas" and hasattr(data, "columns"):
+            return pa.Table.from_pandas(data, preserve_index=False)
+        if library == "polars" and hasattr(data, "columns") and hasattr(data, "to_arrow"):
+            return data.to_arrow()
+        if library not in ("pandas", "polars", "pyarrow") and hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).read_all()
+    except pa.ArrowException as problem:
+        raise DataError(f"cannot make columns of the data: {problem}") from problem
+    raise ProgrammingError(
+        f"cannot write a {type(data).__name__}: give an Arrow table, or a DataFrame of pandas, Polars or Spark"
+    )
 
 
 def _plain(column: Any) -> Any:
-    """Dictionaries and views as plain arrays; nanoseconds that are whole microseconds as those."""
+    """The values in a type that COPY reads from Parquet. Types that it does not read become PostgreSQL's text."""
     import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import types
 
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return column.cast(kind.value_type)
-    if pa.types.is_large_string(kind) or kind == pa.string_view():
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
+        stored = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+        if kind.extension_name == "arrow.uuid":
+            texts = [None if v is None else v.hex() for v in stored.to_pylist()]
+            return pa.array(texts, pa.string())
+        return stored
+    if types.is_dictionary(kind):
+        return _plain(column.cast(kind.value_type))
+    if types.is_run_end_encoded(kind):
+        return _plain(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
+    if types.is_large_string(kind) or kind == pa.string_view() or types.is_null(kind):
         return column.cast(pa.string())
-    if pa.types.is_null(kind):
-        return column.cast(pa.string())
+    if kind == pa.binary_view():
+        return column.cast(pa.binary())
+    if types.is_float16(kind):
+        return column.cast(pa.float32())
+    if kind == pa.time64("ns"):  # as Polars has all times
+        return pc.cast(column, pa.time64("us"), safe=False)
+    if types.is_duration(kind) or types.is_interval(kind):
+        return _texts(column, oids.INTERVAL, _interval)
+    if types.is_decimal(kind) and (types.is_decimal256(kind) or kind.scale < 0):
+        return pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
+    if _is_list(kind) and (_is_list(kind.value_type) or types.is_fixed_size_list(kind) or _is_view(kind)):
+        return pa.array([dumped(v)[1] for v in column.to_pylist()], pa.string())
     return column
+
+
+_EXTENSIONS = {"arrow.uuid": oids.UUID, "arrow.json": oids.JSON}
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_view(kind)
+
+
+def _is_view(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
+
+
+def _texts(column: Any, typoid: int, value_of: Callable[[Any], Any]) -> pa.Array:
+    import pyarrow as pa
+
+    from pgrepl.types.text import write_text
+
+    texts = [None if v is None else write_text(value_of(v), typoid) for v in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _interval(value: Any) -> Interval:
+    """The interval of a timedelta, or of months, days and nanoseconds."""
+    if isinstance(value, timedelta):
+        return Interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+    months, days, nanoseconds = value
+    return Interval(months, days, nanoseconds // 1000)
 
 
 def _is_of_spark(data: Any) -> bool:
@@ -177,11 +242,24 @@ def columns_of(schema: pa.Schema) -> str:
 
 
 def sql_type(name: str, kind: Any) -> str:
+    import pyarrow as pa
     from pyarrow import types
 
-    if types.is_list(kind) or types.is_large_list(kind):
-        return sql_type(name, kind.value_type) + "[]"
+    if _is_list(kind):
+        return sql_type(name, kind.value_type).removesuffix("[]") + "[]"
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return sql_type(name, kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
+        return format_type(_EXTENSIONS[kind.extension_name])
+    if types.is_duration(kind) or types.is_interval(kind):
+        return format_type(oids.INTERVAL)
+    if types.is_null(kind) or kind == pa.string_view():
+        return format_type(oids.TEXT)
+    if kind == pa.binary_view():
+        return format_type(oids.BYTEA)
     if types.is_decimal(kind):
+        if kind.scale < 0:
+            return format_type(oids.NUMERIC)
         return f"numeric({kind.precision},{kind.scale})"
     if types.is_timestamp(kind):
         return format_type(oids.TIMESTAMP if kind.tz is None else oids.TIMESTAMPTZ)

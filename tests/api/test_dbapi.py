@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import pgrepl
+from pgrepl.api.columns import polars_table
 from tests.harness.programs import environment
 
 
@@ -204,6 +205,68 @@ def test_data_in(con: pgrepl.Connection) -> None:
         con.write("items", table)
     with pytest.raises(pgrepl.ProgrammingError):
         con.write("items", [1])
+
+
+def test_types_that_parquet_has_not_come_in(con: pgrepl.Connection) -> None:
+    pa = pytest.importorskip("pyarrow")
+    key = uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+    columns = {
+        "spent": pa.array([datetime.timedelta(days=1, seconds=3), None], pa.duration("us")),
+        "every": pa.array([pa.MonthDayNano([1, 2, 3000]), None], pa.month_day_nano_interval()),
+        "at": pa.array([3_723_000_004_000, None], pa.time64("ns")),  # as Polars has it
+        "id": pa.array([key.bytes, None], pa.uuid()),
+        "grid": pa.array([[[1, 2], [3, 4]], None], pa.list_(pa.list_(pa.int64()))),
+        "pair": pa.array([[1, 2], None], pa.list_(pa.int64(), 2)),
+        "large": pa.array([Decimal("1.5"), None], pa.decimal256(70, 1)),
+        "half": pa.array([1.5, None], pa.float32()).cast(pa.float16()),
+        "raw": pa.array([b"x", None], pa.binary_view()),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", None])),
+    }
+    assert con.write("t", pa.table(columns)) == 2
+    found = con.execute("SELECT * FROM t WHERE id IS NOT NULL")
+    assert found.fetchall() == [
+        (
+            datetime.timedelta(days=1, seconds=3), datetime.timedelta(days=32, microseconds=3),
+            datetime.time(1, 2, 3, 4), key, [[1, 2], [3, 4]], [1, 2], Decimal("1.5"), 1.5, b"x", "a",
+        )
+    ]  # fmt: skip
+    kinds = con.execute(
+        "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+        " ORDER BY attnum"
+    )
+    assert [kind for (kind,) in kinds] == [
+        "interval", "interval", "time without time zone", "uuid", "bigint[]", "bigint[]", "numeric(70,1)", "real",
+        "bytea", "text",
+    ]  # fmt: skip
+    back = con.execute("SELECT every, at, id FROM t").arrow()
+    assert con.write("t", back) == 2
+    assert con.execute("SELECT count(*) FROM t WHERE every = '1 mon 2 days 00:00:00.000003'").fetchone() == (2,)
+
+
+def test_data_that_cannot_come_in_are_told(con: pgrepl.Connection) -> None:
+    pa = pytest.importorskip("pyarrow")
+    for data, message in (
+        (pa.table({}), "the data have no columns"),
+        (pa.table({"v": [{"a": 1}]}), "has no type in PostgreSQL; cast it first"),
+    ):
+        with pytest.raises(pgrepl.ProgrammingError, match=message):
+            con.write("t", data)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(pgrepl.ProgrammingError, match="cannot write a Series"):
+        con.write("t", pandas.Series([1]))
+    with pytest.raises(pgrepl.DataError, match="cannot make columns of the data"):
+        con.write("t", pandas.DataFrame({"v": [1, "a"]}))
+
+
+def test_polars_gets_text_for_what_it_has_not(con: pgrepl.Connection) -> None:
+    digits = "12345678901234567890123456789012345678901234567890.5"
+    found = con.execute(
+        f"SELECT 1 AS a, interval '1 mon 2 days 03:04:05.6' AS b, {digits} AS c UNION ALL SELECT 2, NULL, 0"
+    )
+    plain = polars_table(found.arrow())
+    assert plain.to_pydict() == {"a": [1, 2], "b": ["1 mon 2 days 03:04:05.6", None], "c": [digits, "0.0"]}
+    polars = pytest.importorskip("polars")
+    assert found.pl().equals(polars.DataFrame(plain.to_pydict(), schema_overrides={"a": polars.Int32}))
 
 
 def test_copy(con: pgrepl.Connection) -> None:
