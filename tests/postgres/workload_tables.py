@@ -46,6 +46,8 @@ OTHERWISE = {  # what a subscriber may have instead; the last is one that some v
     "interval": ["text"],
 }  # fmt: skip
 
+KEYS = ["text", "bigint", "varchar(8)", "date", "numeric(8,2)"]  # what the second column of a key may be
+
 
 @dataclass(eq=False)
 class Table:
@@ -85,7 +87,7 @@ def plain_table(chance: Random, name: str) -> Table:
         kinds[0] = "text"
     columns = {"a": "int", **dict(zip("bcd", kinds, strict=False))}
     style = chance.choice(["a", "a", "a", "a", "ab", "index", "full", "full", "a full", "none", "nothing"])
-    if style in ("ab", "index") and columns["b"] not in ("text", "bigint", "varchar(8)", "date", "numeric(8,2)"):
+    if style in ("ab", "index") and columns["b"] not in KEYS:
         columns["b"] = "text"
     key = {"a": ("a",), "ab": ("a", "b"), "index": ("b",), "a full": ("a",)}.get(style, ())
     table = Table(name, columns, key)
