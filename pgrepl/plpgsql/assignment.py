@@ -119,7 +119,13 @@ def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod
         row = Record([None] * len(columns), [c[1] for c in columns], [c[0] for c in columns])
     values = list(row)
     values[place] = value
-    frame[record.number] = Record(values, row.types, row.names)
+    frame[record.number] = _checked(frame, record, Record(values, row.types, row.names))
+
+
+def _checked(frame: Frame, target: Rec, row: Record | None) -> Record | None:
+    """The row, which obeys the constraints of a domain over a composite type (domain_check)."""
+    base = typefacts.base(target.type.oid)
+    return row if base == target.type.oid else cast(frame.code, row, base, -1, target.type.oid, -1)
 
 
 def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Sequence[Any] | None) -> None:
@@ -132,7 +138,7 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
                 assign(frame, number, row[n], columns[n][1], columns[n][2])
         return
     if row is None and not columns:
-        frame[target.number] = None
+        frame[target.number] = _checked(frame, target, None)
         return
     given = row if row is not None else (None,) * len(columns)
     if target.type.oid == oids.RECORD:
@@ -147,7 +153,7 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
         else cast(frame.code, None, oids.UNKNOWN, -1, typoid, typmod)
         for n, (_, typoid, typmod) in enumerate(wanted)
     ]
-    frame[target.number] = Record(values, [c[1] for c in wanted], [c[0] for c in wanted])
+    frame[target.number] = _checked(frame, target, Record(values, [c[1] for c in wanted], [c[0] for c in wanted]))
 
 
 def check_alike(code: Code, given: Sequence[Column], wanted: Sequence[int], message: str) -> None:

@@ -94,7 +94,7 @@ def field_of(frame: Frame, datum: Rec, name: str) -> tuple[int, int, int, int]:
         place = record.names.index(name)
         typoid = record.types[place]
         return typoid, -1, typefacts.collation(typoid), place
-    columns = [a for a in lookup.row_attributes(frame.session, datum.type.oid) if not a.dropped]
+    columns = [a for a in lookup.row_attributes(frame.session, typefacts.base(datum.type.oid)) if not a.dropped]
     for place, column in enumerate(columns):
         if column.name == name:
             return column.type, column.typmod, column.collation, place
