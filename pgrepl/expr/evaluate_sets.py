@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pgrepl.expr import tree
+from pgrepl.expr import tree, typefacts
 from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns, plain_function, proc_of
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.walk import returns_set
@@ -76,8 +76,8 @@ def compile_rows(
 
 
 def gives_rows(expr: tree.Expr) -> bool:
-    """Whether a value of the expression is a row of columns."""
+    """Whether a value of the expression is a row of columns, be it of a domain over a composite type."""
     if expr.type == oids.RECORD:
         return True
-    row = type_by_oid(expr.type)
+    row = type_by_oid(typefacts.base(expr.type))
     return row is None or row.typtype == "c"
