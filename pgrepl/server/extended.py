@@ -16,7 +16,6 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
-from pgrepl.types import oids
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.names import format_type
 from pgrepl.types.text import writer
@@ -200,7 +199,7 @@ class Extended:
             return self._client.decode(value)
         if form != 1:
             raise PgError("22023", f"unsupported format code: {form}")
-        if typoid in (oids.UNKNOWN, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON):
+        if typoid in rows.TEXTS:
             return self._client.decode(value)
         receive = receives(typoid)
         if receive is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result, ResultColumn
+from pgrepl.types import oids
 from pgrepl.types.binary import sends
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
@@ -20,6 +21,9 @@ _FIELD = struct.Struct("!ihihih")
 _INT16, _INT32 = struct.Struct("!h"), struct.Struct("!i")
 _NULL = _INT32.pack(-1)
 _TAIL = 6  # bytes of a DataRow before its values: length and count
+
+# types whose binary form is their text, in the client's encoding
+TEXTS = frozenset((oids.UNKNOWN, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON))
 
 Encode = Callable[[str], bytes]
 Format = Callable[[Any], bytes]
@@ -90,6 +94,8 @@ class RowEncoder:
 
     def _of_text(self, typoid: int) -> Format:
         """The binary form of a value whose text is known."""
+        if typoid in TEXTS:
+            return self._encode
         send = sends(typoid)
         if send is None:
             raise no_binary_output(typoid)

@@ -304,6 +304,27 @@ def test_a_new_slot_exports_its_snapshot_until_the_next_command(served: Serving)
         con.execute("ROLLBACK")
 
 
+ENCODINGS = [("LATIN1", "é"), ("WIN1252", "€"), ("EUC_JP", "日本"), ("SJIS", "日本")]
+
+
+@pytest.mark.parametrize(("encoding", "text"), ENCODINGS)
+def test_texts_are_in_the_clients_encoding(served: Serving, server: Server, encoding: str, text: str) -> None:
+    """Parameters and results, in both formats."""
+
+    def answers(con: psycopg.Connection[Any]) -> list[Any]:
+        found: list[Any] = []
+        for binary in (False, True):
+            cursor = con.cursor(binary=binary)
+            found += cursor.execute("SELECT %s::text, length(%s::text)", [text, text]).fetchall()
+            with pytest.raises(psycopg.errors.UntranslatableCharacter) as failed:
+                cursor.execute("SELECT chr(9731)")
+            found.append(failed.value.diag.message_primary)
+        return found
+
+    with connected(server, client_encoding=encoding) as theirs, served.connect(client_encoding=encoding) as ours:
+        assert answers(ours) == answers(theirs)
+
+
 def test_a_killed_holder_loses_its_locks_and_no_longer_holds_the_queue_back(served: Serving) -> None:
     with served.connect() as other:
         with started("-c", "LISTEN c", "-c", "SELECT pg_advisory_lock(1), pg_sleep(600)", cwd=served.folder) as shell:
