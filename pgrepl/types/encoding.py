@@ -23,6 +23,11 @@ def invalid_utf8(text: str) -> PgError | None:
     return None
 
 
+def not_text() -> PgError:
+    """The error for a text of JSON or of a program that no database can hold."""
+    return PgError("22021", "a text has a NUL character or half of a surrogate pair")
+
+
 def invalid_bytes(raw: bytes | bytearray, at: int) -> PgError:
     """The error for the invalid character at `at`; it names all bytes that the character would have."""
     shown = " ".join(f"0x{byte:02x}" for byte in raw[at : at + _claimed_length(raw[at])])

@@ -337,6 +337,8 @@ def test_of_many_files_the_older_ones_are_remembered_together(
         (delete({"b": "x"}), 'column "a" of the replica identity is missing'),
         (update({"b": "x"}), 'column "a" of the replica identity is missing'),
         ({"op": "upsert", "table": "t", "new": {}}, 'it has no "op"'),
+        (insert(3, "\0"), 'column "b": a text has a NUL character or half of a surrogate pair'),
+        (insert(3, "\ud800"), 'column "b": a text has a NUL character or half of a surrogate pair'),
     ],
 )
 def test_a_record_that_cannot_be_read_stops_or_goes_to_the_rejects(

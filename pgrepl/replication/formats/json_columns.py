@@ -431,4 +431,7 @@ def _resolved(text: str) -> Any:
     shown = text.replace("\3", ",")
     if "\1" not in shown and "\2" not in shown and "\\" not in shown:
         return shown
-    return read_json(f'"{shown}"'.replace("\1", '\\"').replace("\2", "\\\\"))
+    text = read_json(f'"{shown}"'.replace("\1", '\\"').replace("\2", "\\\\"))
+    if "\0" in text:
+        raise ValueError("a NUL character")
+    return text

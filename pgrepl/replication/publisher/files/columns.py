@@ -32,6 +32,7 @@ from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.types import oids
 from pgrepl.types.catalog_names import asks_catalog
+from pgrepl.types.encoding import not_text
 from pgrepl.types.lake_forms import form
 from pgrepl.writing.copy.arrow_values import values_of
 
@@ -178,11 +179,14 @@ class _Rows:
 
     def _typed(self, texts: pa.Array | None, number: int) -> pa.Array:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         attribute = self._plan.table.attributes[number - 1]
         if texts is None:
             return pa.nulls(self._count, _storage(attribute.type, attribute.typmod))
         try:
+            if pc.any(pc.match_substring(texts, "\0")).as_py():
+                raise not_text()
             return values_of(texts, attribute.type, attribute.typmod, self._style)
         except PgError as error:
             raise in_column(error, attribute.name) from None

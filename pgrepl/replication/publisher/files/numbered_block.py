@@ -14,6 +14,7 @@ from pgrepl.replication.publisher.files.transactions import Step
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.batch import CODES, INSERT
 from pgrepl.replication.wire.messages import TRUNCATE
+from pgrepl.types.encoding import is_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,6 +145,10 @@ def _columns(rows: Sequence[Mapping[str, str | None] | None]) -> tuple[dict[str,
     names = dict.fromkeys(name for row in rows if row is not None for name in row)
     arrays, unsent = {}, {}
     for name in names:
-        arrays[name] = pa.array([None if row is None else row.get(name) for row in rows], pa.string())
+        values = [None if row is None else row.get(name) for row in rows]
+        try:
+            arrays[name] = pa.array(values, pa.string())
+        except UnicodeEncodeError:  # half of a surrogate pair: refused as a NUL is, when the record is looked at alone
+            arrays[name] = pa.array([each if each is None or is_utf8(each) else "\0" for each in values], pa.string())
         unsent[name] = np.array([row is None or name not in row for row in rows], np.bool_)
     return arrays, unsent

@@ -57,7 +57,10 @@ class Rejects:
             raise error
         if self._kept is None:
             self._kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
-        line = json.dumps(_reject(error, event), ensure_ascii=False).encode("utf-8", "surrogateescape")
+        try:
+            line = json.dumps(_reject(error, event), ensure_ascii=False).encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # half of a surrogate pair, which came as an escape
+            line = json.dumps(_reject(error, event)).encode()
         self._kept.seek(0, os.SEEK_END)
         self._kept.write(b"%d %s\n" % (lsn, line))
         self.count += 1
