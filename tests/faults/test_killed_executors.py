@@ -158,6 +158,7 @@ spark.configure(read_options({}, master="local-cluster[2,1,1024]", conf=(QUICK_J
 pair = Pair(Path(sys.argv[1]))
 for setting in ("pgrepl.engine = spark", "logical_decoding_work_mem = '1MB'"):
     pair.pub(f"ALTER SYSTEM SET {setting}")
+pair.pub("SET pgrepl.engine = local")
 pair.both("CREATE TABLE t (id bigint PRIMARY KEY, s text)")
 pair.pub(f"INSERT INTO t SELECT g, 'value ' || g FROM generate_series(1, {rows}) g", "CREATE PUBLICATION p FOR TABLE t")
 spark.session().sparkContext.parallelize(range(4), 4).count()
@@ -246,7 +247,7 @@ def kill_one(driver: int, chance: random.Random) -> None:
 
 @ON_LINUX
 def test_an_executor_is_killed_while_changes_are_applied(tmp_path: Path) -> None:
-    killed_rounds(tmp_path, "apply", 1, 60_000)
+    killed_rounds(tmp_path, "apply", 1, 20_000)
 
 
 @ON_LINUX
