@@ -231,13 +231,13 @@ def check(script: Path, folder: Path, mutants: int, seed: int) -> None:
     (folder / "noisy").mkdir()
     calm, _ = play(folder / "calm", script, 0, seed)
     noisy, tried = play(folder / "noisy", script, mutants, seed)
-    assert tried * 4 > len(calm)
+    assert tried * 8 > len(calm)
     assert without_oids(noisy) == without_oids(calm)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_mutants_in_a_script_leave_no_trace(script: Path, tmp_path: Path) -> None:
-    check(script, tmp_path, mutants=2, seed=1)
+    check(script, tmp_path, mutants=1, seed=1)
 
 
 @pytest.mark.slow
