@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -140,6 +141,8 @@ def _server() -> str:
 def _serve(address: str) -> list[str]:
     """The program that this process, a forked one, is to be."""
     load_everything()
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy all of it
     ended, signalled = os.pipe()
     os.set_blocking(signalled, False)
     signal.set_wakeup_fd(signalled)
@@ -187,6 +190,31 @@ def _serve(address: str) -> list[str]:
     return program
 
 
+def _run(module: str) -> object:
+    """The exit status, or what `sys.exit` was given in its place."""
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return end.code
+    except BaseException:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        return 1
+    return 0
+
+
+def _end(code: object) -> None:
+    """As the interpreter ends; but what was loaded before the fork is not taken apart, which would copy all of it."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit((code or 0) & 255)
+
+
 if __name__ == "__main__":
     sys.argv = _serve(sys.argv[1])
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    _end(_run(sys.argv[0]))
