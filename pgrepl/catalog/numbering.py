@@ -111,6 +111,7 @@ class Numbering:
         self._first: int | None = None  # of this transaction
         self._group: int | None = None  # the first snapshot of what others see as one transaction
         self._grouped = False  # snapshots say that they are of this transaction
+        self.begun = 0  # snapshots so far, those included that were undone
         self._here = _Statement()
         self.imported: int | None = None  # the snapshot of another transaction, which this one reads
         self._state: CatalogState | None = None  # until the transaction makes a snapshot
@@ -189,6 +190,7 @@ class Numbering:
         if self._made is None:
             self._transaction.require_write()
             self._made = self.last_snapshot() + 1
+            self.begun += 1
             if self._first is None:
                 self._first = self._made
             if self._group is None:
@@ -199,6 +201,7 @@ class Numbering:
         """The snapshot of the running statement's pending changes, which the commit numbers anew."""
         if self._made is None:
             self._made = self.last_snapshot() + 1
+            self.begun += 1
         return self._made
 
     def is_settled(self, snapshot: int) -> bool:

@@ -266,11 +266,18 @@ def _until_done(session: Session, work: Callable[[], Done]) -> Done:
     while True:
         try:
             _keep_dimensions(session, columns)
+            begun = transaction.numbering.begun
             return work()
         except LockNeeded as needed:
             transaction.begin_again(needed, mark)
         except DimensionsNeeded as needed:
-            columns = [*columns, needed] if transaction.undo_statement(mark) else [needed]
+            if transaction.undo_statement(mark):
+                columns = [*columns, needed]
+                continue
+            from pgrepl.writing.rewrite.dimensions import check_unchanged
+
+            check_unchanged(session, needed, begun)
+            columns = [needed]
 
 
 def _keep_dimensions(session: Session, columns: Sequence[DimensionsNeeded]) -> None:

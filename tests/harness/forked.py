@@ -196,7 +196,7 @@ def _run(module: str) -> object:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         return end.code
-    except BaseException:  # noqa: BLE001
+    except BaseException:
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         return 1
     return 0

@@ -237,3 +237,21 @@ def test_instead_of_triggers_change_what_a_view_shows(called: Called, play: Play
     assert called.taken()[-2:] == ["i INSTEAD OF DELETE ROW v old=(1, 'X')", "z AFTER DELETE STATEMENT v"]
     assert play("SELECT * FROM t ORDER BY a") == ["2|y", "3|by trigger", "5|by trigger", "12|by trigger"]
     assert play("BEGIN", "DELETE FROM v", "COMMIT", "SELECT count(*) FROM t") == ["BEGIN", "DELETE 4", "COMMIT", "0"]
+
+
+def test_no_trigger_does_twice_what_it_does_as_a_column_comes_to_keep_several_dimensions(play: Play) -> None:
+    play(
+        "CREATE TABLE log (n int)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN INSERT INTO log VALUES (1); RETURN new; END $$",
+    )
+    for table in ("apart", "block", "file"):
+        play(f"CREATE TABLE {table} (a int[])")
+        play(f"CREATE TRIGGER x BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION f()")
+    rows = "VALUES ('{1}'), ('{{1,2}}')"
+    assert play(f"INSERT INTO apart {rows}", "SELECT count(*) FROM log") == ["INSERT 0 2", "2"]
+    refused = 'ERROR:  column "a" of relation "{}" cannot become one of arrays of several dimensions now'.format
+    assert play("BEGIN", f"INSERT INTO block {rows}", "ROLLBACK")[1] == refused("block")
+    assert play("COPY file FROM PROGRAM 'echo {1}; echo {{1,2}}'")[0] == refused("file")
+    play("ALTER TABLE block ALTER COLUMN a TYPE integer[][]")
+    assert play("BEGIN", f"INSERT INTO block {rows}", "COMMIT", "SELECT count(*) FROM log")[3] == "4"

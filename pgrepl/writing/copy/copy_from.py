@@ -41,12 +41,14 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
         else:
             source = _text(session, stmt, data)
         while True:
+            begun = session.transaction.numbering.begun
             try:
                 done = _finished(session, stmt, options, target, source)
             except DimensionsNeeded as needed:
-                from pgrepl.writing.rewrite.dimensions import keep_as_text
+                from pgrepl.writing.rewrite.dimensions import check_unchanged, keep_as_text
 
-                keep_as_text(session, needed)  # no row has been written yet
+                check_unchanged(session, needed, begun)
+                keep_as_text(session, needed)
                 target, options = _prepared(session, stmt)
             else:
                 break

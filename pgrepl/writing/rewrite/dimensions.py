@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.transaction import DimensionsNeeded
+from pgrepl.errors import PgError
 from pgrepl.expr.tree import Var
+from pgrepl.expr.typefacts import type_text
 from pgrepl.rows.array_columns import declare_dimensions
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.write import define_now, next_snapshot
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.writing.rewrite.rewrite import rewrite
 from pgrepl.writing.rewrite.values import NewColumnValue
 
@@ -30,3 +33,22 @@ def keep_as_text(session: Session, needed: DimensionsNeeded) -> None:
     if not rewrite(session, {rel.oid: [NewColumnValue(rel.oid, column.num, same, to_text=True)]}):
         define_now(session)
     next_snapshot(session)
+
+
+def check_unchanged(session: Session, needed: DimensionsNeeded, begun: int) -> None:
+    """Raise if a statement that is to begin anew has changed rows already, by triggers, functions or WITH.
+
+    `begun` is the number of snapshots that the transaction had begun before it.
+    """
+    if session.transaction.numbering.begun == begun:
+        return
+    rel = relation(session, needed.relid)
+    column = rel.attributes[needed.attnum - 1]
+    kind = type_text(session, column.type)
+    raise PgError(
+        "0A000",
+        f'column "{column.name}" of relation "{rel.name}" cannot become one of arrays of several dimensions now',
+        detail="The statement has changed other rows before it came to such an array.",
+        hint=f"Use ALTER TABLE {quote_identifier(rel.name)} ALTER COLUMN {quote_identifier(column.name)} TYPE {kind}[]"
+        " before it.",
+    )
