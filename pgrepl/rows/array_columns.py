@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
 
-_SEVERAL = 2  # an attndims of text
+SEVERAL = 2  # an attndims of text
 
 
 def list_columns(session: Session, rel: Relation) -> list[int]:
@@ -36,7 +36,7 @@ def list_columns(session: Session, rel: Relation) -> list[int]:
 def keep_dimensions(session: Session, rel: Relation, rows: Iterable[Sequence[Any]]) -> None:
     """Declare the columns text that get other arrays than lists with these rows. The table's definition must not be in
     the lake yet."""
-    left = {a.num - 1 for a in rel.columns if element_type(base_type(a.type)) and a.ndims < _SEVERAL}
+    left = {a.num - 1 for a in rel.columns if element_type(base_type(a.type)) and a.ndims < SEVERAL}
     for row in rows if left else ():
         for index in [n for n in left if row[n] is not None and not is_list(row[n])]:
             declare_dimensions(session, rel.oid, index + 1)
@@ -44,4 +44,4 @@ def keep_dimensions(session: Session, rel: Relation, rows: Iterable[Sequence[Any
 
 
 def declare_dimensions(session: Session, relid: int, attnum: int) -> None:
-    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, attndims=_SEVERAL)
+    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, attndims=SEVERAL)

@@ -25,6 +25,7 @@ from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import without_implicit_casts
+from pgrepl.rows.array_columns import SEVERAL
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dependencies import record_type_dependencies
@@ -79,7 +80,8 @@ def _prepare(
         refuse_users(session, composite, rel.name)
     else:
         converted = _converted(session, rel, attribute, target, using)
-        altered.new_values.append(NewColumnValue(rel.oid, attribute.num, converted))
+        to_text = attribute.ndims < SEVERAL <= target.ndims
+        altered.new_values.append(NewColumnValue(rel.oid, attribute.num, converted, to_text=to_text))
     if rel.kind == "p":
         refuse_used_row_type(session, rel)
     altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))
