@@ -132,3 +132,31 @@ def test_replication_commands(served: Serving) -> None:
             con.execute("DROP_REPLICATION_SLOT")
         assert con.execute("SELECT 1").fetchall() == [(1,)]
     eventually(lambda: served.ask("SELECT * FROM pg_replication_slots") == [])
+
+
+def test_two_that_subscribe_to_each_other_come_to_rest(pair: Pair) -> None:
+    for at in (pair.lake, pair.server):
+        at.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+        at.execute("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe("p", "WITH (origin = none, copy_data = false)")
+    there = f"host={pair.server.info.host} port={pair.server.info.port} user=postgres dbname={pair.name}"
+    pair.lake.execute(f"CREATE SUBSCRIPTION s CONNECTION '{there}' PUBLICATION p WITH (origin = none, copy_data = false)")
+    try:
+        pair.lake.execute("INSERT INTO t VALUES (1, 'lake')")
+        pair.server.execute("INSERT INTO t VALUES (2, 'server')")
+        everywhere = "SELECT * FROM t ORDER BY a"
+        both = [(1, "lake"), (2, "server")]
+        pair.arrives(everywhere, both)
+        eventually(lambda: pair.lake.execute(everywhere).fetchall() == both)
+        pair.lake.execute("UPDATE t SET b = 'of both' WHERE a = 2")
+        pair.server.execute("DELETE FROM t WHERE a = 1")
+        rest = [(2, "of both")]
+        pair.arrives(everywhere, rest)
+        eventually(lambda: pair.lake.execute(everywhere).fetchall() == rest)
+        pair.server.execute("INSERT INTO t VALUES (3, 'last')")
+        eventually(lambda: pair.lake.execute("SELECT count(*) FROM t").fetchall() == [(2,)])
+        pair.arrives("SELECT count(*) FROM t", [(2,)])
+        errors = "SELECT sum(apply_error_count + sync_error_count) FROM pg_stat_subscription_stats"
+        assert pair.lake.execute(errors).fetchall() == pair.server.execute(errors).fetchall() == [(0,)]
+    finally:
+        pair.lake.execute("DROP SUBSCRIPTION s")
