@@ -138,9 +138,10 @@ def test_two_that_subscribe_to_each_other_come_to_rest(pair: Pair) -> None:
     for at in (pair.lake, pair.server):
         at.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
         at.execute("CREATE PUBLICATION p FOR TABLE t")
-    pair.subscribe("p", "WITH (origin = none, copy_data = false)")
+    options = "WITH (origin = none, copy_data = false)"
+    pair.subscribe("p", options)
     there = f"host={pair.server.info.host} port={pair.server.info.port} user=postgres dbname={pair.name}"
-    pair.lake.execute(f"CREATE SUBSCRIPTION s CONNECTION '{there}' PUBLICATION p WITH (origin = none, copy_data = false)")
+    pair.lake.execute(f"CREATE SUBSCRIPTION s CONNECTION '{there}' PUBLICATION p {options}")
     try:
         pair.lake.execute("INSERT INTO t VALUES (1, 'lake')")
         pair.server.execute("INSERT INTO t VALUES (2, 'server')")
