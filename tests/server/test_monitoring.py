@@ -83,11 +83,12 @@ def test_the_lag_of_subscriptions_and_slots(served: Serving, metrics: int) -> No
         con.execute("INSERT INTO t SELECT generate_series(1, 5)")
     names = '{database="postgres",subscription="s"}'
     eventually(lambda: samples(get(metrics, "/metrics")[1]).get(f"pgrepl_subscription_lag_rows{names}") == 0)
-    eventually(lambda: samples(get(metrics, "/metrics")[1])[f"pgrepl_subscription_changes_total{names}"] >= 5)
+    eventually(lambda: samples(get(metrics, "/metrics")[1]).get(f"pgrepl_subscription_changes_total{names}", 0) >= 5)
     served.ask("ALTER SUBSCRIPTION s DISABLE")
+    eventually(lambda: served.ask("SELECT pid FROM pg_stat_subscription WHERE subname = 's'") == [(None,)])
     with served.connect(dbname="source") as con:
         con.execute("INSERT INTO t VALUES (6), (7)")
-    eventually(lambda: samples(get(metrics, "/metrics")[1])[f"pgrepl_subscription_lag_rows{names}"] == 2)
+    eventually(lambda: samples(get(metrics, "/metrics")[1]).get(f"pgrepl_subscription_lag_rows{names}") == 2)
     page = get(metrics, "/metrics")[1]
     found = samples(page)
     assert "secret" not in page
