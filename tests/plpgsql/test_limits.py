@@ -40,7 +40,7 @@ ENDLESS = [
 
 @pytest.mark.parametrize(("text", "kind"), ENDLESS)
 def test_statement_timeout_ends_a_loop(session: Session, text: str, kind: str) -> None:
-    ask(session, "set statement_timeout = 50")
+    ask(session, "set statement_timeout = 700")
     sqlstate, message, context = failure(session, text)
     assert (sqlstate, message) == ("57014", "canceling statement due to statement timeout")
     assert context == f"PL/pgSQL function inline_code_block line 1 at {kind}"
@@ -52,7 +52,7 @@ def test_statement_timeout_ends_a_loop_in_another_thread(tmp_path: Path, text: s
 
     def work() -> None:
         with visit(tmp_path / "catalog.db") as session:
-            ask(session, "set statement_timeout = 50")
+            ask(session, "set statement_timeout = 700")
             found.append(failure(session, text)[1])
 
     thread = threading.Thread(target=work)
@@ -77,7 +77,7 @@ def test_query_canceled_can_be_caught(session: Session) -> None:
     text = "do $$ begin perform pg_sleep(5); exception when query_canceled then raise notice 'caught'; end $$"
     heard: list[str] = []
     session.on_report = lambda report: heard.append(report.message)
-    ask(session, "set statement_timeout = 50", text)
+    ask(session, "set statement_timeout = 700", text)
     assert heard == ["caught"]
 
 
