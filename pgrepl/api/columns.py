@@ -6,7 +6,8 @@ numeric without precision becomes, in Arrow, a decimal that holds all of the res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -117,12 +118,12 @@ def polars_table(table: pa.Table) -> pa.Table:
 
     for n, column in enumerate(table.columns):
         if pa.types.is_interval(column.type):
-            texts = [None if v is None else _months(v) for v in column.to_pylist()]
+            made = texts(column, interval_text)
         elif pa.types.is_decimal256(column.type):
-            texts = [None if v is None else format(v, "f") for v in column.to_pylist()]
+            made = texts(column, decimal_text)
         else:
             continue
-        table = table.set_column(n, table.field(n).name, pa.array(texts, pa.string()))
+        table = table.set_column(n, table.field(n).name, made)
     return table
 
 
@@ -164,18 +165,37 @@ def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
         kind = array.type
         plain = column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar"
         if plain:
-            array = pa.array([None if v is None else format(v, "f") for v in array.to_pylist()], pa.string())
+            array = texts(array, decimal_text)
         elif pa.types.is_interval(kind):
-            array = pa.array([None if v is None else _months(v) for v in array.to_pylist()], pa.string())
+            array = texts(array, interval_text)
         elif pa.types.is_time(kind):
             array = array.cast(pa.string())
         arrays.append(array)
     return pa.table(arrays, names=table.column_names)
 
 
-def _months(value: Any) -> str:
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def texts(column: Any, text_of: Callable[[Any], str]) -> pa.Array:
+    """The values of an Arrow column as text."""
+    import pyarrow as pa
+
+    return pa.array([None if v is None else text_of(v) for v in column.to_pylist()], pa.string())
+
+
+def decimal_text(value: Decimal) -> str:
+    return format(value, "f")
+
+
+def interval_text(value: Any) -> str:
+    """The text of a timedelta, or of months, days and nanoseconds."""
     from pgrepl.types.interval import Interval, write_interval
     from pgrepl.types.style import DEFAULT_STYLE
 
-    months, days, nanoseconds = value
-    return write_interval(Interval(months, days, nanoseconds // 1000), DEFAULT_STYLE)
+    if isinstance(value, timedelta):
+        made = Interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
+    else:
+        months, days, nanoseconds = value
+        made = Interval(months, days, nanoseconds // 1000)
+    return write_interval(made, DEFAULT_STYLE)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.api.dumping import dumped
 from pgrepl.api.exceptions import DataError, ProgrammingError, dbapi_errors
 from pgrepl.types import oids
-from pgrepl.types.interval import Interval
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
@@ -157,12 +155,13 @@ def _plain(column: Any) -> Any:
     import pyarrow.compute as pc
     from pyarrow import types
 
+    from pgrepl.api.columns import decimal_text, interval_text, texts
+
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
         stored = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
         if kind.extension_name == "arrow.uuid":
-            texts = [None if v is None else v.hex() for v in stored.to_pylist()]
-            return pa.array(texts, pa.string())
+            return texts(stored, bytes.hex)
         return stored
     if types.is_dictionary(kind):
         return _plain(column.cast(kind.value_type))
@@ -177,9 +176,9 @@ def _plain(column: Any) -> Any:
     if kind == pa.time64("ns"):  # as Polars has all times
         return pc.cast(column, pa.time64("us"), safe=False)
     if types.is_duration(kind) or types.is_interval(kind):
-        return _texts(column, oids.INTERVAL, _interval)
+        return texts(column, interval_text)
     if types.is_decimal(kind) and (types.is_decimal256(kind) or kind.scale < 0):
-        return pa.array([None if v is None else format(v, "f") for v in column.to_pylist()], pa.string())
+        return texts(column, decimal_text)
     if _is_list(kind) and (_is_list(kind.value_type) or types.is_fixed_size_list(kind) or _is_view(kind)):
         return pa.array([dumped(v)[1] for v in column.to_pylist()], pa.string())
     return column
@@ -198,23 +197,6 @@ def _is_view(kind: Any) -> bool:
     from pyarrow import types
 
     return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
-
-
-def _texts(column: Any, typoid: int, value_of: Callable[[Any], Any]) -> pa.Array:
-    import pyarrow as pa
-
-    from pgrepl.types.text import write_text
-
-    texts = [None if v is None else write_text(value_of(v), typoid) for v in column.to_pylist()]
-    return pa.array(texts, pa.string())
-
-
-def _interval(value: Any) -> Interval:
-    """The interval of a timedelta, or of months, days and nanoseconds."""
-    if isinstance(value, timedelta):
-        return Interval(0, value.days, value.seconds * 1_000_000 + value.microseconds)
-    months, days, nanoseconds = value
-    return Interval(months, days, nanoseconds // 1000)
 
 
 def _is_of_spark(data: Any) -> bool:

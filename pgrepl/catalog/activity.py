@@ -71,6 +71,13 @@ def entry_of(session: Session, state: str = "active") -> dict[str, Any]:
     }  # fmt: skip
 
 
+def show_process(place: int, kind: str) -> None:
+    """Enter this process of a server's, which is no session."""
+    if _served is not None:
+        now = datetime.now(timezone.utc).isoformat()
+        _served.write(place, {"pid": os.getpid(), "backend_start": now, "backend_type": kind})
+
+
 _served: ActivityTable | None = None
 
 

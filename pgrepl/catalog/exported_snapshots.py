@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
 from pgrepl.catalog.transaction import is_read_only
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 def export_snapshot(session: Session, snapshot: int) -> str:
     """Let others use a snapshot until the transaction ends; returns its name. The caller keeps its files."""
     transaction = session.transaction
-    if not transaction.locks.possible:
-        raise unsupported("pg_export_snapshot() in a catalog that is not a file, or can only be read,")
-    link = transaction.locks.table.open()
+    link = transaction.locks.require("pg_export_snapshot()").open()
     serializable = session.settings.get("transaction_isolation") == "serializable"
     number = link.execute(
         "INSERT INTO snapshot (lsn, database, pid, host, token, beat, serializable, read_only)"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgrepl.catalog import processes
 from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import SESSION_LEVEL, Holder, LockRequest, LockTable, Waiter
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
 
 if TYPE_CHECKING:
@@ -192,6 +192,12 @@ class Locks:
             self.take([wanted])
             return True
         return self.table.take(self._entered().id, [wanted], self._level) is None or not self._is_held(wanted)
+
+    def require(self, what: str) -> LockTable:
+        """The table, for something that sessions do together; an error where there is none."""
+        if not self.possible:
+            raise unsupported(f"{what} in a catalog that is not a file, or can only be read,")
+        return self.table
 
     # --- advisory locks ---------------------------------------------------------------------------------------------
 

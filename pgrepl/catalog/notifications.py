@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.notification_queue import PAGE, Notification, NotificationQueue, entry_size
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -25,10 +25,8 @@ class Notifications:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        locks = session.transaction.locks
-        if not locks.possible:
-            raise unsupported("a notification in a catalog that is not a file, or can only be read,")
-        self._queue = NotificationQueue(locks.table, session.database_oid)
+        table = session.transaction.locks.require("a notification")
+        self._queue = NotificationQueue(table, session.database_oid)
         self.channels: dict[str, None] = {}
         self._actions: list[tuple[bool, str | None]] = []  # listens?, and the channel; None: all
         self._messages: dict[tuple[str, str], None] = {}  # channel and payload

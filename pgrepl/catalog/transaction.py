@@ -117,7 +117,7 @@ class Transaction(CatalogTransaction):
         self.require_write()
 
     def undo_statement(self, mark: tuple[int, int, int]) -> bool:
-        """Undo what the running statement has done outside a block. False: in a block it has not changed rows."""
+        """Undo what the running statement has done outside a block. False: it is in one, and stays."""
         if self.block is not Block.NONE:
             return False
         self.release_write()

@@ -75,6 +75,11 @@ def create_domain(session: Session, row: pg_type, default: str | None, checks: I
     return text + ";"
 
 
+def add_check(session: Session, domain: str, check: pg_constraint) -> str:
+    definition = constraint_definition(session, check.oid)
+    return f"ALTER DOMAIN {domain} ADD CONSTRAINT {quote_identifier(check.conname)} {definition};"
+
+
 def base_of_domain(session: Session, row: pg_type) -> str:
     """Its base type and its collation."""
     base = session.type_of(row.typbasetype)

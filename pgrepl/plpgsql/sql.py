@@ -115,9 +115,8 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
 def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
     """The rows of a cursor's query, and where they stand."""
     from pgrepl.query import permissions
-    from pgrepl.query.rowset import passing_rows
     from pgrepl.query.run import with_table_locks
-    from pgrepl.query.standing import Standing, with_places
+    from pgrepl.query.standing import placed_rows
 
     session = frame.session
     _begin(frame)
@@ -129,9 +128,8 @@ def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
                 query = with_table_locks(session, stmt, query)
         permissions.check(session, query)
         permissions.check_functions(session, query)
-        standing = Standing(bool(query.row_marks))
-        placed = with_places(query, standing)
-        rows = list(standing.noted(iter(passing_rows(session, placed)), len(query.columns)))
+        standing, found = placed_rows(session, query)
+        rows = list(found)
         return Answer(columns_of_query(query), rows, len(rows), selects=True, standing=standing)
 
     return _until_done(frame, work)  # type: ignore[no-any-return]

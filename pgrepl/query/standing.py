@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.tree import Query, RangeRef, Target, Var
+from pgrepl.query.rowset import passing_rows
 from pgrepl.query.tables import is_user_table
 from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 Row = Sequence[Any]
 
@@ -30,7 +34,14 @@ class Standing:
             yield row
 
 
-def with_places(query: Query, standing: Standing) -> Query:
+def placed_rows(session: Session, query: Query) -> tuple[Standing, Iterator[Row]]:
+    """The rows of a cursor's query, and where they stand as they are read."""
+    standing = Standing(bool(query.row_marks))
+    rows = iter(passing_rows(session, _with_places(query, standing)))
+    return standing, standing.noted(rows, len(query.columns))
+
+
+def _with_places(query: Query, standing: Standing) -> Query:
     """The query with tableoid and ctid of each table whose rows the cursor stands on, behind its columns."""
     found = _scanned(query)
     if not found:

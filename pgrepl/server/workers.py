@@ -5,10 +5,8 @@ It is what `pgrepl apply --follow` is, started by the server.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.api.rounds import launched, stoppable, vacuuming
@@ -39,7 +37,7 @@ def worker_process(
             try:
                 session = open_session(opened, "postgres", "postgres")
                 session.settings.set_by_command_line(settings.given)
-                _show(place)
+                activity.show_process(place, "logical replication launcher")
                 with (
                     launched(
                         session, (), None if log_file is None else log.path, everywhere=True, keeps_leases=True
@@ -57,10 +55,3 @@ def worker_process(
 
 def _round(_: SubscriptionToServe, worker: Worker) -> Round:
     return worker.round()
-
-
-def _show(place: int) -> None:
-    table = activity.table()
-    if table is not None:
-        now = datetime.now(timezone.utc).isoformat()
-        table.write(place, {"pid": os.getpid(), "backend_start": now, "backend_type": "logical replication launcher"})

@@ -233,6 +233,7 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
     from pgrepl.replication.publisher.protocol import PublisherError
     from pgrepl.shell.connection import ConnectFailure
     from pgrepl.statements.comparison.changes import definitions
+    from pgrepl.statements.comparison.declared import in_some_order
     from pgrepl.statements.run import run as run_statements
 
     try:
@@ -246,19 +247,9 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
     finally:
         link.close()
     with rehearsal(None, "postgres", DEFAULT_USER) as target, _quiet(target) as here:
-        left = statements
-        while left:
-            again: list[tuple[tuple[str, str], str]] = []
-            for what, statement in left:
-                try:
-                    list(run_statements(here.session, statement))
-                except PgError as problem:
-                    again.append(((what, statement), problem.message))
-            if len(again) == len(left):
-                for (what, _), message in again:
-                    sys.stderr.write(f"pgrepl: warning: not compared: {what}: {message}\n")
-                break
-            left = [each for each, _ in again]
+        failed = in_some_order(statements, lambda each: list(run_statements(here.session, each[1])))
+        for (what, _), problem in failed:
+            sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
         with reading(here.session):
             return definitions(here.session, kinds)
 

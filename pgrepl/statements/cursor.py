@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
@@ -14,10 +14,10 @@ from pgrepl.expr.walk import returns_set
 from pgrepl.query import permissions
 from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
 from pgrepl.query.result import Result, ResultColumn
-from pgrepl.query.rowset import LocalRows, passing_rows
+from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text, with_table_locks
 from pgrepl.query.shape import locks_rows
-from pgrepl.query.standing import Standing, with_places
+from pgrepl.query.standing import placed_rows
 from pgrepl.query.tables import is_user_table
 from pgrepl.sql.nodes import ClosePortalStmt, DeclareCursorStmt, FetchStmt
 from pgrepl.types.names import format_type
@@ -40,8 +40,8 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
     permissions.check(session, query)
     permissions.check_functions(session, query)
     listed = query.columns
-    standing = Standing(bool(query.row_marks))
-    rows = CursorRows(standing.noted(_passing(session, with_places(query, standing)), len(listed)))
+    standing, found = placed_rows(session, query)
+    rows = CursorRows(found)
     if _may_wait(session, query):
         rows.upto(1)  # which fixes what is read
     else:
@@ -76,10 +76,6 @@ def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
             detail = "Insensitive cursors must be READ ONLY."
             raise PgError("42P11", f"DECLARE INSENSITIVE CURSOR ... {words} is not valid", detail=detail)
     return query
-
-
-def _passing(session: Session, query: Query) -> Iterator[tuple[Any, ...]]:
-    return iter(passing_rows(session, query))
 
 
 def _may_wait(session: Session, query: Query) -> bool:

@@ -95,13 +95,11 @@ def _seconds_since(moment: datetime) -> float:
     return round(max(0.0, (datetime.now(timezone.utc) - moment).total_seconds()), 3)
 
 
-CONFLICTS = ("insert_exists", "update_exists", "update_missing", "delete_missing")
-
-
 def _subscriptions(session: Session) -> list[Family]:
     from pgrepl.replication.libpq.conninfo import names_files
     from pgrepl.replication.publisher.files import memory
     from pgrepl.replication.subscriber import lease, state
+    from pgrepl.replication.subscriber.outcome import CONFLICTS
 
     enabled = Family("pgrepl_subscription_enabled", "Whether the subscription is enabled.")
     working = Family("pgrepl_subscription_worker_running", "Whether the subscription has an apply worker.")
@@ -132,7 +130,7 @@ def _subscriptions(session: Session) -> list[Family]:
         for name, family in counters.items():
             family.add(known.get(name, 0), **names)
         for name in CONFLICTS:
-            conflicts.add(known.get(f"confl_{name}", 0), **names, type=name)
+            conflicts.add(known.get(name, 0), **names, type=name.removeprefix("confl_"))
         of_workers = stats.get(row.oid)
         if of_workers is not None:
             errors.add(int(of_workers.apply_error_count or 0), **names, worker="apply")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -90,14 +88,7 @@ def monitoring_process(
         for each in collectors:
             each.on_done = server.wake
             each.start()
-        _show(place)
+        activity.show_process(place, "pgrepl monitor")
         server.run()
 
     return run
-
-
-def _show(place: int) -> None:
-    table = activity.table()
-    if table is not None:
-        now = datetime.now(timezone.utc).isoformat()
-        table.write(place, {"pid": os.getpid(), "backend_start": now, "backend_type": "pgrepl monitor"})

@@ -67,6 +67,14 @@ class _Work:
     let_go: list[Definition] = field(default_factory=list)  # views that are made again
     left: int = 0
 
+    def drop(self, steps: Iterable[tuple[float, str]]) -> None:
+        """Steps that drop something, if that is wanted; what is not dropped is counted."""
+        found = list(steps)
+        if self.drops:
+            self.steps += found
+        else:
+            self.left += len(found)
+
 
 def changes(
     have: Definitions,
@@ -133,10 +141,7 @@ def _drop_owned(work: _Work, sequence: Definition, owner: Fact, wanted: Definiti
     """A sequence goes with the column that it belongs to, or earlier if that stays."""
     for each in wanted.values():
         if any(f" OWNED BY {each.name}.{_quoted(column)};" in owner.made[0] for column in each.columns or ()):
-            if work.drops:
-                work.steps.append((Phase.COLUMNS + 0.5, f"DROP SEQUENCE {sequence.name};"))
-            else:
-                work.left += 1
+            work.drop([(Phase.COLUMNS + 0.5, f"DROP SEQUENCE {sequence.name};")])
 
 
 def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
@@ -211,11 +216,7 @@ def _columns(work: _Work, before: Definition, after: Definition) -> None:
         work.steps.append((Phase.COLUMNS, f"ALTER TABLE {after.name} DROP COLUMN {_quoted(name)};"))
         work.steps.append((Phase.COLUMNS, f"ALTER TABLE {after.name} ADD COLUMN {whole.definition};"))
     work.steps += changed_columns(after.name, before.columns, after.columns)
-    gone = list(gone_columns(after.name, before.columns, after.columns))
-    if work.drops:
-        work.steps += gone
-    else:
-        work.left += len(gone)
+    work.drop(gone_columns(after.name, before.columns, after.columns))
 
 
 def _parts_of_type(work: _Work, before: Definition, after: Definition) -> None:
@@ -223,11 +224,7 @@ def _parts_of_type(work: _Work, before: Definition, after: Definition) -> None:
     if before.attributes is None or after.attributes is None:
         return
     work.steps += changed_attributes(after.name, before.attributes, after.attributes)
-    gone = list(gone_attributes(after.name, before.attributes, after.attributes))
-    if work.drops:
-        work.steps += gone
-    else:
-        work.left += len(gone)
+    work.drop(gone_attributes(after.name, before.attributes, after.attributes))
 
 
 def _quoted(name: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
@@ -110,6 +110,8 @@ def _without_types(kind: str, name: str) -> str:
     return name.partition("(")[0] if kind == "routine" else name
 
 
+Step = TypeVar("Step")
+
 _RELATIONS = ("table", "view", "materialized view", "sequence")
 
 
@@ -124,15 +126,22 @@ def seed(session: Session, there: Definitions, named: Collection[Key], kinds: Co
         belongs = owner is not None and any(f" OWNED BY {table}." in owner.made[0] for table in relations)
         if kind not in kinds and not is_named and not belongs:
             steps += there[kind, name].made
-    left = [text for _, text in sorted(steps, key=lambda step: step[0])]
     list(run(session, "SET check_function_bodies = false", Rehearsal().execute))
-    while left:
-        again = []
-        for text in left:
+    in_some_order(
+        [text for _, text in sorted(steps, key=lambda step: step[0])],
+        lambda text: list(run(session, text, Rehearsal().execute)),
+    )
+
+
+def in_some_order(steps: Sequence[Step], take: Callable[[Step], object]) -> list[tuple[Step, PgError]]:
+    """Take steps that may need one another, those that fail again after the others; what always fails, and why."""
+    while True:
+        failed: list[tuple[Step, PgError]] = []
+        for step in steps:
             try:
-                list(run(session, text, Rehearsal().execute))
-            except PgError:
-                again.append(text)
-        if len(again) == len(left):
-            return
-        left = again
+                take(step)
+            except PgError as problem:
+                failed.append((step, problem))
+        if len(failed) in (0, len(steps)):
+            return failed
+        steps = [step for step, _ in failed]

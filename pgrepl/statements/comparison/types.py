@@ -12,6 +12,7 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.tables import pg_type
 from pgrepl.catalog.user_types import labels_of
 from pgrepl.expr.type_definition import (
+    add_check,
     attribute_definitions,
     base_of_domain,
     calls_routines,
@@ -24,7 +25,7 @@ from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase
 from pgrepl.statements.comparison.facts import comment_fact, privilege_facts
 from pgrepl.statements.dump import naming
-from pgrepl.statements.dump.types import add_check, own_types
+from pgrepl.statements.dump.types import own_types
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

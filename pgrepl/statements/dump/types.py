@@ -10,8 +10,14 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_constraint, pg_type
 from pgrepl.catalog.user_types import type_rows
-from pgrepl.expr.definitions import constraint_definition
-from pgrepl.expr.type_definition import calls_routines, checks_of, create_type, type_definition_name, types_in_order
+from pgrepl.expr.type_definition import (
+    add_check,
+    calls_routines,
+    checks_of,
+    create_type,
+    type_definition_name,
+    types_in_order,
+)
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
 
@@ -25,10 +31,11 @@ def type_parts(session: Session) -> Iterator[str]:
 def late_checks(session: Session) -> Iterator[str]:
     """The constraints of domains that call functions."""
     for row in own_types(session):
+        name = type_definition_name(session, row)
         for check in checks_of(session, row) if row.typtype == "d" else ():
             if calls_routines(session, check):
-                yield add_check(session, type_definition_name(session, row), check)
-                yield from comment_on_check(session, type_definition_name(session, row), check)
+                yield add_check(session, name, check)
+                yield from comment_on_check(session, name, check)
 
 
 def comment_on_check(session: Session, domain: str, check: pg_constraint) -> Iterator[str]:
@@ -40,20 +47,16 @@ def own_types(session: Session) -> list[pg_type]:
     return types_in_order(session, sorted(row.oid for row in type_rows(session)))
 
 
-def add_check(session: Session, domain: str, check: pg_constraint) -> str:
-    definition = constraint_definition(session, check.oid)
-    return f"ALTER DOMAIN {domain} ADD CONSTRAINT {quote_identifier(check.conname)} {definition};"
-
-
 def _about(session: Session, row: pg_type) -> Iterator[str]:
     """NOT VALID constraints, owner, comments and privileges."""
     name, word = type_definition_name(session, row), "DOMAIN" if row.typtype == "d" else "TYPE"
     if row.typtype == "d":
         for check in checks_of(session, row):
-            if not check.convalidated and not calls_routines(session, check):
+            if calls_routines(session, check):
+                continue
+            if not check.convalidated:
                 yield add_check(session, name, check)
-            if not calls_routines(session, check):
-                yield from comment_on_check(session, name, check)
+            yield from comment_on_check(session, name, check)
     yield naming.owner(session, f"{word} {name}", row.typowner)
     yield from naming.comment(session, f"{word} {name}", PG_TYPE, row.oid)
     if row.typrelid:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.lock_modes import MODE_NAMES, RelationMode
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import AdvisoryKey
-from pgrepl.errors import unsupported
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.types import oids
@@ -25,10 +24,8 @@ _VOID = ""
 
 
 def _locks(session: Session) -> Locks:
-    locks = session.transaction.locks
-    if not locks.possible:
-        raise unsupported("an advisory lock in a catalog that is not a file, or can only be read,")
-    return locks
+    session.transaction.locks.require("an advisory lock")
+    return session.transaction.locks
 
 
 def _lock(session: Session, numbers: tuple[int, ...], mode: RelationMode) -> LockRequest:

@@ -185,9 +185,10 @@ class _Rows:
         if texts is None:
             return pa.nulls(self._count, _storage(attribute.type, attribute.typmod))
         try:
-            if pc.any(pc.match_substring(texts, "\0")).as_py():
-                raise not_text()
-            return values_of(texts, attribute.type, attribute.typmod, self._style)
+            found = values_of(texts, attribute.type, attribute.typmod, self._style)
+            if pa.types.is_string(found.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
+                raise not_text()  # other types refuse it themselves
+            return found
         except PgError as error:
             raise in_column(error, attribute.name) from None
 

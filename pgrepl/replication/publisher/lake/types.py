@@ -12,8 +12,8 @@ from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.tables import pg_type
 from pgrepl.expr import lookup
-from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.type_definition import (
+    add_check,
     attribute_definitions,
     checks_of,
     create_domain,
@@ -73,14 +73,13 @@ def _domain(session: Session, row: pg_type) -> tuple[list[str], list[str]]:
         left.append(f"the default of domain {name} is not here: it uses {used}")
     validated, later = [], []
     for check in checks_of(session, row):
-        shown = quote_identifier(check.conname)
         uses = list(_used(session, ObjectAddress(PG_CONSTRAINT, check.oid)))
         if uses:
             left.append(f"constraint {check.conname} of domain {name} is not here: it uses {', '.join(uses)}")
         elif check.convalidated:
             validated.append(check)
         else:
-            later.append(f"ALTER DOMAIN {name} ADD CONSTRAINT {shown} {constraint_definition(session, check.oid)};")
+            later.append(add_check(session, name, check))
     return [create_domain(session, row, default, validated), *later], left
 
 

@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.programs import programs
+from pgrepl.replication.publisher.postgres.programs import of_users, programs
 from pgrepl.replication.publisher.postgres.types import ServerTypes
 from pgrepl.sql.quote import quote_literal
 
-_OWN = (
-    "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e"
-    " WHERE e.classid = 'pg_catalog.pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e')"
-)
+_OWN = of_users("pg_class", "c.oid")
 _NAME = "pg_catalog.format('%I.%I', n.nspname, c.relname)"
 _RELATIONS = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
 

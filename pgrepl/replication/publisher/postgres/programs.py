@@ -13,8 +13,15 @@ from pgrepl.types.oids import FIRST_USER_OID
 
 Address: TypeAlias = "tuple[str, int]"  # a system table and an OID
 
-OF_USERS = "{schema} !~ '^pg_' AND {schema} <> 'information_schema' AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e"
-OF_USERS += " WHERE e.classid = 'pg_catalog.{catalog}'::regclass AND e.objid = {oid} AND e.deptype = 'e')"
+
+def of_users(catalog: str, oid: str) -> str:
+    """The condition that an object, whose schema is `n`, is a user's, and no extension's."""
+    return (
+        "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend e"
+        f" WHERE e.classid = 'pg_catalog.{catalog}'::regclass AND e.objid = {oid} AND e.deptype = 'e')"
+    )
+
+
 _OPTIONS = "coalesce(' WITH (' || pg_catalog.array_to_string(c.reloptions, ', ') || ')', '')"
 _VIEWS = (
     "SELECT c.oid, n.nspname, CASE c.relkind WHEN 'v' THEN 'view ' ELSE 'materialized view ' END"
@@ -25,7 +32,7 @@ _VIEWS = (
     " pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.pg_get_indexdef(i.indexrelid) FROM pg_catalog.pg_index i"
     " WHERE i.indrelid = c.oid ORDER BY i.indexrelid), E'\\n'), NULL"
     " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
-    f" WHERE c.relkind IN ('v', 'm') AND {OF_USERS.format(schema='n.nspname', catalog='pg_class', oid='c.oid')}"
+    f" WHERE c.relkind IN ('v', 'm') AND {of_users('pg_class', 'c.oid')}"
     " ORDER BY c.oid"
 )
 _ROUTINES = (
@@ -36,7 +43,7 @@ _ROUTINES = (
     " WHEN l.lanname NOT IN ('sql', 'plpgsql') THEN 'its language is ' || l.lanname END"
     " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang"
-    f" WHERE {OF_USERS.format(schema='n.nspname', catalog='pg_proc', oid='p.oid')} ORDER BY p.oid"
+    f" WHERE {of_users('pg_proc', 'p.oid')} ORDER BY p.oid"
 )
 _TRIGGERS = (
     "SELECT t.oid, n.nspname, pg_catalog.format('trigger %I on %s', t.tgname, t.tgrelid::pg_catalog.regclass),"
@@ -45,7 +52,7 @@ _TRIGGERS = (
     " WHEN 'D' THEN 'DISABLE' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE REPLICA' END, t.tgname) END, NULL"
     " FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid"
     " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE NOT t.tgisinternal AND t.tgparentid = 0"
-    f" AND {OF_USERS.format(schema='n.nspname', catalog='pg_class', oid='c.oid')} ORDER BY t.oid"
+    f" AND {of_users('pg_class', 'c.oid')} ORDER BY t.oid"
 )
 _KINDS = (("routine", "pg_proc", _ROUTINES), ("view", "pg_class", _VIEWS), ("trigger", "pg_trigger", _TRIGGERS))
 # what each of them needs; the row type of a table or a view stands for it
