@@ -27,7 +27,7 @@ from pgrepl.catalog.read_only import Obstacle
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _GIVING_UP = 0.8  # seconds that a session which is about to end still waits

@@ -20,14 +20,16 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        ddl.create(link)  # formats 3 to 9: workers, copies, checksums, prepared transactions, files of changes, types
+        # of formats 3 to 10: workers, copies, checksums, prepared transactions, files of changes, types, privileges
+        ddl.create(link)
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
         if version < 8:
             _follow_no_schemas(link)
-        _populate(link)
-        _have_user_types(link)
+        if version < 9:
+            _populate(link)
+            _have_user_types(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it

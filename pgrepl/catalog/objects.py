@@ -72,6 +72,8 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_DATABASE:
         database = one(session, tables.pg_database, oid=objid)
         return None if database is None else f"database {database.datname}"
+    if classid == classes.PG_DEFAULT_ACL:
+        return _default_privileges(session, objid)
     if classid == classes.PG_PROC:
         known = proc_by_oid(objid) is not None or one(session, tables.pg_proc, oid=objid) is not None
         return None if not known else f"function {session.object_name(REGPROCEDURE, objid)}"
@@ -97,6 +99,17 @@ def _type(session: Session, oid: int) -> str:
     row = one(session, tables.pg_class, datid=session.database.oid, reltype=oid)
     found = None if row is None else relation_or_none(session, row.oid)
     return f"type {format_type(oid) if found is None else display_name(session, found)}"
+
+
+def _default_privileges(session: Session, oid: int) -> str | None:
+    entry = one(session, tables.pg_default_acl, oid=oid)
+    if entry is None:
+        return None
+    words = {"r": "relations", "S": "sequences", "f": "functions", "T": "types", "n": "schemas"}
+    text = f"default privileges on new {words[entry.defaclobjtype]} belonging to role"
+    text += f" {role_name(session, entry.defaclrole)}"
+    schema = one(session, tables.pg_namespace, datid=entry.datid, oid=entry.defaclnamespace)
+    return text if schema is None else f"{text} in schema {schema.nspname}"
 
 
 def _relation(session: Session, oid: int, subid: int) -> str | None:

@@ -48,6 +48,8 @@ def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
     for type_ in rows(session, tables.pg_type, typowner=role):
         if not type_.typelem:  # an array has the owner of its element
             yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), OWNER)
+    for entry in rows(session, tables.pg_default_acl, defaclrole=role):
+        yield RoleDependency(entry.datid, ObjectAddress(classes.PG_DEFAULT_ACL, entry.oid), OWNER)
     for publication in rows(session, tables.pg_publication, pubowner=role):
         yield RoleDependency(publication.datid, ObjectAddress(classes.PG_PUBLICATION, publication.oid), OWNER)
     for subscription in rows(session, tables.pg_subscription, subowner=role):
@@ -75,6 +77,9 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
     for type_ in rows(session, tables.pg_type, typacl=NOT_NULL):
         if _mentions(type_.typacl, role, type_.typowner):
             yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), ACL)
+    for entry in rows(session, tables.pg_default_acl):
+        if _mentions(entry.defaclacl, role, entry.defaclrole):
+            yield RoleDependency(entry.datid, ObjectAddress(classes.PG_DEFAULT_ACL, entry.oid), ACL)
     for database in rows(session, tables.pg_database, datacl=NOT_NULL):
         if _mentions(database.datacl, role, database.datdba):
             yield RoleDependency(0, ObjectAddress(classes.PG_DATABASE, database.oid), ACL)

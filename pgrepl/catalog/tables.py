@@ -257,6 +257,17 @@ class pg_type(
     typacl: Json[list[str]] | None
 
 
+class pg_default_acl(SystemRow, key=("oid",), indexes=(("datid", "defaclrole"), ("defaclnamespace",))):
+    """Default privileges; namespace 0: of objects in all schemas."""
+
+    datid: Oid
+    oid: Oid
+    defaclrole: Oid
+    defaclnamespace: Oid
+    defaclobjtype: Char
+    defaclacl: Json[list[str]]
+
+
 class pg_enum(VersionedRow, key=("oid",), indexes=(("enumtypid",),)):
     oid: Oid
     enumtypid: Oid

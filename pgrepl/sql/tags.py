@@ -25,6 +25,7 @@ _SHORTER = (
 
 _TAGS: dict[str, str | Callable[[Any], str]] = {
     "AlterDatabaseStmt": "ALTER DATABASE",
+    "AlterDefaultPrivilegesStmt": "ALTER DEFAULT PRIVILEGES",
     "AlterFunctionStmt": lambda stmt: alter_tag(stmt.kind),
     "AlterDomainStmt": "ALTER DOMAIN",
     "AlterEnumStmt": "ALTER TYPE",

@@ -240,8 +240,8 @@ def _check_oid(given: dict[str, DefElem]) -> None:
 
 
 def _copy_contents(session: Session, source: int, target: int) -> None:
-    """Copy the template's schemas and their comments. Objects in them cannot be copied: OIDs are unique in the
-    instance."""
+    """Copy the template's schemas, their comments, and default privileges. Objects in them cannot be copied: OIDs
+    are unique in the instance."""
     for table in (tables.pg_class, tables.pg_publication, tables.pg_proc, tables.pg_type):
         if rows(session, table, datid=source):
             raise unsupported("CREATE DATABASE from a template that has tables, publications, functions or types")
@@ -265,6 +265,12 @@ def _copy_contents(session: Session, source: int, target: int) -> None:
         if row.objoid in copied
     ]
     insert_many(session, tables.pg_description, comments)
+    entries = []
+    for entry in rows(session, tables.pg_default_acl, datid=source):
+        namespace, oid = entry.defaclnamespace, new_oid(session)
+        copy = entry._replace(datid=target, oid=oid, defaclnamespace=copied.get(namespace, namespace))
+        entries.append(copy._asdict())
+    insert_many(session, tables.pg_default_acl, entries)
 
 
 # --- ALTER ------------------------------------------------------------------------------------------------------------
@@ -412,6 +418,7 @@ def _remove_contents(session: Session, database: int) -> None:
         tables.pg_constraint,
         tables.pg_class,
         tables.pg_namespace,
+        tables.pg_default_acl,
         tables.pg_depend,
         tables.pg_description,
     ):

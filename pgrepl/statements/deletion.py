@@ -131,6 +131,7 @@ _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
     classes.PG_TRIGGER: _remove_row(tables.pg_trigger),
     classes.PG_TYPE: _remove_type,
     classes.PG_NAMESPACE: _remove_schema,
+    classes.PG_DEFAULT_ACL: _remove_row(tables.pg_default_acl),
     classes.PG_PUBLICATION: _remove_row(tables.pg_publication),
     classes.PG_PUBLICATION_REL: _remove_row(tables.pg_publication_rel),
     classes.PG_PUBLICATION_NAMESPACE: _remove_row(tables.pg_publication_namespace),

@@ -36,7 +36,7 @@ from pgrepl.sql.nodes.utility import ObjectType
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_KINDS = {
+KINDS_OF_OBJECTS = {
     ObjectType.TABLE: ObjectKind.TABLE,
     ObjectType.SEQUENCE: ObjectKind.SEQUENCE,
     ObjectType.SCHEMA: ObjectKind.SCHEMA,
@@ -67,9 +67,7 @@ class InternalGrant:
 
 def execute_grant(stmt: GrantStmt, session: Session) -> Result:
     """As ExecuteGrantStmt."""
-    if stmt.target == "defaults":
-        raise unsupported("ALTER DEFAULT PRIVILEGES")
-    kind = _KINDS.get(stmt.kind)
+    kind = KINDS_OF_OBJECTS.get(stmt.kind)
     if kind is None:
         raise unsupported(f"{'GRANT' if stmt.is_grant else 'REVOKE'} ON {stmt.kind.value.upper()}")
     if stmt.grantor is not None and resolve_role(session, stmt.grantor) != session.role:
@@ -158,12 +156,15 @@ def _privileges(stmt: GrantStmt, kind: ObjectKind) -> int:
     if kind is ObjectKind.TABLE:
         allowed |= ALL_RIGHTS[ObjectKind.SEQUENCE]
         word = "relation"
+    if kind is not ObjectKind.TABLE and any(privilege.columns for privilege in stmt.privileges):
+        raise PgError("0LP01", "column privileges are only valid for relations")
+    return privilege_mask([privilege for privilege in stmt.privileges if not privilege.columns], allowed, word)
+
+
+def privilege_mask(privileges: Iterable[AccessPriv], allowed: int, word: str) -> int:
+    """An error names the first privilege that objects of this kind do not have."""
     mask = 0
-    for privilege in stmt.privileges:
-        if privilege.columns:
-            if kind is not ObjectKind.TABLE:
-                raise PgError("0LP01", "column privileges are only valid for relations")
-            continue
+    for privilege in privileges:
         bit = _bit(privilege.name)
         if bit & ~allowed:
             raise PgError("0LP01", f"invalid privilege type {_name(bit)} for {word}")
@@ -209,7 +210,7 @@ def grant_on_relation(
         if not options and not relation_mask(session, found, grantor, _any_right(actual)):
             raise _denied(actual, found.name)
         allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{found.name}"')
-        new_acl = _changed(session, old_acl, found.owner, grantor, allowed, change)
+        new_acl = changed_acl(session, old_acl, found.owner, grantor, allowed, change)
         update(session, tables.pg_class, {"oid": found.oid}, relacl=store_acl(new_acl))
     for privilege in change.columns:
         _add_column_privileges(session, found, privilege, per_column)
@@ -281,7 +282,7 @@ def _grant_on_column(
     everything = privileges == ALL_RIGHTS[ObjectKind.COLUMN]
     named = f'column "{attribute.name}" of relation "{found.name}"'
     allowed = _restricted(session, change, privileges, options, everything, named)
-    new = _changed(session, old, found.owner, grantor, allowed, change)
+    new = changed_acl(session, old, found.owner, grantor, allowed, change)
     if new or attribute.acl is not None:
         stored = store_acl(new) if new else None
         update(session, tables.pg_attribute, {"attrelid": found.oid, "attnum": attribute.num}, attacl=stored)
@@ -307,7 +308,7 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
     if not options and not object_mask(session, kind, row, grantor, _any_right(kind)):
         raise _denied(kind, name)
     allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{name}"')
-    new = store_acl(_changed(session, acl, owner, grantor, allowed, change))
+    new = store_acl(changed_acl(session, acl, owner, grantor, allowed, change))
     if isinstance(row, tables.pg_namespace):
         update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
     elif isinstance(row, tables.pg_proc):
@@ -336,7 +337,7 @@ def _restricted(
     return allowed
 
 
-def _changed(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: InternalGrant) -> Acl:
+def changed_acl(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: InternalGrant) -> Acl:
     """As merge_acl_with_grant."""
     grantees: Iterable[int] = change.grantees
     if change.is_grant:

@@ -17,6 +17,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
 from pgrepl.statements.database import change_database_owner
+from pgrepl.statements.default_privileges import revoke_default
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.grant import InternalGrant, grant_on_object, grant_on_relation
 from pgrepl.statements.publication.drop import reassign_publication
@@ -40,6 +41,8 @@ def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
     for role in roles:
         _check_not_pinned(session, role, "reassign ownership of")
         for database, address, kind in role_dependencies(session, role):
+            if address.classid == classes.PG_DEFAULT_ACL:
+                continue  # DROP OWNED is for these
             if kind == OWNER and database in (0, session.database.oid):
                 _change_owner(session, address, new_owner)
     return Result("REASSIGN OWNED")
@@ -115,6 +118,10 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
         routine = one(session, tables.pg_proc, oid=address.objid)
         assert routine is not None
         grant_on_object(session, ObjectKind.FUNCTION, routine, change)
+    elif address.classid == classes.PG_DEFAULT_ACL:
+        entry = one(session, tables.pg_default_acl, oid=address.objid)
+        assert entry is not None
+        revoke_default(session, entry, change)
     elif address.classid == classes.PG_TYPE:
         type_ = one(session, tables.pg_type, oid=address.objid)
         assert type_ is not None

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
-from pgrepl.catalog.acl import check_owner
+from pgrepl.catalog.acl import ObjectKind, check_owner
 from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
 from pgrepl.catalog.databases import check_may_create
+from pgrepl.catalog.default_privileges import EVERYWHERE, user_default_acl
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
 from pgrepl.catalog.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
 from pgrepl.catalog.store import insert, new_oid, update
@@ -56,7 +57,7 @@ def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
         oid=new_oid(session),
         nspname=name,
         nspowner=owner,
-        nspacl=None,
+        nspacl=user_default_acl(session, ObjectKind.SCHEMA, owner, EVERYWHERE),
     )
     _run_elements(session, stmt, name, owner)
     return Result("CREATE SCHEMA")

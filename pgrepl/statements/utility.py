@@ -24,6 +24,7 @@ STATEMENTS = {
     "AlterDomainStmt": ("pgrepl.statements.type.domain", "alter_domain"),
     "AlterEnumStmt": ("pgrepl.statements.type.enum", "alter_enum"),
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
+    "AlterDefaultPrivilegesStmt": ("pgrepl.statements.default_privileges", "alter_default_privileges"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterPublicationStmt": ("pgrepl.statements.publication.alter", "alter_publication"),

@@ -116,3 +116,24 @@ def test_subscriptions_of_format_7_follow_no_definitions(tmp_path: Path) -> None
     assert not disagreeing(session.link, declarative.every)
     session.close()
     catalog.close()
+
+
+def test_a_catalog_of_format_9_gets_default_privileges(tmp_path: Path) -> None:
+    catalog = open_catalog(tmp_path / "catalog.db")
+    session = open_session(catalog)
+    list(run(session, "CREATE ROLE joe; CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN d AS int CHECK (VALUE > 0)"))
+    session.close()
+    catalog.close()
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+        link.execute("DROP TABLE pg_default_acl")
+        link.execute("UPDATE pgrepl_instance SET format_version = 9")
+        link.execute("PRAGMA user_version = 9")
+        link.commit()
+    catalog = open_catalog(tmp_path / "catalog.db")
+    session = open_session(catalog)
+    list(run(session, "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO joe; CREATE TABLE t (a mood, b d)"))
+    found = [r.rows for r in run(session, "SELECT relacl::text FROM pg_class WHERE relname = 't'")]
+    assert found == [[("{postgres=arwdDxtm/postgres,joe=r/postgres}",)]]
+    assert not disagreeing(session.link, declarative.every)
+    session.close()
+    catalog.close()

@@ -18,6 +18,7 @@ CREATE VIEW v AS SELECT 1 AS one;
 CREATE ROLE bob;
 GRANT bob TO postgres;
 GRANT SELECT ON t1 TO bob;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT UPDATE ON TABLES TO bob;
 ALTER ROLE bob SET work_mem = '1MB';
 CREATE PUBLICATION p FOR TABLE t1 (a) WHERE (a > 1), s.t2;
 CREATE SUBSCRIPTION sub CONNECTION 'dbname=postgres' PUBLICATION p WITH (connect = false, slot_name = NONE);
@@ -27,6 +28,7 @@ COMMANDS = {
     r"\d t1": "a", r"\d s.*": "t2", r"\dt": "t1", r"\dt s.*": "t2", r"\di": "t1_pkey", r"\dv": "v",
     r"\dRp": "p", r"\dRp+ p": "t1", r"\dRs": "sub", r"\dRs+ su?": "dbname=postgres", r"\l": "template1",
     r"\dn": "public", r"\du": "bob", r"\drg": "bob", r"\drds": "work_mem=1MB", r"\dp": "t1",
+    r"\ddp": "bob=w/postgres", r"\ddp pub*": "bob=w/postgres",
     r"\dconfig work_m*": "work_mem",
     r"\dC jsonb": "jsonb",
     r"\da sum": "sum",

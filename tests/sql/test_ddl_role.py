@@ -6,6 +6,7 @@ import pytest
 
 from pgrepl.sql.nodes import (
     AccessPriv,
+    AlterDefaultPrivilegesStmt,
     AlterRoleSetStmt,
     AlterRoleStmt,
     CreateRoleStmt,
@@ -94,6 +95,34 @@ def test_options_of_a_role(text: str, option: DefElem) -> None:
 )
 def test_roles(text: str, expected: Statement) -> None:
     assert plain(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "action"),
+    [
+        (
+            "FOR ROLE joe IN SCHEMA s, r GRANT ALL ON ROUTINES TO joe WITH GRANT OPTION",
+            (DefElem("roles", (JOE,)), DefElem("schemas", ("s", "r"))),
+            GrantStmt(True, "defaults", ObjectType.FUNCTION, (), (), (JOE,), grant_option=True),
+        ),
+        (
+            "REVOKE GRANT OPTION FOR create ON SCHEMAS FROM joe CASCADE",
+            (),
+            GrantStmt(
+                False,
+                "defaults",
+                ObjectType.SCHEMA,
+                (),
+                (AccessPriv("create"),),
+                (JOE,),
+                grant_option=True,
+                cascade=True,
+            ),
+        ),
+    ],
+)
+def test_default_privileges(text: str, options: tuple[DefElem, ...], action: GrantStmt) -> None:
+    assert plain(f"ALTER DEFAULT PRIVILEGES {text}") == AlterDefaultPrivilegesStmt(options, action)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,28 @@ def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: t
     assert dumped(second) == script
 
 
+def test_default_privileges_come_last_in_a_dump(sessions: list[Session]) -> None:
+    first, second = sessions
+    made = """
+        CREATE ROLE joe;
+        CREATE SCHEMA s;
+        ALTER DEFAULT PRIVILEGES GRANT SELECT, UPDATE ON TABLES TO joe;
+        ALTER DEFAULT PRIVILEGES FOR ROLE joe REVOKE ALL ON FUNCTIONS FROM PUBLIC;
+        ALTER DEFAULT PRIVILEGES FOR ROLE joe IN SCHEMA s GRANT ALL ON TYPES TO PUBLIC;
+        CREATE TABLE t (a int);
+    """
+    list(run(first, made))
+    script = dumped(first)
+    assert script.splitlines()[-3:] == [
+        "ALTER DEFAULT PRIVILEGES FOR ROLE postgres GRANT SELECT,UPDATE ON TABLES TO joe;",
+        "ALTER DEFAULT PRIVILEGES FOR ROLE joe REVOKE ALL ON FUNCTIONS FROM PUBLIC;",
+        "ALTER DEFAULT PRIVILEGES FOR ROLE joe IN SCHEMA s GRANT USAGE ON TYPES TO PUBLIC;",
+    ]
+    list(run(second, "CREATE ROLE joe"))
+    list(run(second, script))
+    assert dumped(second) == script
+
+
 def test_column_privileges_statistics_and_subscriptions_are_dumped(sessions: list[Session]) -> None:
     session = sessions[0]
     for text in (SCHEMA.read_text("utf-8"), MORE):

@@ -48,7 +48,6 @@ def test_every_statement_outside_the_dialect(instance: Instance) -> None:
         ("EXPLAIN (ANALYZE, SERIALIZE) SELECT 1", "EXPLAIN option SERIALIZE is not supported"),
         ("EXPLAIN (GENERIC_PLAN) SELECT $1", "EXPLAIN option GENERIC_PLAN is not supported"),
         ("GRANT USAGE ON LANGUAGE sql TO PUBLIC", "GRANT ON LANGUAGE is not supported"),
-        ("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", "ALTER DEFAULT PRIVILEGES is not supported"),
     ],
 )
 def test_the_name_of_what_is_refused(statement: str, message: str, instance: Instance) -> None:

@@ -389,6 +389,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_description": _descriptions,
     "pg_shdescription": stored(tables.pg_shdescription),
     "pg_namespace": stored(tables.pg_namespace),
+    "pg_default_acl": stored(tables.pg_default_acl),
     "pg_database": stored(tables.pg_database, dathasloginevt=False, dattablespace=1663, **_NO_XID),
     "pg_authid": stored(tables.pg_authid),
     "pg_auth_members": stored(tables.pg_auth_members),
@@ -425,7 +426,7 @@ PROVIDERS: dict[str, Provider] = {
 }
 
 EMPTY = frozenset(
-    "pg_default_acl pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "
+    "pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "
     "pg_statistic pg_largeobject_metadata pg_foreign_table pg_policy pg_statistic_ext "
     "pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
     "pg_parameter_acl".split()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
-OF_PSQL = frozenset("dAc dAf dAo dAp ddp des det deu dew dF dFd dFp dFt".split())
+OF_PSQL = frozenset("dAc dAf dAo dAp des det deu dew dF dFd dFp dFt".split())
 
 _CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")  # of describe/catalog_lists.py
 _FUNCTION_KINDS = frozenset("anptw")
@@ -127,6 +127,10 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         from pgrepl.shell.describe.privileges import list_privileges
 
         return lambda shell, args: list_privileges(shell, _first(args), system)
+    if kind == "dp":
+        from pgrepl.shell.describe.privileges import list_default_privileges
+
+        return lambda shell, args: list_default_privileges(shell, _first(args))
     if kind == "Rp":
         from pgrepl.shell.describe.publications import describe_publications, list_publications
 

@@ -52,7 +52,7 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
 
 
 def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
-    pattern = read_pattern(shell, text, of_schemas=True)
+    pattern = read_pattern(shell, text, dots=1)
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)

@@ -185,4 +185,17 @@ def _of_roles(kind: str, text: str | None, system: bool) -> str | None:
             + _where(conditions + _relation_named(text))
             + "\nORDER BY 1, 2;"
         )
-    return None
+    return _of_defaults(text) if kind == "dp" else None
+
+
+def _of_defaults(text: str | None) -> str:
+    pattern = parse_pattern(text, dots=2, database="")
+    columns = ("n.nspname", "pg_catalog.pg_get_userbyid(d.defaclrole)")
+    named = [] if pattern is None else [f"({' OR '.join(_matches(column, pattern.name) for column in columns)})"]
+    return (
+        'SELECT pg_catalog.pg_get_userbyid(d.defaclrole) AS "Owner", n.nspname AS "Schema",\n'
+        "  CASE d.defaclobjtype WHEN 'r' THEN 'table' WHEN 'S' THEN 'sequence' WHEN 'f' THEN 'function'\n"
+        "    WHEN 'T' THEN 'type' WHEN 'n' THEN 'schema' END AS \"Type\",\n"
+        '  d.defaclacl AS "Access privileges"\nFROM pg_catalog.pg_default_acl d\n'
+        "     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = d.defaclnamespace" + _where(named) + "\nORDER BY 1, 2, 3;"
+    )

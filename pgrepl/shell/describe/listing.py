@@ -21,12 +21,12 @@ def session_of(shell: Shell) -> Session:
 
 
 def read_pattern(
-    shell: Shell, text: str | None, *, qualified: bool = False, of_schemas: bool = False
+    shell: Shell, text: str | None, *, qualified: bool = False, dots: int = 0
 ) -> NamePattern | bool | None:
     """The pattern; None: there is none; False, after a message: it is not valid."""
     try:
         database = session_of(shell).database.name
-        return parse_pattern(text, qualified=qualified, of_schemas=of_schemas, database=database)
+        return parse_pattern(text, qualified=qualified, dots=dots, database=database)
     except BadPattern as problem:
         shell.error(str(problem))
         return False

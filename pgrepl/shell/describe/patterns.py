@@ -41,21 +41,19 @@ class BadPattern(Exception):
     """A pattern that is not valid, with psql's message."""
 
 
-def parse_pattern(
-    text: str | None, *, qualified: bool = False, of_schemas: bool = False, database: str
-) -> NamePattern | None:
-    """The pattern; None: there is no text. `qualified`: the objects have schemas. For a schema psql allows
-    DATABASE.SCHEMA, but compares the database with a regular expression, so that it never matches.
+def parse_pattern(text: str | None, *, qualified: bool = False, dots: int = 0, database: str) -> NamePattern | None:
+    """The pattern; None: there is no text. `qualified`: the objects have schemas. In a name that psql
+    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database.
     """
     if text is None:
         return None
     if not is_utf8(text):
         # libpq replaces bytes that are no character by these two, so that the server refuses the query
         raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
-    parts, dots = _split(text, 3 if qualified else 1)
-    if dots > (2 if qualified else 1 if of_schemas else 0):
+    parts, found = _split(text, 3 if qualified else 1)
+    if found > (2 if qualified else dots):
         raise BadPattern(f"improper qualified name (too many dotted names): {text}")
-    if (len(parts) == 3 and parts[0].literal != database) or (of_schemas and dots):
+    if (len(parts) == 3 and parts[0].literal != database) or (dots and found == dots):
         raise BadPattern(f"cross-database references are not implemented: {text}")
     schema = parts[-2] if len(parts) > 1 else None
     return NamePattern(text, parts[-1], schema)

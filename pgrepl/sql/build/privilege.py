@@ -6,7 +6,17 @@ from typing import Any
 
 from pgrepl.sql.build import build
 from pgrepl.sql.build.names import Names
-from pgrepl.sql.nodes import AccessPriv, FloatText, GrantStmt, ObjectType, RangeVar, RoleSpec, RoutineName
+from pgrepl.sql.nodes import (
+    AccessPriv,
+    AlterDefaultPrivilegesStmt,
+    DefElem,
+    FloatText,
+    GrantStmt,
+    ObjectType,
+    RangeVar,
+    RoleSpec,
+    RoutineName,
+)
 
 Privilege = tuple[AccessPriv, int]
 """A privilege and where it stands: GRANT of a role needs the place, GRANT on an object does not."""
@@ -169,3 +179,51 @@ def revoke_grant_option(
     cascade: bool,
 ) -> GrantStmt:
     return _statement(False, privileges, target, grantees, True, grantor, cascade)
+
+
+# ------------------------------------------------------------------------------------------------ default privileges
+
+_DEFAULTS = {
+    "tables": ObjectType.TABLE,
+    "functions": ObjectType.FUNCTION,
+    "routines": ObjectType.FUNCTION,
+    "sequences": ObjectType.SEQUENCE,
+    "types": ObjectType.TYPE,
+    "schemas": ObjectType.SCHEMA,
+}
+
+
+@build
+def default_privileges_in_schemas(location: int, names: list[str]) -> DefElem:
+    return DefElem("schemas", tuple(names), location)
+
+
+@build
+def default_privileges_of_roles(location: int, roles: list[RoleSpec]) -> DefElem:
+    return DefElem("roles", tuple(roles), location)
+
+
+@build
+def alter_default_privileges(location: int, options: list[DefElem], action: GrantStmt) -> AlterDefaultPrivilegesStmt:
+    return AlterDefaultPrivilegesStmt(tuple(options), action)
+
+
+@build
+def grant_default(
+    location: int, privileges: list[Privilege], objects: str, grantees: list[RoleSpec], grant_option: bool
+) -> GrantStmt:
+    return _statement(True, privileges, ("defaults", _DEFAULTS[objects], ()), grantees, grant_option, None)
+
+
+@build
+def revoke_default(
+    location: int, privileges: list[Privilege], objects: str, grantees: list[RoleSpec], cascade: bool
+) -> GrantStmt:
+    return _statement(False, privileges, ("defaults", _DEFAULTS[objects], ()), grantees, False, None, cascade)
+
+
+@build
+def revoke_default_grant_option(
+    location: int, privileges: list[Privilege], objects: str, grantees: list[RoleSpec], cascade: bool
+) -> GrantStmt:
+    return _statement(False, privileges, ("defaults", _DEFAULTS[objects], ()), grantees, True, None, cascade)

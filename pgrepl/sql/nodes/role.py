@@ -58,7 +58,7 @@ class AccessPriv(Node):
 @frozen
 class GrantStmt(Statement):
     is_grant: bool
-    target: str  # object, all_in_schema, defaults
+    target: str  # object, all_in_schema, defaults (of ALTER DEFAULT PRIVILEGES)
     kind: ObjectType
     objects: tuple[tuple[str, ...], ...]
     privileges: tuple[AccessPriv, ...]  # (): ALL
@@ -67,6 +67,14 @@ class GrantStmt(Statement):
     grantor: RoleSpec | None = None
     cascade: bool = False
     routines: tuple[Node, ...] = ()  # of FUNCTION, PROCEDURE, ROUTINE: RoutineNames
+
+
+@frozen
+class AlterDefaultPrivilegesStmt(Statement):
+    """The options, as gram.y names them: schemas (a tuple of names) and roles (a tuple of RoleSpecs)."""
+
+    options: tuple[DefElem, ...]
+    action: GrantStmt
 
 
 @frozen
@@ -82,6 +90,6 @@ class DropOwnedStmt(Statement):
 
 
 __all__ = [
-    "AccessPriv", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt", "DropOwnedStmt", "DropRoleStmt",
-    "GrantRoleStmt", "GrantStmt", "ReassignOwnedStmt",
+    "AccessPriv", "AlterDefaultPrivilegesStmt", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt",
+    "DropOwnedStmt", "DropRoleStmt", "GrantRoleStmt", "GrantStmt", "ReassignOwnedStmt",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pgrepl.catalog.acl import LETTERS, NAMES, ObjectKind, default_acl, parse_acl
+from pgrepl.catalog.acl import LETTERS, NAMES, Acl, ObjectKind, default_acl, parse_acl
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import role_name
@@ -39,9 +39,15 @@ def privileges(
 ) -> Iterator[str]:
     """The REVOKE and GRANT statements that turn the default access list into the stored one, of a whole object or one
     of its columns."""
-    if stored is None:
-        return
-    usual = {(item.grantee, item.grantor): item for item in default_acl(kind, owned_by)}
+    if stored is not None:
+        yield from acl_changes(session, words, owned_by, default_acl(kind, owned_by), stored, column)
+
+
+def acl_changes(
+    session: Session, words: str, owned_by: int, before: Acl, stored: Any, column: str | None = None
+) -> Iterator[str]:
+    """The same from any list to the stored one."""
+    usual = {(item.grantee, item.grantor): item for item in before}
     items = parse_acl(stored) or ()
     kept = {(item.grantee, item.grantor) for item in items if usual.get((item.grantee, item.grantor)) == item}
     for grantee, grantor in usual:

@@ -34,6 +34,7 @@ from pgrepl.expr.definitions import (
 )
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.default_privileges import default_privileges
 from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
 from pgrepl.statements.dump.table import column_settings, create_table
@@ -55,6 +56,7 @@ def dump_schema(session: Session) -> Iterator[str]:
     for _, text in relation_parts(session, routines):
         yield text
     yield from routines.about()
+    yield from default_privileges(session)
 
 
 def schema_parts(session: Session) -> Iterator[tuple[str, str]]:

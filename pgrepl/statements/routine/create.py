@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
-from pgrepl.catalog.acl import check_owner
+from pgrepl.catalog.acl import ObjectKind, check_owner
+from pgrepl.catalog.default_privileges import user_default_acl
 from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
@@ -152,7 +153,8 @@ def _store(session: Session, stmt: CreateFunctionStmt, values: dict[str, Any]) -
         store.update(session, pg_proc, {"oid": oid}, **values)
     else:
         oid = store.new_oid(session)
-        store.insert(session, pg_proc, **values, oid=oid, proowner=session.role, proacl=None)
+        acl = user_default_acl(session, ObjectKind.FUNCTION, session.role, values["pronamespace"])
+        store.insert(session, pg_proc, **values, oid=oid, proowner=session.role, proacl=acl)
     row = routine_row(session, oid)
     assert row is not None
     record_uses(session, row, replaced=bool(same))

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pgrepl.catalog import statistics, store
+from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
+from pgrepl.catalog.default_privileges import user_default_acl
 from pgrepl.catalog.depend import record_dependency
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
@@ -69,6 +71,7 @@ def create_relation(
         relkind=kind,
         relnatts=len(columns),
         relreplident="n" if kind in ("v", "S", "c") else "d",
+        relacl=_acl(session, kind, owner or session.role, namespace),
         reloptions=list(options) or None,
     )
     values = [attribute_values(oid, number, column) for number, column in enumerate(columns, 1)]
@@ -87,6 +90,13 @@ def create_relation(
                 session, row["oid"], oid, row["adnum"], expr, columns[row["adnum"] - 1].generated
             )
     return oid
+
+
+def _acl(session: Session, kind: str, owner: int, namespace: int) -> list[str] | None:
+    """The privileges on a new relation: a composite type's has none."""
+    if kind == "c":
+        return None
+    return user_default_acl(session, ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE, owner, namespace)
 
 
 _SAME_NAME = (

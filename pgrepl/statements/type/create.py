@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import CATALOG_NAMESPACE, PG_NAMESPACE, PG_TYPE, TOAST_NAMESPACE, ObjectAddress
+from pgrepl.catalog.default_privileges import user_default_acl
 from pgrepl.catalog.depend import Dependency, record_dependency
 from pgrepl.catalog.namespace import schema_for_creation, schema_name
 from pgrepl.catalog.store import insert, new_oid, update
@@ -68,7 +70,9 @@ def insert_type(session: Session, namespace: int, name: str, *, oid: int = 0, ow
     common = {
         **_PLAIN, "datid": session.database_oid, "typnamespace": namespace, "typowner": owner or session.role,
     }  # fmt: skip
-    insert(session, tables.pg_type, **{**common, **values, "oid": oid, "typname": name, "typarray": array})
+    acl = user_default_acl(session, ObjectKind.TYPE, common["typowner"], namespace)
+    values = {**values, "oid": oid, "typname": name, "typarray": array, "typacl": acl}
+    insert(session, tables.pg_type, **{**common, **values})
     insert(
         session,
         tables.pg_type,

@@ -101,3 +101,6 @@ CREATE SUBSCRIPTION s1 CONNECTION 'host=nowhere dbname=x' PUBLICATION p9 WITH (c
 CREATE SUBSCRIPTION s2 CONNECTION 'host=nowhere dbname=x' PUBLICATION p9, p8 WITH (connect = false, binary = true, two_phase = true, slot_name = 'sl', streaming = parallel, disable_on_error = true, origin = none);
 COMMENT ON SUBSCRIPTION s1 IS 'a subscription';
 INSERT INTO t (a, b, c) SELECT g, 'row' || g, g FROM generate_series(1, 20) g;
+ALTER DEFAULT PRIVILEGES FOR ROLE app GRANT USAGE ON SCHEMAS TO readers;
+ALTER DEFAULT PRIVILEGES FOR ROLE app REVOKE ALL ON FUNCTIONS FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES FOR ROLE app IN SCHEMA shop GRANT SELECT, UPDATE ON TABLES TO readers WITH GRANT OPTION;

@@ -1,0 +1,24 @@
+"""Default privileges in a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgrepl.catalog.default_privileges import built_in, default_entries
+from pgrepl.catalog.namespace import schema_name
+from pgrepl.catalog.session import Session
+from pgrepl.sql.quote import quote_identifier
+from pgrepl.statements.dump import naming
+
+_WORDS = {"r": "TABLES", "S": "SEQUENCES", "f": "FUNCTIONS", "T": "TYPES", "n": "SCHEMAS"}
+
+
+def default_privileges(session: Session) -> Iterator[str]:
+    """They come last in a dump, so that its own objects get none of them (dumpDefaultACL)."""
+    for entry in default_entries(session):
+        start = f"ALTER DEFAULT PRIVILEGES FOR ROLE {naming.role(session, entry.defaclrole)}"
+        if entry.defaclnamespace:
+            start += f" IN SCHEMA {quote_identifier(schema_name(session, entry.defaclnamespace))}"
+        words, role = _WORDS[entry.defaclobjtype], entry.defaclrole
+        for text in naming.acl_changes(session, words, role, built_in(entry), entry.defaclacl):
+            yield f"{start} {text}"
