@@ -24,6 +24,7 @@ from pgrepl.expr.parameters import InferredParameters, UnknownParam
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
+    MERGE_ACTION,
     BooleanTest,
     BoolExpr,
     CollateExpr,
@@ -75,7 +76,7 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
-    """The typed tree of an INSERT, UPDATE or DELETE, before rewriting. `parent` is the scope whose WITH list contains
+    """The typed tree of an INSERT, UPDATE, DELETE or MERGE, before rewriting. `parent` is the scope whose WITH list contains
     the statement."""
     if isinstance(stmt, nodes.AnalyzedStmt):
         return _with_arguments(session, stmt)
@@ -101,7 +102,9 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
 
         return analyze_delete(stmt, scope)
     assert isinstance(stmt, nodes.MergeStmt)
-    raise unsupported("MERGE")
+    from pgrepl.expr.dml.merge import analyze_merge
+
+    return analyze_merge(stmt, scope)
 
 
 def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
@@ -416,6 +419,22 @@ def _(node: nodes.FuncCall, scope: Scope) -> Expr:
 def _(node: nodes.NamedArg, scope: Scope) -> Expr:
     arg = transform_expr(node.arg, scope)
     return NamedArg(arg.type, typmod=arg.typmod, arg=arg, name=node.name, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.MergeSupportFunc, scope: Scope) -> Expr:
+    """As transformMergeSupportFunc does: merge_action() may stand in a subquery of RETURNING, too."""
+    level: Scope | None = scope
+    depth = 0
+    while level is not None and level.kind is not ExprKind.MERGE_RETURNING:
+        level, depth = level.parent, depth + 1
+    if level is None:
+        message = "MERGE_ACTION() can only be used in the RETURNING list of a MERGE command"
+        raise PgError("42601", message, location=node.location)
+    return Var(
+        oids.TEXT, collation=typefacts.collation(oids.TEXT), location=node.location, varno=1, attnum=MERGE_ACTION,
+        levelsup=depth,
+    )  # fmt: skip
 
 
 @transform_expr.register

@@ -51,6 +51,8 @@ class ExprKind(Enum):
     LIMIT = Place("LIMIT")
     OFFSET = Place("OFFSET")
     RETURNING = Place("RETURNING")
+    MERGE_RETURNING = Place("RETURNING")
+    MERGE_WHEN = Place("MERGE WHEN", "MERGE WHEN conditions")
     VALUES = Place("VALUES")
     VALUES_SINGLE = Place("VALUES", sets_allowed=True)
     CHECK = Place("CHECK", "check constraints", "check constraint")

@@ -49,7 +49,7 @@ def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
         transform_with(scope, stmt.with_)
     relation = open_target(scope, stmt.relation)
     columns = insert_columns(relation, stmt.columns)
-    source = _Source(scope, relation, columns, listed=bool(stmt.columns))
+    source = Source(scope, relation, columns, listed=bool(stmt.columns))
     values = source.read(stmt.select)
     target = scope.target_item
     assert target is not None
@@ -87,7 +87,7 @@ def _is_plain_values(select: SelectStmt) -> bool:
     return select.values is not None and not any(rest)
 
 
-class _Source:
+class Source:
     """The source of an INSERT: one expression for each column, over the query or VALUES list at `varno` (0:
     neither)."""
 
@@ -107,7 +107,7 @@ class _Source:
         assert select.values is not None
         if len(select.values) == 1:
             row = expand_expressions(self.scope, select.values[0], ExprKind.VALUES_SINGLE, allow_default=True)
-            return self._fitted(row)
+            return self.fitted(row)
         from pgrepl.expr.dml.literals import literal_rows
 
         rows = literal_rows(self.scope.session, self.relation, self.columns, select.values, listed=self.listed)
@@ -128,7 +128,7 @@ class _Source:
                 exprs.append(target.expr)
             else:
                 exprs.append(_var(item, target))
-        return self._fitted(exprs)
+        return self.fitted(exprs)
 
     def _lists(self, select: SelectStmt) -> list[Expr]:
         assert select.values is not None
@@ -140,7 +140,7 @@ class _Source:
                 message = "VALUES lists must all be the same length"
                 raise PgError("42601", message, location=first_location(row))
             length = len(row)
-            rows.append(tuple([assign_collations(_stripped(value)) for value in self._fitted(row)]))
+            rows.append(tuple([assign_collations(_stripped(value)) for value in self.fitted(row)]))
         columns = tuple(Column(f"column{n}", value.type, value.typmod) for n, value in enumerate(rows[0], 1))
         return self._over_values(Rte(RteKind.VALUES, "*VALUES*", columns, alias="*VALUES*", values=tuple(rows)))
 
@@ -154,14 +154,14 @@ class _Source:
     def _over_values(self, rte: Rte) -> list[Expr]:
         self.is_values = True
         item = self._add(rte)
-        return self._fitted([var for _, var in item_vars(item, 0, -1)])
+        return self.fitted([var for _, var in item_vars(item, 0, -1)])
 
     def _add(self, rte: Rte) -> NsItem:
         item = self.scope.add_rte(rte)
         self.varno = item.varno
         return item
 
-    def _fitted(self, exprs: list[Expr]) -> list[Expr]:
+    def fitted(self, exprs: list[Expr]) -> list[Expr]:
         """The expressions cast to the columns' types (transformInsertRow)."""
         columns = self.columns
         if len(exprs) > len(columns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from pgrepl.expr.tree import Cte, Expr, Join, RangeRef, Rte, SubLink, Target
@@ -15,6 +16,7 @@ class Command(Enum):
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
+    MERGE = "MERGE"
 
 
 @frozen
@@ -59,10 +61,41 @@ class CheckOption:
     cascaded: bool
 
 
+class MergeMatch(Enum):
+    MATCHED = "MATCHED"
+    NOT_MATCHED_BY_SOURCE = "NOT MATCHED BY SOURCE"
+    NOT_MATCHED_BY_TARGET = "NOT MATCHED"
+
+
+@frozen
+class MergeAction:
+    """A WHEN clause of MERGE. `command` is None for DO NOTHING; `assigned`, `named` and `overriding` are those of an
+    UPDATE or INSERT."""
+
+    match: MergeMatch
+    command: Command | None
+    condition: Expr | None = None
+    assigned: tuple[Assignment, ...] = ()
+    named: frozenset[int] = frozenset()
+    overriding: str | None = None
+    multi: tuple[SubLink, ...] = ()
+
+
+@frozen
+class Merge:
+    """MERGE's ON and its WHEN clauses."""
+
+    condition: Expr
+    actions: tuple[MergeAction, ...]
+
+
 @frozen
 class Modify:
     """A data-modifying statement. `assigned` has the columns that the statement gives values, as written; after
-    rewriting it has them in attnum order, with all defaults that are not NULL."""
+    rewriting it has them in attnum order, with all defaults that are not NULL.
+
+    Of a MERGE `from_` is the source, `where` restricts the rows of the target (those that a view shows), and the values
+    stand in the actions."""
 
     command: Command
     relid: int
@@ -80,3 +113,21 @@ class Modify:
     recursive: bool = False
     check_options: tuple[CheckOption, ...] = ()
     around: tuple[Cte, ...] = ()  # of a statement in WITH: the WITH queries before it
+    merge: Merge | None = None
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What the statement may do with a row: of a MERGE the commands of its actions."""
+        if self.merge is None:
+            return (self.command,)
+        found = {action.command for action in self.merge.actions}
+        return tuple(command for command in Command if command in found)
+
+
+def merge_part(modify: Modify, action: MergeAction) -> Modify:
+    """An action of MERGE as a statement of its own."""
+    assert action.command is not None
+    return replace(
+        modify, command=action.command, assigned=action.assigned, named=action.named, overriding=action.overriding,
+        multi=action.multi, merge=None,
+    )  # fmt: skip

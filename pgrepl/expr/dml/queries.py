@@ -20,6 +20,7 @@ from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
 from pgrepl.expr.tree import (
+    MERGE_ACTION,
     PLACE,
     Column,
     Const,
@@ -73,10 +74,10 @@ def insert_query(session: Session, modify: Modify) -> Query:
         has_sublinks=any(isinstance(n, SubLink) for v in values.values() for n, _ in walk_deep(v)),
         has_target_srfs=any(returns_set(v) for v in values.values()),
     )
-    return _within(query, modify)
+    return within(query, modify)
 
 
-def _within(query: Query, modify: Modify) -> Query:
+def within(query: Query, modify: Modify) -> Query:
     """The query of a statement in WITH, nested in a query that has the WITH queries before the statement."""
     if not modify.around:
         return query
@@ -137,7 +138,7 @@ def found_query(
         recursive=modify.recursive,
         has_sublinks=True,
     )
-    query = _within(_computed_once(query, modify.multi), modify)
+    query = within(_computed_once(query, modify.multi), modify)
     return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned))
 
 
@@ -241,19 +242,23 @@ def carried_columns(modify: Modify) -> list[Var]:
     return list(found.values())
 
 
-def returning_query(session: Session, modify: Modify, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """RETURNING as a query over the rows WRITTEN: the target's columns by attnum, tableoid, then the carried
-    columns."""
+def returning_query(
+    session: Session, modify: Modify, rows: Sequence[tuple[Any, ...]], carried: Sequence[Var] | None = None
+) -> Query:
+    """RETURNING as a query over the rows WRITTEN: the target's columns by attnum, tableoid, then the carried columns;
+    of a MERGE the action comes last. `carried`: those of `carried_columns` if they are not given."""
     target = relation(session, modify.relid)
-    carried = carried_columns(modify)
+    carried = carried_columns(modify) if carried is None else carried
     count = len(target.attributes)
     columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
     columns.append(Column("tableoid", oids.OID))
     columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
+    columns.append(Column("merge_action", oids.TEXT))
     places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
+    places[TARGET, MERGE_ACTION] = len(columns)
 
     def other(var: Var, depth: int) -> Expr | None:
-        if var.varno != TARGET:
+        if var.varno != TARGET or var.attnum == MERGE_ACTION:
             return replace(var, varno=1, attnum=places[var.varno, var.attnum])
         if var.attnum > 0:
             return replace(var, varno=1)
@@ -271,7 +276,7 @@ def returning_query(session: Session, modify: Modify, rows: Sequence[tuple[Any, 
         recursive=modify.recursive,
         has_sublinks=True,
     )
-    return _within(query, modify)
+    return within(query, modify)
 
 
 def column_of(target: Relation, attnum: int, levelsup: int) -> Var:
@@ -318,7 +323,7 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
         recursive=modify.recursive,
         has_sublinks=True,
     )
-    return _within(query, modify)
+    return within(query, modify)
 
 
 # --- views ----------------------------------------------------------------------------------------------------------

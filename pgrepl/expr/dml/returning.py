@@ -12,12 +12,14 @@ from pgrepl.expr.tree import Target
 from pgrepl.sql.nodes import ResTarget
 
 
-def transform_returning(scope: Scope, items: tuple[ResTarget, ...]) -> tuple[Target, ...]:
+def transform_returning(
+    scope: Scope, items: tuple[ResTarget, ...], kind: ExprKind = ExprKind.RETURNING
+) -> tuple[Target, ...]:
     """As transformReturningList does."""
     if not items:
         return ()
     saved, scope.next_resno = scope.next_resno, 1
-    targets = mark_origins(scope, transform_targets(scope, items, ExprKind.RETURNING))
+    targets = mark_origins(scope, transform_targets(scope, items, kind))
     if not targets:
         raise PgError("42601", "RETURNING must have at least one column", location=raw_location(items[0].value))
     if scope.resolve_unknowns:

@@ -220,5 +220,5 @@ def least(location: int, args: list[Expr]) -> MinMaxExpr:
 
 
 @build
-def merge_action(location: int) -> UnsupportedExpr:
-    return UnsupportedExpr("MERGE_ACTION", (), location)
+def merge_action(location: int) -> MergeSupportFunc:
+    return MergeSupportFunc(location)

@@ -1,0 +1,213 @@
+"""MERGE carried out in this process: for each row of the join the first WHEN clause that applies (ExecMerge)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.errors import PgError
+from pgrepl.expr.dml.merge_queries import FIRST, action_query, condition_query, joined_query
+from pgrepl.expr.dml.plan import Command, MergeAction, MergeMatch, Modify
+from pgrepl.expr.dml.queries import found_query
+from pgrepl.expr.range_table import relation_rte
+from pgrepl.expr.tree import Const, RangeRef
+from pgrepl.frozen import frozen
+from pgrepl.query.rowset import stream
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.checks import prepare
+from pgrepl.rows.instead import fire_instead
+from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.members import members
+from pgrepl.rows.routing import converter
+from pgrepl.types import oids
+from pgrepl.writing.modify import Pending, begun, finished, replayed, with_values
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.place import RowPlace
+
+
+@frozen
+class _Joined:
+    """A row of the join. `place` and `table` are those of the target's row; `target` is that row in the layout of the
+    relation that the statement names."""
+
+    place: RowPlace | None
+    table: int
+    target: Row | None
+    source: Row | None
+
+
+_Decided = tuple[MergeAction, ModifiedRow]
+
+
+def merge(session: Session, modify: Modify, *, hidden: bool = False) -> Pending:
+    """`hidden`: row security shows no row of the target, and lets none in."""
+    return _Merge(session, modify, hidden).run()
+
+
+class _Merge:
+    def __init__(self, session: Session, modify: Modify, hidden: bool) -> None:
+        assert modify.merge is not None
+        if hidden:
+            modify = replace(modify, where=Const(oids.BOOL, value=False))
+        self.session = session
+        self.modify = modify
+        self.actions = modify.merge.actions
+        self.target = relation(session, modify.relid)
+        self.hidden = hidden
+        self._joined = joined_query(session, modify)
+        self._now: list[Row] = []
+        self._queries = {
+            id(action): replayed(session, action_query(session, modify, action, self._joined.carried, self._now))
+            for action in self.actions
+        }
+        self._matches = replayed(session, condition_query(session, modify, self._joined.carried, self._now))
+        self._changed: set[tuple[int, RowPlace]] = set()
+        self._children: dict[int, dict[RowPlace, Row]] = {}
+        self._carried: list[Row] = []
+
+    def run(self) -> Pending:
+        session, modify = self.session, self.modify
+        checks = prepare(session, self.target, ModifyKind.MERGE, modify.named)
+        updates = [action.named for action in self.actions if action.command is Command.UPDATE]
+        checks.merges([ModifyKind(c.value) for c in modify.commands], frozenset().union(*updates))
+        started = begun(session, checks, self._changes())
+        done = fire_instead(session, checks, started) if self.target.kind == "v" else checks.local(started)
+        return finished(session, modify, checks, done, self._carried)
+
+    def _changes(self) -> Iterator[ModifiedRow]:
+        rows = self._rows()
+        decided = self._locked(rows) if self.session.transaction.locks_rows else self._decided(rows)
+        for action, change in decided:
+            self._check_once(change)
+            assert action.command is not None
+            if self.modify.returning:
+                self._carried.append((*self._now[0][len(self.target.attributes) + 1 :], action.command.value))
+            yield change
+
+    def _rows(self) -> Iterator[_Joined]:
+        width = FIRST + len(self.target.attributes)
+        for row in stream(self.session, self._joined.query):
+            target = row[FIRST:width] if row[2] else None
+            yield _Joined(row[0], row[1] or 0, target, row[width:] if row[3] else None)
+
+    # --- one row ------------------------------------------------------------------------------------------------------
+
+    def _decided(self, rows: Iterator[_Joined]) -> Iterator[_Decided]:
+        for row in rows:
+            decided = self._decide(row)
+            if decided is not None:
+                yield decided
+
+    def _decide(self, row: _Joined) -> _Decided | None:
+        """The first action whose condition is true, and what it does with the row."""
+        if row.target is None:
+            match = MergeMatch.NOT_MATCHED_BY_TARGET
+        else:
+            match = MergeMatch.MATCHED if row.source is not None else MergeMatch.NOT_MATCHED_BY_SOURCE
+        self._show(row)
+        for action in self.actions:
+            if action.match is not match:
+                continue
+            found = self._queries[id(action)]()
+            if not found:
+                continue
+            return (action, self._change(row, action, found[0])) if action.command is not None else None
+        return None
+
+    def _show(self, row: _Joined) -> None:
+        """Let the queries of the WHEN clauses read this row."""
+        nothing = (None,) * len(self.target.attributes)
+        source = row.source if row.source is not None else (None,) * len(self._joined.carried)
+        self._now[:] = [(*(row.target or nothing), row.table or None, *source)]
+
+    def _change(self, row: _Joined, action: MergeAction, values: Row) -> ModifiedRow:
+        if action.command is Command.INSERT:
+            if self.hidden:
+                message = f'new row violates row-level security policy for table "{self.target.name}"'
+                raise PgError("42501", message)
+            return ModifiedRow(self.target.oid, new=values)
+        assert row.target is not None
+        table = relation(self.session, row.table)
+        old = row.target if table.oid == self.target.oid else self._own(table, row.place, row.target)
+        if action.command is Command.DELETE:
+            return ModifiedRow(table.oid, row.place, old)
+        numbers = [a.attnum for a in action.assigned]
+        if table.oid != self.target.oid:
+            names = {a.num: a.name for a in self.target.columns}
+            own = {a.name: a.num for a in table.columns}
+            numbers = [own[names[n]] for n in numbers]
+        return ModifiedRow(table.oid, row.place, old, with_values(old, numbers, values))
+
+    def _own(self, table: Relation, place: RowPlace | None, row: Row) -> Row:
+        """The row in the layout of its own table. A child by inheritance may have columns of its own, which are read
+        with all its rows."""
+        if self.target.kind == "p":
+            return converter(self.target, table)(row)
+        rows = self._children.get(table.oid)
+        if rows is None:
+            entry = relation_rte(table, None, inh=False)
+            found = found_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
+            nothing: Row = (None,) * len(table.attributes)
+            rows = {each[0]: with_values(nothing, found.columns, each[2:]) for each in stream(self.session, found.query)}
+            self._children[table.oid] = rows
+        assert place is not None
+        return rows[place]
+
+    def _check_once(self, change: ModifiedRow) -> None:
+        if change.place is None:
+            return
+        if (change.table, change.place) in self._changed:
+            raise PgError(
+                "21000",
+                "MERGE command cannot affect row a second time",
+                hint="Ensure that not more than one source row matches any one target row.",
+            )
+        self._changed.add((change.table, change.place))
+
+    # --- rows that other transactions change --------------------------------------------------------------------------
+
+    def _locked(self, rows: Iterator[_Joined]) -> Iterator[_Decided]:
+        """The same with locks on the rows to change. A row that another transaction has changed since is looked at again
+        in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
+        found = [(row, decided) for row in rows if (decided := self._decide(row)) is not None]
+        changed = self._lock([change for _, (_, change) in found])
+        for row, decided in found:
+            change = decided[1]
+            if change.place is None or (standing := Standing(change.table, change.place)) not in changed:
+                self._show(row)
+                yield decided
+                continue
+            for again in self._newer(row, changed[standing]):
+                redone = self._decide(again)
+                if redone is not None:
+                    self._lock([redone[1]])
+                    yield redone
+
+    def _lock(self, changes: Sequence[ModifiedRow]) -> dict[Standing, Newer | None]:
+        standing = {Standing(c.table, c.place): c for c in changes if c.place is not None}
+        modes = [mode_of(self.session, change) for change in standing.values()]
+        _, changed = lock_rows(self.session, list(standing), modes, verb="updating")
+        refuse_changed(self.session, changed)
+        return changed
+
+    def _newer(self, row: _Joined, newer: Newer | None) -> Iterator[_Joined]:
+        if newer is None:
+            if row.source is not None:
+                yield replace(row, place=None, table=0, target=None)
+            return
+        table = relation(self.session, row.table)
+        self._children.get(table.oid, {})[newer.place] = newer.row
+        again = replace(row, place=newer.place, target=converter(table, self.target)(newer.row))
+        self._show(again)
+        if row.source is None or self._matches():
+            yield again
+            return
+        yield replace(again, source=None)
+        yield replace(row, place=None, table=0, target=None)
+
+
+__all__ = ["merge"]
