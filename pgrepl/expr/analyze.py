@@ -76,8 +76,8 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
-    """The typed tree of an INSERT, UPDATE, DELETE or MERGE, before rewriting. `parent` is the scope whose WITH list contains
-    the statement."""
+    """The typed tree of an INSERT, UPDATE, DELETE or MERGE, before rewriting. `parent` is the scope whose WITH list
+    contains the statement."""
     if isinstance(stmt, nodes.AnalyzedStmt):
         return _with_arguments(session, stmt)
     from pgrepl.expr.query import analyze_subquery

@@ -38,7 +38,7 @@ from pgrepl.expr.walk import (
     walk_deep,
     with_levels,
 )
-from pgrepl.sql.nodes import BoolOp, CoercionForm, DeleteStmt, InsertStmt, SelectStmt, UpdateStmt
+from pgrepl.sql.nodes import BoolOp, CoercionForm, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _analysed(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> Qu
             return None
         stmt = statements[0].stmt
         with analysing(session, variables):
-            if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+            if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
                 analyze_modifying(session, stmt)  # what is wrong with it is told as PostgreSQL does
             if not isinstance(stmt, SelectStmt) or stmt.into is not None or stmt.locking:
                 return None

@@ -11,7 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import lookup, tree, typefacts
 from pgrepl.expr.printer import Printer, type_with_typmod
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES
-from pgrepl.expr.tree import Const, Expr, OpExpr, RteKind, Var
+from pgrepl.expr.tree import MERGE_ACTION, Const, Expr, OpExpr, RteKind, Var
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
 from pgrepl.sql.quote import quote_identifier
@@ -213,6 +213,9 @@ def print_var(var: Var, out: Printer, *, top: bool = False, levels: int = 0) -> 
     """Print a column by its name in this query; returns the bare name (get_variable)."""
     names = out.names[var.levelsup + levels]
     varno, attnum = (var.varno_written, var.attnum_written) if var.varno_written else (var.varno, var.attnum)
+    if attnum == MERGE_ACTION:
+        out.put("MERGE_ACTION()")
+        return None
     rte = names.rtable[varno - 1]
     refname = names.relations[varno - 1]
     if rte.kind is RteKind.JOIN and rte.alias is None and attnum > 0:

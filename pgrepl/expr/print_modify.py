@@ -1,18 +1,31 @@
-"""INSERT, UPDATE and DELETE as text (get_insert_query_def and its siblings), as in the bodies of functions."""
+"""INSERT, UPDATE, DELETE and MERGE as text (get_insert_query_def and its siblings), as in the bodies of functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from pgrepl.catalog.constraint import constraint_row
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Conflict, Modify
+from pgrepl.expr.dml.levels import map_query
+from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Conflict, Merge, MergeAction, MergeMatch, Modify
 from pgrepl.expr.print_expr import print_expr, print_list, print_top
 from pgrepl.expr.print_from import print_from, print_values
 from pgrepl.expr.print_names import names_of_query, relation_text
 from pgrepl.expr.print_query import print_subquery, print_targets, print_with
 from pgrepl.expr.printer import STEP, Printer
-from pgrepl.expr.tree import Query, RangeRef
+from pgrepl.expr.tree import (
+    CoerceToDomain,
+    CoerceViaIO,
+    Expr,
+    FieldSelect,
+    FuncExpr,
+    Query,
+    RangeRef,
+    RelabelType,
+    SubLink,
+)
 from pgrepl.sql.quote import quote_identifier
 
 
@@ -33,6 +46,8 @@ def print_modify(modify: Modify, around: Printer) -> None:
         out.put(" SET ")
         _assignments(modify.assigned, target, out)
         print_from(query, " FROM ", out, print_subquery)
+    elif modify.merge is not None:
+        _merge(modify, modify.merge, query, target, out)
     else:
         out.put("DELETE FROM " + _target_text(modify, out))
         print_from(query, " USING ", out, print_subquery)
@@ -80,6 +95,48 @@ def _insert(modify: Modify, query: Query, target: Relation, out: Printer) -> Non
         _conflict(modify.conflict, target, out)
 
 
+def _merge(modify: Modify, merge: Merge, query: Query, target: Relation, out: Printer) -> None:
+    """As get_merge_query_def does."""
+    out.put("MERGE INTO " + _target_text(modify, out))
+    print_from(query, " USING ", out, print_subquery)
+    out.keyword(" ON ", -STEP, STEP, 2)
+    print_expr(merge.condition, out, False)
+    by_source = any(action.match is MergeMatch.NOT_MATCHED_BY_SOURCE for action in merge.actions)
+    for action in merge.actions:
+        out.keyword(" WHEN ", -STEP, STEP, 2)
+        by_target = by_source and action.match is MergeMatch.NOT_MATCHED_BY_TARGET
+        out.put(action.match.value + (" BY TARGET" if by_target else ""))
+        if action.condition is not None:
+            out.keyword(" AND ", -STEP, STEP, 3)
+            print_expr(action.condition, out, False)
+        out.keyword(" THEN ", -STEP, STEP, 3)
+        _action(action, target, out)
+
+
+def _action(action: MergeAction, target: Relation, out: Printer) -> None:
+    if action.command is None:
+        out.put("DO NOTHING")
+    elif action.command is Command.DELETE:
+        out.put("DELETE")
+    elif action.command is Command.UPDATE:
+        out.put("UPDATE SET ")
+        _assignments(action.assigned, target, out)
+    else:
+        out.put("INSERT")
+        if action.assigned:
+            out.put(" (" + ", ".join(quote_identifier(_column(target, a.attnum)) for a in action.assigned) + ")")
+        if action.overriding is not None:
+            out.put(f" OVERRIDING {action.overriding.upper()} VALUE")
+        if not action.assigned:
+            out.put(" DEFAULT VALUES")
+            return
+        out.keyword(" VALUES (", -STEP, STEP, 4)
+        for number, assignment in enumerate(action.assigned):
+            out.put(", " if number else "")
+            print_top(assignment.expr, out, False)
+        out.put(")")
+
+
 def _conflict(conflict: Conflict, target: Relation, out: Printer) -> None:
     out.put(" ON CONFLICT")
     prefix, out.prefix = out.prefix, False
@@ -104,10 +161,44 @@ def _conflict(conflict: Conflict, target: Relation, out: Printer) -> None:
 
 
 def _assignments(assigned: Sequence[Assignment], target: Relation, out: Printer) -> None:
-    for number, assignment in enumerate(assigned):
-        out.put(", " if number else "")
-        out.put(f"{quote_identifier(_column(target, assignment.attnum))} = ")
-        print_expr(assignment.expr, out, False)
+    """As get_update_query_targetlist_def does."""
+    separator = ""
+    for link, group in groupby(assigned, _subquery):
+        listed = list(group)
+        if link is not None and link.query is not None:
+            names = ", ".join(quote_identifier(_column(target, each.attnum)) for each in listed)
+            out.put(f"{separator}({names}) = ")
+            print_expr(replace(link, query=_as_written(link.query)), out, False)
+            separator = ", "
+            continue
+        for assignment in listed:
+            out.put(f"{separator}{quote_identifier(_column(target, assignment.attnum))} = ")
+            print_expr(assignment.expr, out, False)
+            separator = ", "
+
+
+def _subquery(assignment: Assignment) -> SubLink | None:
+    """The subquery that assigns several columns, this one too (SetClause._subquery)."""
+    expr = _without_casts(assignment.expr)
+    if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink):
+        query = expr.arg.query
+        if query is not None and len(query.rtable) == 1 and query.rtable[0].name == "*MULTIEXPR*":
+            return expr.arg
+    return None
+
+
+def _as_written(query: Query) -> Query:
+    inner = query.rtable[0].subquery
+    assert inner is not None
+    return map_query(inner, lambda var, depth: replace(var, levelsup=depth - 1), 2)
+
+
+def _without_casts(expr: Expr | None) -> Expr | None:
+    if isinstance(expr, FuncExpr) and expr.args:
+        return _without_casts(expr.args[0])
+    if isinstance(expr, (CoerceToDomain, CoerceViaIO, RelabelType)):
+        return _without_casts(expr.arg)
+    return expr
 
 
 def _column(target: Relation, attnum: int) -> str:

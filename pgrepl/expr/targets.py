@@ -218,6 +218,7 @@ def _figure(node: object, scope: Scope | None) -> tuple[str | None, int]:
 
 _CONSTRUCTS: dict[type, str] = {
     nodes.GroupingFunc: "grouping",
+    nodes.MergeSupportFunc: "merge_action",
     nodes.AArrayExpr: "array",
     nodes.RowExpr: "row",
     nodes.CoalesceExpr: "coalesce",

@@ -1,4 +1,4 @@
-"""The changes of single rows by INSERT, UPDATE and DELETE, and ON CONFLICT's action."""
+"""The changes of single rows by INSERT, UPDATE, DELETE and MERGE, and ON CONFLICT's action."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class ModifyKind(Enum):
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
+    MERGE = "MERGE"
 
 
 @frozen

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.inheritance import inheritors
@@ -45,6 +45,9 @@ from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_tr
 from pgrepl.rows.unique import UniqueChecks, UniqueIndex
 from pgrepl.rows.write import next_snapshot, write_changes
 
+if TYPE_CHECKING:
+    from pgrepl.lake.place import RowPlace
+
 
 class RowChecks:
     """The checks of the rows of one statement on one relation."""
@@ -55,13 +58,17 @@ class RowChecks:
         self.modified = modified
         self.failed: int | None = None  # after an error of `local`: the number of the row it is about, from 0
         self.updates = False  # ON CONFLICT DO UPDATE
+        self.events: tuple[TriggerEvent, ...] = ()  # in the order of BEFORE triggers
+        if kind is not ModifyKind.MERGE:
+            self.events = (TriggerEvent(kind.value),)
         self.begun: set[tuple[int, TriggerEvent]] = set()  # statements whose BEFORE triggers have fired
         self.written = 0  # changes that have been written already, as a trigger's function had to see them
         self._session = session
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
         self._unique: dict[int, UniqueChecks] = {}
-        self._set: frozenset[int] | None = None  # the columns that ON CONFLICT DO UPDATE sets
+        self._set: frozenset[int] | None = None  # the columns that ON CONFLICT DO UPDATE, or MERGE, sets
+        self._merged: set[tuple[int, RowPlace]] = set()  # rows that a MERGE has changed
         self._triggers: dict[int, RelationTriggers | None] = {}
         self._by_row = False  # there are BEFORE triggers
         self._done: dict[int, ModifiedRow] = {}  # by number, when done one by one
@@ -112,6 +119,11 @@ class RowChecks:
         self.failed = None
         self._numbers = {number: position for position, number in enumerate(done)}
         return list(done.values())
+
+    def merges(self, events: Collection[TriggerEvent], updated: frozenset[int]) -> None:
+        """Note what the actions of a MERGE do, and the columns that its UPDATEs set."""
+        self.events = tuple(event for event in TriggerEvent if event in events)
+        self._set = updated
 
     def take_written(self, numbers: Iterable[int]) -> None:
         """Note the numbers of changes that have been made already."""
@@ -173,8 +185,11 @@ class RowChecks:
         """None: a BEFORE trigger leaves the row out."""
         if change.new is None:
             triggers = self._triggers_of(relation(self._session, change.table))
-            if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
-                return None
+            if triggers is not None:
+                self._check_once(change)
+                if triggers.before(TriggerEvent.DELETE, change.old, None) is None:
+                    return None
+            self._note_merged(change)
             return change
         if change.old is None:
             return self._inserted(change, change.new)
@@ -220,6 +235,7 @@ class RowChecks:
         rel = relation(self._session, change.table)
         triggers = self._triggers_of(rel)
         if triggers is not None:
+            self._check_once(change)
             given = triggers.before(TriggerEvent.UPDATE, change.old, row, self.set_columns(rel))
             if given is None:
                 return None
@@ -228,6 +244,7 @@ class RowChecks:
         row = checks.complete(row)
         if checks.in_bound(row):
             checks.constraints(row)
+            self._note_merged(change)
             return replace(change, new=row, to=rel.oid)
         if rel.oid == self.relation.oid:
             raise checks.out_of_bound(checks.shown(row))
@@ -235,6 +252,7 @@ class RowChecks:
 
     def _moved(self, change: ModifiedRow, rel: Relation, row: Row) -> ModifiedRow | None:
         """The row goes to another partition: it is deleted and inserted (ExecCrossPartitionUpdate)."""
+        self._note_merged(change)
         triggers = self._triggers_of(rel)
         if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
             return None
@@ -248,6 +266,20 @@ class RowChecks:
         if self._triggers_of(leaf) is not None:
             checks.bound(row)
         return replace(change, new=row, to=leaf.oid)
+
+    def _check_once(self, change: ModifiedRow) -> None:
+        """As ExecMergeMatched does when it meets a row that the statement has changed."""
+        if change.place is not None and (change.table, change.place) in self._merged:
+            raise PgError(
+                "21000",
+                "MERGE command cannot affect row a second time",
+                hint="Ensure that not more than one source row matches any one target row.",
+            )
+
+    def _note_merged(self, change: ModifiedRow) -> None:
+        if self.kind is ModifyKind.MERGE and change.place is not None:
+            self._check_once(change)
+            self._merged.add((change.table, change.place))
 
     # --- unique keys --------------------------------------------------------------------------------------------------
 

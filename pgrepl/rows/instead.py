@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ModifiedRow
-from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.trigger_events import event_of
 from pgrepl.rows.triggers import relation_triggers
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def fire_instead(session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]) -> list[ModifiedRow]:
     """Fire the triggers for each row. Returns the rows that count as changed, as the triggers give them back."""
-    view, event = checks.relation, TriggerEvent(checks.kind.value)
+    view = checks.relation
     triggers = relation_triggers(session, view)
     done: dict[int, ModifiedRow] = {}
     ahead = Ahead(changes)
@@ -28,7 +28,7 @@ def fire_instead(session: Session, checks: RowChecks, changes: Iterable[Modified
             checks.failed = number
             row = change.new if change.new is not None else change.old
             if triggers is not None:
-                row = triggers.instead(event, change.old, change.new)
+                row = triggers.instead(event_of(change), change.old, change.new)
             if row is not None:
                 new = row if change.new is not None else None
                 done[number] = replace(change, new=new, to=view.oid)

@@ -68,8 +68,7 @@ class TriggerEvents:
         return lambda change: list(self._of_row(checks, change))
 
     def _of_row(self, checks: RowChecks, change: ModifiedRow) -> Iterator[Call]:
-        old, new = change.old, change.new
-        event = TriggerEvent.INSERT if old is None else TriggerEvent.DELETE if new is None else TriggerEvent.UPDATE
+        old, new, event = change.old, change.new, event_of(change)
         captured = self._capture(checks, event, change)
         if old is not None and new is not None and change.to != change.table:
             yield from self._calls(change.table, TriggerEvent.DELETE, old, None, None)
@@ -147,8 +146,7 @@ class TriggerEvents:
 
 def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None) -> list[Call]:
     """The AFTER triggers to call for a row of one table, which see no transition tables."""
-    old, new = change.old, change.new
-    event = TriggerEvent.INSERT if old is None else TriggerEvent.DELETE if new is None else TriggerEvent.UPDATE
+    old, new, event = change.old, change.new, event_of(change)
     updated = triggers.updated(columns) if columns is not None else None
     return [
         Call(firing, event, old, new)
@@ -159,8 +157,15 @@ def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: froze
 
 def events_of(checks: RowChecks) -> list[TriggerEvent]:
     """The events of a statement, in the order of their AFTER triggers: ON CONFLICT DO UPDATE is an UPDATE, too."""
-    own = TriggerEvent(checks.kind.value)
-    return [TriggerEvent.UPDATE, own] if checks.kind is ModifyKind.INSERT and checks.updates else [own]
+    if checks.kind is ModifyKind.INSERT and checks.updates:
+        return [TriggerEvent.UPDATE, TriggerEvent.INSERT]
+    return list(reversed(checks.events))
+
+
+def event_of(change: ModifiedRow) -> TriggerEvent:
+    if change.old is None:
+        return TriggerEvent.INSERT
+    return TriggerEvent.DELETE if change.new is None else TriggerEvent.UPDATE
 
 
 def _captures(found: RelationTriggers, event: TriggerEvent) -> bool:

@@ -24,6 +24,7 @@ from pgrepl.sql.nodes import (
     ExplainStmt,
     FetchStmt,
     InsertStmt,
+    MergeStmt,
     SelectStmt,
     Statement,
     TransactionStmt,
@@ -89,7 +90,7 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
 
         found = analyze_query(session, stmt).columns
         return None if stmt.into is not None else _results([(c.name, c.type, c.typmod) for c in found])
-    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
         from pgrepl.expr.analyze import analyze_modifying
 
         returning = analyze_modifying(session, stmt).returning

@@ -23,6 +23,7 @@ from pgrepl.sql.nodes import (
     ExecuteStmt,
     ExplainStmt,
     InsertStmt,
+    MergeStmt,
     RefreshMatViewStmt,
     SelectStmt,
     Statement,
@@ -104,7 +105,7 @@ def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
         permissions.check(session, query, reads=False)
         permissions.check_functions(session, query)
         return explain_query(session, query, verbose)
-    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
         return explain_modify(session, stmt, verbose)
     from pgrepl.sql.tags import command_tag
 
@@ -118,7 +119,7 @@ def _run(stmt: Statement, session: Session) -> Result:
         from pgrepl.statements.table.create_as import create_table_as
 
         return create_table_as(stmt, session)
-    assert isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt))
+    assert isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt))
     from pgrepl.writing.run import modify_rows
 
     return modify_rows(stmt, session)
@@ -140,7 +141,7 @@ def _carry_out(session: Session, stmt: Statement, explained: Explained, instrume
     from pgrepl.catalog.transaction import require_writable
     from pgrepl.sql.tags import command_tag
 
-    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt)):
+    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
         require_writable(session, command_tag(stmt))
         session.transaction.require_write()
     result = _run(stmt, session)

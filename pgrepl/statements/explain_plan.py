@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
     from pgrepl.query.spark.measured import Wanted
-    from pgrepl.sql.nodes import DeleteStmt, InsertStmt, UpdateStmt
+    from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 
 
 @dataclass
@@ -147,9 +147,12 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
     return Explained(plan, session, expanded, choice, appendix)
 
 
-def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt, verbose: bool) -> Explained:
+def explain_modify(
+    session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, verbose: bool
+) -> Explained:
     from pgrepl.catalog.relation import relation
     from pgrepl.expr.analyze import analyze_modifying
+    from pgrepl.expr.dml.merge_queries import joined_query
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
     from pgrepl.writing.run import plan as plan_of
@@ -158,8 +161,12 @@ def explain_modify(session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt,
     planned = with_choice(session, plan_of(session, analyze_modifying(session, stmt)))
     modify, choice = planned.modify, planned.choice
     assert choice is not None
-    inserts = modify.command is Command.INSERT
-    query = insert_query(session, modify) if inserts else found_query(session, modify).query
+    if modify.command is Command.INSERT:
+        query = insert_query(session, modify)
+    elif modify.command is Command.MERGE:
+        query = joined_query(session, modify).query
+    else:
+        query = found_query(session, modify).query
     by_sql = choice.on_spark and not choice.kernels
     inner = explain_query(session, query, verbose, choice if by_sql else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"

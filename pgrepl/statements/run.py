@@ -64,7 +64,7 @@ READING = frozenset(
 )
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
 # transaction
-LOCK_LATER = frozenset(("AnalyzedStmt", "DeleteStmt", "InsertStmt", "UpdateStmt"))
+LOCK_LATER = frozenset(("AnalyzedStmt", "DeleteStmt", "InsertStmt", "MergeStmt", "UpdateStmt"))
 # these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
 _WITHOUT_SNAPSHOT = frozenset(
     (

@@ -93,7 +93,7 @@ STATEMENTS = {
 }
 
 # statements that let the statements around them write only the rows of the tables that they need (Session.settle)
-_SETTLES_ITSELF = frozenset({"SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "AnalyzedStmt"})
+_SETTLES_ITSELF = frozenset({"SelectStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt", "AnalyzedStmt"})
 
 
 def execute(stmt: Statement, session: Session) -> Result:

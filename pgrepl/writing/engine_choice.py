@@ -30,6 +30,8 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     target = relation(session, modify.relid)
     if target.kind == "v":
         return Choice(Engine.LOCAL, f'view "{target.name}" has triggers')
+    if modify.command is Command.MERGE:
+        return Choice(Engine.LOCAL, "each row has its own action")
     try:
         events = [TriggerEvent(modify.command.value)]
         if modify.conflict is not None and modify.conflict.assigned is not None:

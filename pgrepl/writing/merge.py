@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
@@ -19,8 +19,8 @@ from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.instead import fire_instead
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
-from pgrepl.rows.members import members
 from pgrepl.rows.routing import converter
+from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.types import oids
 from pgrepl.writing.modify import Pending, begun, finished, replayed, with_values
 
@@ -50,9 +50,9 @@ def merge(session: Session, modify: Modify, *, hidden: bool = False) -> Pending:
 
 class _Merge:
     def __init__(self, session: Session, modify: Modify, hidden: bool) -> None:
-        assert modify.merge is not None
         if hidden:
             modify = replace(modify, where=Const(oids.BOOL, value=False))
+        assert modify.merge is not None
         self.session = session
         self.modify = modify
         self.actions = modify.merge.actions
@@ -65,24 +65,21 @@ class _Merge:
             for action in self.actions
         }
         self._matches = replayed(session, condition_query(session, modify, self._joined.carried, self._now))
-        self._changed: set[tuple[int, RowPlace]] = set()
         self._children: dict[int, dict[RowPlace, Row]] = {}
         self._carried: list[Row] = []
 
     def run(self) -> Pending:
         session, modify = self.session, self.modify
         checks = prepare(session, self.target, ModifyKind.MERGE, modify.named)
-        updates = [action.named for action in self.actions if action.command is Command.UPDATE]
-        checks.merges([ModifyKind(c.value) for c in modify.commands], frozenset().union(*updates))
+        checks.merges([TriggerEvent(c.value) for c in modify.commands], modify.named_by(Command.UPDATE))
         started = begun(session, checks, self._changes())
         done = fire_instead(session, checks, started) if self.target.kind == "v" else checks.local(started)
-        return finished(session, modify, checks, done, self._carried)
+        return finished(session, modify, checks, done, self._carried, self._joined.carried)
 
     def _changes(self) -> Iterator[ModifiedRow]:
         rows = self._rows()
         decided = self._locked(rows) if self.session.transaction.locks_rows else self._decided(rows)
         for action, change in decided:
-            self._check_once(change)
             assert action.command is not None
             if self.modify.returning:
                 self._carried.append((*self._now[0][len(self.target.attributes) + 1 :], action.command.value))
@@ -152,27 +149,17 @@ class _Merge:
             entry = relation_rte(table, None, inh=False)
             found = found_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
             nothing: Row = (None,) * len(table.attributes)
-            rows = {each[0]: with_values(nothing, found.columns, each[2:]) for each in stream(self.session, found.query)}
+            read = stream(self.session, found.query)
+            rows = {each[0]: with_values(nothing, found.columns, each[2:]) for each in read}
             self._children[table.oid] = rows
         assert place is not None
         return rows[place]
 
-    def _check_once(self, change: ModifiedRow) -> None:
-        if change.place is None:
-            return
-        if (change.table, change.place) in self._changed:
-            raise PgError(
-                "21000",
-                "MERGE command cannot affect row a second time",
-                hint="Ensure that not more than one source row matches any one target row.",
-            )
-        self._changed.add((change.table, change.place))
-
     # --- rows that other transactions change --------------------------------------------------------------------------
 
     def _locked(self, rows: Iterator[_Joined]) -> Iterator[_Decided]:
-        """The same with locks on the rows to change. A row that another transaction has changed since is looked at again
-        in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
+        """The same with locks on the rows to change. A row that another transaction has changed since is looked at
+        again in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
         found = [(row, decided) for row in rows if (decided := self._decide(row)) is not None]
         changed = self._lock([change for _, (_, change) in found])
         for row, decided in found:
@@ -208,6 +195,3 @@ class _Merge:
             return
         yield replace(again, source=None)
         yield replace(row, place=None, table=0, target=None)
-
-
-__all__ = ["merge"]

@@ -21,7 +21,7 @@ from pgrepl.expr.dml.queries import (
     pinned,
     returning_query,
 )
-from pgrepl.expr.tree import PinnedRow
+from pgrepl.expr.tree import PinnedRow, Var
 from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
@@ -62,11 +62,11 @@ def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden
     if hidden:
         rows = _refused(target, rows)
     new = (ModifiedRow(target.oid, new=row) for row in rows)
-    changes = checks.local(_begun(session, checks, new, conflict), conflict)
-    return _finished(session, modify, checks, changes, ())
+    changes = checks.local(begun(session, checks, new, conflict), conflict)
+    return finished(session, modify, checks, changes, ())
 
 
-def _begun(
+def begun(
     session: Session, checks: RowChecks, changes: Iterable[ModifiedRow], conflict: ConflictAction | None = None
 ) -> Iterable[ModifiedRow]:
     """Fire the BEFORE triggers of the statement. It reads tables as they were before."""
@@ -75,7 +75,8 @@ def _begun(
     ahead = Ahead(changes)
     session.unsettled.append(ahead)
     try:
-        before_statement(session, checks.relation, TriggerEvent(checks.kind.value), checks.modified, checks.begun)
+        for event in checks.events:
+            before_statement(session, checks.relation, event, checks.set_columns(checks.relation), checks.begun)
         if conflict is not None and conflict.update is not None:
             before_statement(session, checks.relation, TriggerEvent.UPDATE, conflict.modified, checks.begun)
     finally:
@@ -96,7 +97,7 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
     assigned = [a.attnum for a in conflict.assigned]
     now: list[Row] = []  # the row in conflict and the one proposed, as the query sees them
     query = conflict_query(session, modify, conflict, now)
-    compiled = _replayed(session, query)
+    compiled = replayed(session, query)
 
     def update(table: Relation, old: Row, proposed: Row) -> Row | None:
         to_named, back = converter(table, target), converter(target, table)
@@ -105,12 +106,12 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
         found = compiled()
         if not found:
             return None
-        return back(_with(existing, assigned, found[0]))
+        return back(with_values(existing, assigned, found[0]))
 
     return ConflictAction(arbiters, update, frozenset(assigned))
 
 
-def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
+def replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
     """A query compiled once, over rows that change between its runs."""
     from pgrepl.expr.context import Context
     from pgrepl.expr.rewrite import expand_views
@@ -121,7 +122,7 @@ def _replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
     return lambda: list(compiled(Env([], None)))
 
 
-def _with(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
+def with_values(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
     changed = list(row)
     for attnum, value in zip(attnums, values, strict=False):
         changed[attnum - 1] = value
@@ -141,8 +142,8 @@ def update(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = checks.local(_begun(session, checks, changes()))
-    return _finished(session, modify, checks, done, carried)
+    done = checks.local(begun(session, checks, changes()))
+    return finished(session, modify, checks, done, carried)
 
 
 def delete(session: Session, modify: Modify) -> Pending:
@@ -155,15 +156,15 @@ def delete(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = checks.local(_begun(session, checks, changes()))
-    return _finished(session, modify, checks, done, carried)
+    done = checks.local(begun(session, checks, changes()))
+    return finished(session, modify, checks, done, carried)
 
 
 def nothing(session: Session, modify: Modify) -> Pending:
     """An UPDATE or DELETE that finds no row."""
     checks = prepare(session, relation(session, modify.relid), ModifyKind(modify.command.value), modify.named)
-    _begun(session, checks, ())
-    return _finished(session, modify, checks, (), ())
+    begun(session, checks, ())
+    return finished(session, modify, checks, (), ())
 
 
 def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[ModifiedRow, Row]]:
@@ -212,8 +213,8 @@ def found_rows(
                 if (oid, place) in seen:
                     continue
                 seen.add((oid, place))
-            old = _with((None,) * width, found.columns, row[2:count])
-            new = _with(old, found.assigned, row[count:behind]) if updates else None
+            old = with_values((None,) * width, found.columns, row[2:count])
+            new = with_values(old, found.assigned, row[count:behind]) if updates else None
             if oid != layout.oid:
                 convert = converter(layout, relation(session, oid))
                 old, new = convert(old), convert(new) if new is not None else None
@@ -228,7 +229,7 @@ def _pinned(
     if layout.oid != oid and target.kind != "p":
         return ()
     row = version.row if layout.oid == oid else converter(relation(session, oid), layout)(version.row)
-    return _replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
+    return replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
 
 
 def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:
@@ -259,17 +260,22 @@ def instead(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = fire_instead(session, checks, _begun(session, checks, changes()))
-    return _finished(session, modify, checks, done, carried)
+    done = fire_instead(session, checks, begun(session, checks, changes()))
+    return finished(session, modify, checks, done, carried)
 
 
 # --- the end of a statement -----------------------------------------------------------------------------------------
 
 
-def _finished(
-    session: Session, modify: Modify, checks: RowChecks, changes: Sequence[ModifiedRow], carried: Sequence[Row]
+def finished(
+    session: Session,
+    modify: Modify,
+    checks: RowChecks,
+    changes: Sequence[ModifiedRow],
+    carried: Sequence[Row],
+    columns: Sequence[Var] | None = None,
 ) -> Pending:
-    """RETURNING sees what the statement saw."""
+    """RETURNING sees what the statement saw. `columns`: what is carried, if it is not what only RETURNING uses."""
     _check_views(session, modify, checks, changes)
     returned: list[Row] = []
     if modify.returning:
@@ -278,7 +284,7 @@ def _finished(
             (*checks.named(change), change.to or change.table, *more)
             for change, more in zip(changes, rest, strict=True)
         ]
-        returned = list(rows_of(session, returning_query(session, modify, written)))
+        returned = list(rows_of(session, returning_query(session, modify, written, columns)))
     return Pending(modify, checks, changes, returned)
 
 
@@ -289,11 +295,13 @@ def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: S
     target = relation(session, modify.relid)
     now: list[Row] = []
     tests = [
-        (option.view, _replayed(session, check_query(session, modify, option, now)))
+        (option.view, replayed(session, check_query(session, modify, option, now)))
         for option in modify.check_options
         if option.view
     ]
     for change in changes if tests else ():
+        if change.new is None:
+            continue
         row = checks.named(change)
         now[:] = [(*row, change.to)]
         for view, test in tests:

@@ -51,6 +51,7 @@ def _without(query: Query, hidden: set[int]) -> Query:
 def _as_query(modify: Modify) -> Query:
     """All expressions that the statement has, as if they were the columns of a query."""
     exprs = [a.expr for a in modify.assigned] + [t.expr for t in modify.returning]
+    exprs += modify.merge.exprs if modify.merge is not None else ()
     conflict = modify.conflict
     if conflict is not None:
         exprs += [e.expr for e in conflict.elements]
@@ -76,18 +77,28 @@ def _read_columns(query: Query, modify: Modify) -> frozenset[int]:
 
 
 def _allowed(session: Session, target: Relation, modify: Modify, read: frozenset[int], role: int) -> bool:
-    if modify.command is Command.DELETE and not acl.has_table_privilege(session, target, "DELETE", role):
+    commands, named = modify.commands, modify.named_by
+    if Command.DELETE in commands and not acl.has_table_privilege(session, target, "DELETE", role):
         return False
-    if modify.command is Command.INSERT and not _may_change(session, target, "INSERT", modify.named, role):
+    if Command.INSERT in commands and not _may_change(session, target, "INSERT", named(Command.INSERT), role):
         return False
-    updated: frozenset[int] | None = modify.named if modify.command is Command.UPDATE else None
+    updated = named(Command.UPDATE) if Command.UPDATE in commands else None
     conflict = modify.conflict
     if conflict is not None and conflict.assigned is not None:
         updated = frozenset(a.attnum for a in conflict.assigned)
     if updated is not None and not _may_change(session, target, "UPDATE", updated, role):
         return False
-    if not read or acl.has_table_privilege(session, target, "SELECT", role):
+    reads = read or (modify.merge is not None and any(action.command is None for action in modify.merge.actions))
+    if not reads:
         return True
+    return _may_read(session, target, read, role)
+
+
+def _may_read(session: Session, target: Relation, read: frozenset[int], role: int) -> bool:
+    if acl.has_table_privilege(session, target, "SELECT", role):
+        return True
+    if not read:
+        return any(acl.has_column_privilege(session, target, a.num, "SELECT", role) for a in target.columns)
     wanted = read if 0 not in read else {*read, *(a.num for a in target.columns)} - {0}
     return all(acl.has_column_privilege(session, target, n, "SELECT", role) for n in wanted)
 

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE and DELETE as statements, alone or in WITH.
+"""INSERT, UPDATE, DELETE and MERGE as statements, alone or in WITH.
 
 A statement is first computed and then written: all statements in one WITH list, and the statement they belong to, see
 the state before any of them. A small statement is computed in this process: in a transaction block its changes are
@@ -299,6 +299,10 @@ def work_out(session: Session, planned: ModifyPlan) -> Pending:
     from pgrepl.writing.modify import delete, insert, instead, nothing, update
 
     modify = planned.modify
+    if modify.command is Command.MERGE:
+        from pgrepl.writing.merge import merge
+
+        return merge(session, modify, hidden=planned.hidden)
     if relation(session, modify.relid).kind == "v":
         return instead(session, modify)
     if modify.command is Command.INSERT:

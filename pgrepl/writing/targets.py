@@ -18,12 +18,12 @@ def check_targets(session: Session, modify: Modify) -> None:
     if target.kind == "v":
         return  # it has INSTEAD OF triggers
     check_kind(target)
-    if modify.command is Command.INSERT:
-        if modify.conflict is not None and modify.conflict.assigned is not None:
-            check_replica_identity(session, target, "UPDATE")
-        return
-    for member in changed_tables(session, modify):
-        check_replica_identity(session, member.relation, modify.command.value)
+    if modify.conflict is not None and modify.conflict.assigned is not None:
+        check_replica_identity(session, target, "UPDATE")
+    finding = [command for command in modify.commands if command is not Command.INSERT]
+    for member in changed_tables(session, modify) if finding else ():
+        for command in finding:
+            check_replica_identity(session, member.relation, command.value)
 
 
 def check_kind(target: Relation) -> None:

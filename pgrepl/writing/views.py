@@ -10,7 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import lookup
 from pgrepl.expr.dml.defaults import with_defaults
 from pgrepl.expr.dml.levels import map_level
-from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
+from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Merge, Modify
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.rewrite import view_query, view_role
 from pgrepl.expr.tree import BoolExpr, Const, Expr, Join, Query, RangeRef, RowExpr, Rte, RteKind, SubLink, Var
@@ -30,6 +30,7 @@ _WORDS = {
     Command.UPDATE: ("update", "updating"),
     Command.DELETE: ("delete from", "deleting from"),
 }
+_COLUMN_WORDS = {Command.INSERT: "insert into", Command.UPDATE: "update", Command.MERGE: "merge into"}
 
 
 @frozen
@@ -57,13 +58,19 @@ def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel
 
 def is_instead(session: Session, modify: Modify) -> bool:
     """Whether INSTEAD OF triggers of the view carry out the statement."""
-    return has_instead_trigger(session, modify.relid, TriggerEvent(modify.command.value))
+    return all(_has_trigger(session, modify.relid, command) for command in modify.commands)
+
+
+def _has_trigger(session: Session, view: int, command: Command) -> bool:
+    return has_instead_trigger(session, view, TriggerEvent(command.value))
 
 
 def _through(session: Session, modify: Modify, view: Relation) -> tuple[Modify, Query, frozenset[int]]:
     query = _updatable(session, modify, view)
     step = _Step(session, modify, view, query)
     _check_columns(modify, view, step)
+    if modify.merge is not None:
+        _check_no_trigger(session, modify, view)
     own = list(query.rtable)
     own[step.base - 1] = replace(step.rte, kind=RteKind.VALUES, relid=0)
     shown = used_columns(query).get(step.base, frozenset())
@@ -76,21 +83,34 @@ def _updatable(session: Session, modify: Modify, view: Relation) -> Query:
     if problem is None:
         assert query is not None
         return query
-    word, doing = _WORDS[modify.command]
-    name = modify.command.value
-    raise PgError(
-        "55000",
-        f'cannot {word} view "{view.name}"',
-        detail=problem,
-        hint=f"To enable {doing} the view, provide an INSTEAD OF {name} trigger or an unconditional "
-        f"ON {name} DO INSTEAD rule.",
-    )
+    command = next(c for c in modify.commands if modify.merge is None or not _has_trigger(session, view.oid, c))
+    word, doing = _WORDS[command]
+    name = command.value
+    hint = f"To enable {doing} the view, provide an INSTEAD OF {name} trigger"
+    hint += f" or an unconditional ON {name} DO INSTEAD rule."
+    if modify.merge is not None:
+        hint = f"To enable {doing} the view using MERGE, provide an INSTEAD OF {name} trigger."
+    raise PgError("55000", f'cannot {word} view "{view.name}"', detail=problem, hint=hint)
+
+
+def _check_no_trigger(session: Session, modify: Modify, view: Relation) -> None:
+    """A MERGE is carried out by triggers altogether or not at all."""
+    if any(_has_trigger(session, view.oid, command) for command in modify.commands):
+        raise PgError(
+            "0A000",
+            f'cannot merge into view "{view.name}"',
+            detail="MERGE is not supported for views with INSTEAD OF triggers for some actions but not all.",
+            hint="To enable merging into the view, either provide a full set of INSTEAD OF triggers or drop the "
+            "existing INSTEAD OF triggers.",
+        )
 
 
 def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
     """Only view columns that are columns of the table can be given values."""
     conflict = modify.conflict
     named = {*modify.named, *(a.attnum for a in modify.assigned)}  # a default of the view's own is given, too
+    if modify.merge is not None:
+        named |= {a.attnum for action in modify.merge.actions for a in action.assigned}
     if conflict is not None and conflict.assigned is not None:
         named |= {a.attnum for a in conflict.assigned}
     for column in view.columns:
@@ -98,7 +118,7 @@ def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
             continue
         problem = _problem(step.exprs[column.num], step.base)
         if problem is not None:
-            word = "update" if modify.command is Command.UPDATE else "insert into"
+            word = _COLUMN_WORDS[modify.command]
             message = f'cannot {word} column "{column.name}" of view "{view.name}"'
             raise PgError("0A000", message, detail=problem)
 
@@ -154,11 +174,12 @@ class _Step:
             from_=tuple(self._join(item) for item in modify.from_),
             where=where,
             assigned=self._assigned(modify.assigned),
-            named=frozenset(e.attnum for n in modify.named if isinstance(e := self.exprs[n], Var)),
+            named=self._named(modify.named),
             returning=tuple(replace(t, expr=self._mapped(t.expr)) for t in modify.returning),
             multi=tuple(self._link(link) for link in modify.multi),
             conflict=self._conflict(modify.conflict) if modify.conflict is not None else None,
             check_options=checks,
+            merge=self._merge(modify.merge) if modify.merge is not None else None,
         )
 
     def _assigned(self, assigned: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
@@ -168,6 +189,22 @@ class _Step:
             assert isinstance(column, Var)
             found.append(Assignment(column.attnum, self._mapped(each.expr)))
         return tuple(found)
+
+    def _named(self, named: frozenset[int]) -> frozenset[int]:
+        return frozenset(e.attnum for n in named if isinstance(e := self.exprs[n], Var))
+
+    def _merge(self, merge: Merge) -> Merge:
+        actions = tuple(
+            replace(
+                action,
+                condition=self._mapped_optional(action.condition),
+                assigned=self._assigned(action.assigned),
+                named=self._named(action.named),
+                multi=tuple(self._link(link) for link in action.multi),
+            )
+            for action in merge.actions
+        )
+        return Merge(self._mapped(merge.condition), actions)
 
     def _conflict(self, conflict: Conflict) -> Conflict:
         return replace(

@@ -92,7 +92,7 @@ def test_errors_in_included_files_name_them(here: Path, capsys: pytest.CaptureFi
         ("UPDATE t SET c = 1", '1:14: ERROR:  column "c" of relation "t" does not exist'),
         ("DELETE FROM t WHERE c", '1:21: ERROR:  column "c" does not exist'),
         ("MERGE INTO t USING t s ON s.a = t.a WHEN MATCHED THEN UPDATE SET c = 1",
-         "1:1: ERROR:  MERGE is not supported"),
+         '1:66: ERROR:  column "c" of relation "t" does not exist'),
         ("WITH d AS (DELETE FROM t RETURNING c) SELECT 1", '1:36: ERROR:  column "c" does not exist'),
         ("EXPLAIN ANALYZE DELETE FROM nosuch", '1:29: ERROR:  relation "nosuch" does not exist'),
         ("EXPLAIN (nosuch) SELECT 1", '1:10: ERROR:  unrecognized EXPLAIN option "nosuch"'),

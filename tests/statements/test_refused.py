@@ -38,7 +38,6 @@ def test_every_statement_outside_the_dialect(instance: Instance) -> None:
         ("CREATE TABLE x OF y", "CREATE TABLE OF is not supported"),
         ("CREATE TYPE x", "CREATE TYPE is not supported"),
         ("CREATE TYPE x AS RANGE (subtype = int)", "CREATE TYPE AS RANGE is not supported"),
-        ("MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE", "MERGE is not supported"),
         ("ALTER TABLE t ENABLE RULE x", "ENABLE RULE is not supported"),
         ("ALTER TRIGGER x ON t DEPENDS ON EXTENSION y", "ALTER TRIGGER DEPENDS ON is not supported"),
         ("ALTER TABLE t OF y", "OF is not supported"),

@@ -13,7 +13,7 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.dml.plan import Assignment, Command, Modify
+from pgrepl.expr.dml.plan import Assignment, Command, Merge, Modify, with_actions
 from pgrepl.expr.dml.update import merge_assignments
 from pgrepl.expr.folding import folded
 from pgrepl.expr.stored import from_json
@@ -59,6 +59,8 @@ def null_of(column: Attribute) -> Expr:
 
 def with_defaults(session: Session, modify: Modify) -> Modify:
     """The statement with every DEFAULT replaced by the column's default. Generated columns get no assignment."""
+    if modify.merge is not None:
+        return with_actions(modify, lambda alone: with_defaults(session, alone))
     target = relation(session, modify.relid)
     if modify.command is Command.INSERT:
         modify = _insert(session, modify, target)
@@ -88,12 +90,20 @@ def with_constants(session: Session, modify: Modify) -> Modify:
     conflict = modify.conflict
     if conflict is not None and conflict.assigned is not None:
         conflict = replace(conflict, assigned=fold(conflict.assigned), where=optional(conflict.where))
+    merge = modify.merge
+    if merge is not None:
+        actions = tuple(
+            replace(action, assigned=fold(action.assigned), condition=optional(action.condition))
+            for action in merge.actions
+        )
+        merge = Merge(folded(session, merge.condition), actions)
     return replace(
         modify,
         rtable=tuple(rtable),
         assigned=fold(modify.assigned),
         where=optional(modify.where),
         conflict=conflict,
+        merge=merge,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pgrepl.expr.dml.plan import Assignment, Modify
+from pgrepl.expr.dml.plan import Assignment, Merge, Modify
 from pgrepl.expr.tree import Const, Expr, Query, SubLink, Target
 from pgrepl.expr.walk import map_parts
 
@@ -37,6 +37,18 @@ def map_modify(modify: Modify, expression: Callable[[Expr], Expr], nested: Calla
             where=optional(conflict.where),
             multi=links(conflict.multi),
         )
+    merge = modify.merge
+    if merge is not None:
+        actions = tuple(
+            replace(
+                action,
+                condition=optional(action.condition),
+                assigned=assignments(action.assigned),
+                multi=links(action.multi),
+            )
+            for action in merge.actions
+        )
+        merge = Merge(expression(merge.condition), actions)
     return replace(
         modify,
         rtable=query.rtable,
@@ -47,6 +59,7 @@ def map_modify(modify: Modify, expression: Callable[[Expr], Expr], nested: Calla
         returning=query.targets,
         multi=links(modify.multi),
         ctes=query.ctes,
+        merge=merge,
     )
 
 
@@ -57,6 +70,7 @@ def query_of(modify: Modify) -> Query:
     if conflict is not None:
         exprs += [element.expr for element in conflict.elements] + [a.expr for a in conflict.assigned or ()]
         exprs += [expr for expr in (conflict.arbiter_where, conflict.where) if expr is not None] + list(conflict.multi)
+    exprs += modify.merge.exprs if modify.merge is not None else ()
     targets = tuple(Target(expr, "", number) for number, expr in enumerate(exprs, 1))
     return Query(targets, modify.rtable, modify.from_, modify.where, ctes=modify.ctes)
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
+from pgrepl.expr.clauses import settle_collations
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.dml.insert import Source
-from pgrepl.expr.dml.plan import Assignment, Command, Merge, MergeAction, MergeMatch, Modify
+from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Merge, MergeAction, MergeMatch, Modify
 from pgrepl.expr.dml.returning import transform_returning
 from pgrepl.expr.dml.target import insert_columns, open_target
 from pgrepl.expr.dml.update import SetClause
@@ -17,7 +18,8 @@ from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.targets import expand_expressions
 from pgrepl.expr.transform import analyze_where
-from pgrepl.expr.tree import Expr
+from pgrepl.expr.tree import Expr, Query, RangeRef
+from pgrepl.expr.walk import location_of, walk_deep
 from pgrepl.sql.nodes import MergeStmt, MergeWhen
 
 _KINDS = {"m": "materialized views", "S": "sequences", "f": "foreign tables", "t": "TOAST tables"}
@@ -27,9 +29,7 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
     _check_reachable(stmt)
     if stmt.with_ is not None:
         if stmt.with_.recursive:
-            raise PgError(
-                "42601", "WITH RECURSIVE is not supported for MERGE statement", location=stmt.with_.location
-            )
+            raise PgError("42601", "WITH RECURSIVE is not supported for MERGE statement")
         from pgrepl.expr.ctes import transform_with
 
         transform_with(scope, stmt.with_)
@@ -38,7 +38,7 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
         detail = f"This operation is not supported for {_KINDS[target.kind]}."
         raise PgError("42809", f'cannot execute MERGE on relation "{target.name}"', detail=detail)
     from_ = transform_from(scope, (stmt.source,))
-    item, source = scope.target_item, scope.items[len(scope.rtable)]
+    item, source = scope.target_item, scope.namespace[-1]
     assert item is not None
     if item.name == source.name:
         raise PgError(
@@ -47,7 +47,9 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
             detail="The name is used both as MERGE target table and data source.",
         )
     scope.show(item)
-    condition = assign_collations(analyze_where(scope, stmt.condition, ExprKind.JOIN_ON, "JOIN/ON"))
+    condition = analyze_where(scope, stmt.condition, ExprKind.JOIN_ON, "JOIN/ON")
+    settled = settle_collations(Query((), tuple(scope.rtable), from_, condition))
+    assert settled.where is not None
     returning = transform_returning(scope, stmt.returning, ExprKind.MERGE_RETURNING)
     actions = []
     for when in stmt.whens:
@@ -59,11 +61,11 @@ def analyze_merge(stmt: MergeStmt, scope: Scope) -> Modify:
         Command.MERGE,
         target.oid,
         tuple(scope.rtable),
-        from_,
+        (RangeRef(TARGET), *settled.from_),
         named=frozenset(n for action in actions for n in action.named),
         returning=returning,
         ctes=tuple(each.finished() for each in scope.ctes),
-        merge=Merge(condition, tuple(actions)),
+        merge=Merge(settled.where, tuple(actions)),
     )
 
 
@@ -74,6 +76,14 @@ def _check_reachable(stmt: MergeStmt) -> None:
             raise PgError("42601", "unreachable WHEN clause specified after unconditional WHEN clause")
         if when.condition is None:
             unconditional.add(when.match)
+
+
+def _refuse_sets(value: Expr) -> None:
+    """As ExecInitFunc does: the values of an INSERT are computed for one row."""
+    for node, depth in walk_deep(value):
+        if not depth and getattr(node, "retset", False):
+            message = "set-valued function called in context that cannot accept a set"
+            raise PgError("0A000", message, location=location_of(node))
 
 
 def _action(scope: Scope, target: Relation, when: MergeWhen, match: MergeMatch) -> MergeAction:
@@ -95,6 +105,8 @@ def _action(scope: Scope, target: Relation, when: MergeWhen, match: MergeMatch) 
     if when.action == "INSERT":
         columns = insert_columns(target, when.targets)
         row = expand_expressions(scope, when.values, ExprKind.VALUES_SINGLE, allow_default=True) if when.values else []
+        for value in row:
+            _refuse_sets(value)
         values = Source(scope, target, columns, listed=bool(when.targets)).fitted(row) if row else []
         columns = columns[: len(values)]
         return replace(

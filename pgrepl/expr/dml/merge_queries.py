@@ -1,6 +1,6 @@
 """The queries that a MERGE runs: one that joins the target with the source, and one for each WHEN clause.
 
-MERGE INTO t USING s ON c …     →  SELECT place, tableoid, matched, t.a, t.b …, s.x … FROM t RIGHT JOIN s ON c
+MERGE INTO t USING s ON c …     →  SELECT place, tableoid, matched, t.a, t.b …, s.x … FROM s LEFT JOIN t ON c
 WHEN MATCHED AND d THEN UPDATE  →  SELECT e FROM joined WHERE d
 SET a = e
 """
@@ -64,11 +64,11 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     keeps_target = MergeMatch.NOT_MATCHED_BY_SOURCE in matches
     kind = {
         (False, False): JoinType.INNER,
-        (False, True): JoinType.RIGHT,
-        (True, False): JoinType.LEFT,
+        (False, True): JoinType.LEFT,
+        (True, False): JoinType.RIGHT,
         (True, True): JoinType.FULL,
     }[keeps_target, keeps_source]
-    (source,) = modify.from_
+    source = modify.from_[1]
     has_target = _is_there(session, TARGET, lookup.row_type(session, target.oid))
     quals, where = merge.condition, None
     if modify.where is not None:
@@ -89,7 +89,7 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     query = Query(
         tuple(Target(expr, f"c{n}", n) for n, expr in enumerate((*exprs, *carried), 1)),
         modify.rtable,
-        (Join(kind, RangeRef(TARGET), source, quals, 0),),
+        (Join(kind, source, RangeRef(TARGET), quals, 0),),
         where,
         ctes=modify.ctes,
         has_sublinks=True,
@@ -137,15 +137,12 @@ def action_query(
     if action.command is Command.INSERT:
         given = {a.attnum: a.expr for a in action.assigned}
         values = [
-            Const(oids.INT4) if a.dropped else given[a.num] if a.num in given else null_of(a)
-            for a in target.attributes
+            Const(oids.INT4) if a.dropped else given[a.num] if a.num in given else null_of(a) for a in target.attributes
         ]
     return _over_joined(session, modify, target, values, action.condition, carried, rows)
 
 
-def condition_query(
-    session: Session, modify: Modify, carried: Sequence[Var], rows: Sequence[tuple[Any, ...]]
-) -> Query:
+def condition_query(session: Session, modify: Modify, carried: Sequence[Var], rows: Sequence[tuple[Any, ...]]) -> Query:
     """ON over a row of JOINED: it returns a row when the condition is true."""
     assert modify.merge is not None
     target = relation(session, modify.relid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 
@@ -88,6 +89,15 @@ class Merge:
     condition: Expr
     actions: tuple[MergeAction, ...]
 
+    @property
+    def exprs(self) -> list[Expr]:
+        found = [self.condition]
+        for action in self.actions:
+            found += [a.expr for a in action.assigned] + list(action.multi)
+            if action.condition is not None:
+                found.append(action.condition)
+        return found
+
 
 @frozen
 class Modify:
@@ -117,17 +127,30 @@ class Modify:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What the statement may do with a row: of a MERGE the commands of its actions."""
+        """What the statement may do with a row: of a MERGE the commands of its actions, as written."""
         if self.merge is None:
             return (self.command,)
-        found = {action.command for action in self.merge.actions}
-        return tuple(command for command in Command if command in found)
+        return tuple(dict.fromkeys(action.command for action in self.merge.actions if action.command is not None))
+
+    def named_by(self, command: Command) -> frozenset[int]:
+        """The columns that an INSERT, or an UPDATE, names; of a MERGE all such actions together."""
+        if self.merge is None:
+            return self.named if command is self.command else frozenset()
+        return frozenset(n for action in self.merge.actions if action.command is command for n in action.named)
 
 
-def merge_part(modify: Modify, action: MergeAction) -> Modify:
-    """An action of MERGE as a statement of its own."""
-    assert action.command is not None
-    return replace(
-        modify, command=action.command, assigned=action.assigned, named=action.named, overriding=action.overriding,
-        multi=action.multi, merge=None,
-    )  # fmt: skip
+def with_actions(modify: Modify, change: Callable[[Modify], Modify]) -> Modify:
+    """A MERGE with the columns and values of each action as `change` gives them for the same INSERT, UPDATE or DELETE
+    alone."""
+    assert modify.merge is not None
+    actions = []
+    for action in modify.merge.actions:
+        if action.command is not None:
+            alone = replace(
+                modify, command=action.command, assigned=action.assigned, named=action.named, multi=action.multi,
+                overriding=action.overriding, merge=None,
+            )  # fmt: skip
+            done = change(alone)
+            action = replace(action, assigned=done.assigned, named=done.named, multi=done.multi)
+        actions.append(action)
+    return replace(modify, merge=replace(modify.merge, actions=tuple(actions)))

@@ -16,13 +16,13 @@ from pgrepl.sql.nodes import (
     CoercionForm,
     Expr,
     FuncCall,
+    MergeSupportFunc,
     MinMaxExpr,
     NamedArg,
     SortBy,
     SQLValueFunction,
     TypeCast,
     TypeName,
-    UnsupportedExpr,
     WindowDef,
 )
 

@@ -27,6 +27,7 @@ from pgrepl.sql.nodes import (
     Expr,
     FuncCall,
     GroupingFunc,
+    MergeSupportFunc,
     MinMaxExpr,
     NamedArg,
     NullTest,
@@ -241,6 +242,11 @@ def _(node: MinMaxExpr) -> str:
 @deparse.register
 def _(node: GroupingFunc) -> str:
     return f"GROUPING({listed(node.args)})"
+
+
+@deparse.register
+def _(_: MergeSupportFunc) -> str:
+    return "MERGE_ACTION()"
 
 
 @deparse.register

@@ -299,6 +299,13 @@ class GroupingFunc(Expr):
 
 
 @frozen
+class MergeSupportFunc(Expr):
+    """merge_action()."""
+
+    location: int = -1
+
+
+@frozen
 class SetToDefault(Expr):
     """DEFAULT in VALUES or SET."""
 

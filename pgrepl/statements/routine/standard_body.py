@@ -17,6 +17,7 @@ from pgrepl.expr.tree import Query
 from pgrepl.sql.nodes import (
     DeleteStmt,
     InsertStmt,
+    MergeStmt,
     ResTarget,
     ReturnStmt,
     SelectStmt,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Modify
 
-_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt)
+_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
 
 
 def stored_body(
