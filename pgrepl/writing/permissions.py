@@ -10,7 +10,7 @@ from pgrepl.catalog import acl
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.expr.dml.plan import TARGET, Command, Modify
-from pgrepl.expr.tree import Query, RangeRef, RteKind, Target
+from pgrepl.expr.tree import MERGE_ACTION, Query, RangeRef, RteKind, Target
 from pgrepl.query import permissions
 from pgrepl.query.columns import used_columns
 
@@ -69,7 +69,7 @@ def _as_query(modify: Modify) -> Query:
 
 def _read_columns(query: Query, modify: Modify) -> frozenset[int]:
     by_relation = used_columns(query)
-    used = by_relation.get(TARGET, frozenset())
+    used = by_relation.get(TARGET, frozenset()) - {MERGE_ACTION}
     if modify.conflict is not None:
         # `excluded` has the rights of the table
         used |= modify.conflict.constraint_columns | by_relation.get(modify.conflict.excluded, frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.dml.plan import TARGET, Command, Modify
+from pgrepl.expr.dml.plan import TARGET, Command, MergeMatch, Modify
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.tree import Query
 from pgrepl.rows.members import Member, members
@@ -40,8 +40,8 @@ def check_kind(target: Relation) -> None:
 
 
 def changed_tables(session: Session, modify: Modify) -> list[Member]:
-    """The tables with rows that an UPDATE or DELETE may find. If no table of a tree can have any, the table that the
-    statement names."""
+    """The tables with rows that an UPDATE, DELETE or MERGE may find. If no table of a tree can have any, the table that
+    the statement names."""
     found = members(session, modify.relid, modify.rtable[0].inh)
     target = relation(session, modify.relid)
     if target.kind != "p" and len(found) < 2:
@@ -50,8 +50,11 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
     from pgrepl.query.bounds import conjuncts, is_never_true
     from pgrepl.writing.pruning import contradicts, leaves, said
 
-    context, conditions = Context(session), conjuncts(modify.where)
-    what = said(Query((), modify.rtable, modify.from_, modify.where), conditions, TARGET, context)
+    where = modify.where
+    if modify.merge is not None and MergeMatch.NOT_MATCHED_BY_SOURCE not in modify.merge.matches:
+        where = modify.merge.joined_where(where)
+    context, conditions = Context(session), conjuncts(where)
+    what = said(Query((), modify.rtable, modify.from_, where), conditions, TARGET, context)
     if contradicts(what) or any(is_never_true(condition, context) for condition in conditions):
         return [member for member in found if member.relation.oid == target.oid]
     if target.kind != "p":

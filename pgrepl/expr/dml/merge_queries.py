@@ -59,9 +59,8 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     """As transform_MERGE_to_join does."""
     target, merge = relation(session, modify.relid), modify.merge
     assert merge is not None
-    matches = {action.match for action in merge.actions}
-    keeps_source = MergeMatch.NOT_MATCHED_BY_TARGET in matches
-    keeps_target = MergeMatch.NOT_MATCHED_BY_SOURCE in matches
+    keeps_source = MergeMatch.NOT_MATCHED_BY_TARGET in merge.matches
+    keeps_target = MergeMatch.NOT_MATCHED_BY_SOURCE in merge.matches
     kind = {
         (False, False): JoinType.INNER,
         (False, True): JoinType.LEFT,
@@ -70,13 +69,10 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     }[keeps_target, keeps_source]
     source = modify.from_[1]
     has_target = _is_there(session, TARGET, lookup.row_type(session, target.oid))
-    quals, where = merge.condition, None
-    if modify.where is not None:
-        # only some rows of the target can be seen: the others are not joined, and not kept
-        quals = BoolExpr(oids.BOOL, op=BoolOp.AND, args=(modify.where, quals))
-        if keeps_target:
-            missing = replace(has_target, kind=NullTestType.IS_NULL)
-            where = BoolExpr(oids.BOOL, op=BoolOp.OR, args=(missing, modify.where))
+    quals, where = merge.joined_where(modify.where), None
+    if modify.where is not None and keeps_target:  # rows of the target that cannot be seen are not kept either
+        missing = replace(has_target, kind=NullTestType.IS_NULL)
+        where = BoolExpr(oids.BOOL, op=BoolOp.OR, args=(missing, modify.where))
     has_source: Expr = Const(oids.BOOL, value=True)
     if keeps_target:
         tests = tuple(_is_there(session, varno, oids.RECORD) for varno in _relations(source))
@@ -146,10 +142,7 @@ def condition_query(session: Session, modify: Modify, carried: Sequence[Var], ro
     """ON over a row of JOINED: it returns a row when the condition is true."""
     assert modify.merge is not None
     target = relation(session, modify.relid)
-    condition = modify.merge.condition
-    if modify.where is not None:
-        condition = BoolExpr(oids.BOOL, op=BoolOp.AND, args=(modify.where, condition))
-    return _over_joined(session, modify, target, [], condition, carried, rows)
+    return _over_joined(session, modify, target, [], modify.merge.joined_where(modify.where), carried, rows)
 
 
 def _over_joined(

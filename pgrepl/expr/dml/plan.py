@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 
-from pgrepl.expr.tree import Cte, Expr, Join, RangeRef, Rte, SubLink, Target
+from pgrepl.expr.tree import BoolExpr, Cte, Expr, Join, RangeRef, Rte, SubLink, Target
 from pgrepl.frozen import frozen
+from pgrepl.sql.nodes import BoolOp
+from pgrepl.types import oids
 
 # the range table's first entry is the table that the statement names
 TARGET = 1
@@ -88,6 +90,16 @@ class Merge:
 
     condition: Expr
     actions: tuple[MergeAction, ...]
+
+    @property
+    def matches(self) -> frozenset[MergeMatch]:
+        return frozenset(action.match for action in self.actions)
+
+    def joined_where(self, where: Expr | None) -> Expr:
+        """The condition of the join, which only rows of the target that satisfy `where` fulfil."""
+        if where is None:
+            return self.condition
+        return BoolExpr(oids.BOOL, op=BoolOp.AND, args=(where, self.condition))
 
     @property
     def exprs(self) -> list[Expr]:
