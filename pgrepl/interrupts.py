@@ -29,6 +29,7 @@ class _State(threading.local):
     held = 0  # the number of hold_interrupts() blocks around the running code
     interrupt: PgError | None = None  # the error that is to end its statement
     deadline: Deadline | None = None  # of its statement
+    is_late: bool = False  # a check has raised the deadline's error, and the alarm of the same moment is yet to ring
 
 
 _state = _State()
@@ -46,6 +47,7 @@ def begin() -> None:
     """Forget the interrupt and the deadline of an earlier statement."""
     state = _state
     state.interrupt = state.deadline = None
+    state.is_late = False
 
 
 def set_deadline(moment: float, error: PgError) -> None:
@@ -64,11 +66,15 @@ def note(error: PgError) -> None:
 
 
 def interrupt(error: PgError) -> None:
-    """For a signal's handler: raise the error now, or at the next check if interrupts are held."""
+    """For a signal's handler: raise the error now, or at the next check if interrupts are held. One that a check has
+    just raised is on its way up, where another would take the place of it and of its CONTEXT."""
+    state = _state
     note(error)
-    if not _state.held:
-        assert _state.interrupt is not None
-        raise _copy(_state.interrupt)
+    if state.is_late and state.deadline is not None and error is state.deadline[1]:
+        state.is_late = False
+    elif not state.held:
+        assert state.interrupt is not None
+        raise _copy(state.interrupt)
 
 
 def interrupted() -> PgError | None:
@@ -76,6 +82,7 @@ def interrupted() -> PgError | None:
     state = _state
     if state.interrupt is None and state.deadline is not None and time.monotonic() >= state.deadline[0]:
         state.interrupt = state.deadline[1]
+        state.is_late = True
     return None if state.interrupt is None else _copy(state.interrupt)
 
 

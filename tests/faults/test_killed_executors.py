@@ -151,10 +151,10 @@ from pathlib import Path
 from pgrepl.lake import spark
 from pgrepl.lake.spark_options import read_options
 from tests.harness.pair import Pair
-from tests.harness.programs import QUICK_JVM
+from tests.harness.programs import QUICK_EXECUTORS, QUICK_JVM
 
 rows = int(sys.argv[2])
-spark.configure(read_options({}, master="local-cluster[2,1,1024]", conf=(QUICK_JVM,)))
+spark.configure(read_options({}, master="local-cluster[2,1,1024]", conf=(QUICK_JVM, QUICK_EXECUTORS)))
 pair = Pair(Path(sys.argv[1]))
 for setting in ("pgrepl.engine = spark", "logical_decoding_work_mem = '1MB'"):
     pair.pub(f"ALTER SYSTEM SET {setting}")

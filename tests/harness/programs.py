@@ -14,9 +14,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ("PGREPL_S3_ENDPOINT",)  # where a test's bucket is
-QUICK_JVM = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"  # the last optimizations cost more than they spare
-# for the JVMs that pyspark starts by itself
-QUICK_SUBMIT = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the last optimizations cost more than they spare
+QUICK_JVM = f"spark.driver.extraJavaOptions={_QUICK}"
+QUICK_EXECUTORS = f"spark.executor.extraJavaOptions={_QUICK}"
+QUICK_SUBMIT = {"SPARK_SUBMIT_OPTS": _QUICK}  # for the JVMs that pyspark starts by itself
 PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
 
 

@@ -77,10 +77,8 @@ def over_connect(server: str, tests: list[str], *options: str) -> None:
 
 def test_tables_are_read_and_changed_over_connect(server: str) -> None:
     """One process for all: a scan, what is staged, joins and a file."""
-    data = (
-        "values and files or deleted or without_columns or outside or field_ids or keep_their_ids or positions or fails"
-    )
-    statements = "spark and (CONFLICT or USING or src.v or columns_are_found)"
+    data = "values and files or deleted or positions or fails"
+    statements = "spark and (CONFLICT or columns_are_found)"
     over_connect(server, [*DATA_TESTS, MORE[0], MORE[2]], "-k", f"lake and ({data}) or writing and {statements}")
 
 

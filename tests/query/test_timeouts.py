@@ -86,3 +86,16 @@ def test_an_interrupt_waits_while_it_is_held_and_stays_until_the_statement_has_e
             interrupts.check_for_interrupts()
     interrupts.begin()
     interrupts.check_for_interrupts()
+
+
+def test_the_alarm_leaves_an_error_alone_that_a_check_has_raised_at_that_moment() -> None:
+    late = interrupts.statement_timeout()
+    interrupts.set_deadline(0, late)
+    try:
+        with pytest.raises(PgError):
+            interrupts.check_for_interrupts()
+        interrupts.interrupt(late)
+        with pytest.raises(PgError):  # it rings again, in case the error was swallowed
+            interrupts.interrupt(late)
+    finally:
+        interrupts.begin()

@@ -189,7 +189,7 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
         trio.at_subscribers("UPDATE t SET extra = 'local ' || a WHERE a % 2 = 1")
     if name == "kinds":
         trio.at_subscribers("UPDATE t SET u = NULL, k = '{}', us = NULL, y = '\\xff' WHERE a % 2 = 1")
-    workload(trio, case, random.Random(len(name)), 3)
+    workload(trio, case, random.Random(len(name)), 2)
     assert len(made) > 5
     assert trio.sub.ways()["apply"] >= 2
 

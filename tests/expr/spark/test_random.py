@@ -38,7 +38,7 @@ def disagreements(spark: SparkSession, seed: int, depth: int, count: int, native
     ]
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_nests_of_native_expressions(spark: SparkSession, seed: int) -> None:
     assert disagreements(spark, seed, 3, 40, 1.0) == []
