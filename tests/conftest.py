@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -44,6 +46,23 @@ _seconds: Counter[str] = Counter()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {_DURATIONS.name} anew; for a whole run")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """All files that ask for Spark go to one process, and the others need no JVM."""
+    from xdist.scheduler import LoadFileScheduling
+
+    asks = re.compile(r"\bspark: |usefixtures\(.*spark|getfixturevalue\(.spark")
+
+    @cache
+    def scope(name: str) -> str:
+        return "spark" if asks.search((config.rootpath / name).read_text("utf-8")) else name
+
+    class OneSpark(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid.partition("::")[0])
+
+    return OneSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)

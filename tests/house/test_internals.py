@@ -37,10 +37,13 @@ _INNER = re.compile(
     r"|stack_trace|stacktrace|java_\w+|judf\w*|to_\w+|create_gateway_client|dbapi_connection|sa_\w+)"
     r"|positiontup|binds|dialect_impl|bind_processor|result_processor|is_clause_element|is_connected|pythonExec"
 )
+_ANY = re.compile("|".join((*LIBRARIES, rf"\.({_INNER.pattern})\b")))
 
 
 def used(path: Path) -> Iterator[tuple[int, str]]:
     """Inner modules and inner names."""
+    if not _ANY.search(path.read_text("utf-8")):
+        return  # most modules: a tree costs more than a look
     tree = tree_of(path)
     own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     for node in ast.walk(tree):

@@ -314,6 +314,7 @@ def test_a_server_without_logical_decoding(tmp_path: Path) -> None:
         publishing.server.stop()
 
 
+@pytest.mark.slow
 @ON_ONE
 def test_pgbench_with_a_filter_and_a_column_list_ends_as_at_postgresqls_own_subscriber(served: Served) -> None:
     served.publishing.needs(15)

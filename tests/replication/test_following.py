@@ -113,7 +113,7 @@ def test_another_writers_lock_keeps_nobody_from_stopping(ready: Pair) -> None:
     assert ready.sub("SELECT * FROM t") == [("1", "x")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_all_of_them_stop_at_once(ready: Pair, nobody: str, number: signal.Signals, tmp_path: Path) -> None:
     """One copies, one applies, one waits for a publisher that does not answer."""
     ready.pub("INSERT INTO t SELECT g, 'copied' FROM generate_series(1, 300) g; CREATE TABLE w (a int)")

@@ -25,12 +25,12 @@ def compare(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     play_out(Play(real, lake), Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     compare(real, lake, seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 100))
+@pytest.mark.parametrize("seed", range(1, 100))
 def test_much_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     compare(real, lake, seed)
