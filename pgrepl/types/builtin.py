@@ -432,7 +432,13 @@ def array_type(oid: int) -> int:
 
 def base_type(oid: int) -> int:
     """The base type of a domain; any other type itself."""
+    return base_type_and_typmod(oid, -1)[0]
+
+
+def base_type_and_typmod(oid: int, typmod: int) -> tuple[int, int]:
+    """The same with the type modifier, which is the domain's own (as getBaseTypeAndTypmod does)."""
     found = type_by_oid(oid)
     while found is not None and found.typtype == "d":
-        oid, found = found.basetype, type_by_oid(found.basetype)
-    return oid
+        oid, typmod = found.basetype, found.typmod
+        found = type_by_oid(oid)
+    return oid, typmod

@@ -118,7 +118,7 @@ class DebeziumRecords:
             text = line[len(self._schema[0]) :].decode()
             payload, end = raw_json(text, len(text) - len(text.lstrip()))
             if text[end:].strip() == "}":
-                return self._schema[1], payload
+                return self._schema[1], _payload_of(payload)
         found = read_json(line.decode())
         if found is None:
             return None, None
@@ -126,11 +126,9 @@ class DebeziumRecords:
             raise Undecodable("it is no JSON object")
         if "payload" not in found or not ("schema" in found or len(found) == 1):
             return None, found
-        schema, payload = found.get("schema"), found["payload"]
+        schema, payload = found.get("schema"), _payload_of(found["payload"])
         if schema is not None and not isinstance(schema, dict):
             raise Undecodable("its schema is no object")
-        if payload is not None and not isinstance(payload, dict):
-            raise Undecodable("its payload is no object")
         start = line.find(b'"payload":') + len(b'"payload":')
         if schema is not None and list(found) == ["schema", "payload"] and line.count(b'"payload":') == 1:
             self._schema = (line[:start], schema)
@@ -236,6 +234,12 @@ class DebeziumRecords:
         return ChangeEvent(
             kind, source.schema, source.table, new, old, source.xid, source.lsn, source.at, place, snapshot=op == READ
         )
+
+
+def _payload_of(value: Any) -> dict[str, Any] | None:
+    if value is not None and not isinstance(value, dict):
+        raise Undecodable("its payload is no object")
+    return value
 
 
 def _carries_no_change(payload: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from pgrepl.replication.formats.json_text import Number
 from pgrepl.replication.wire.messages import SentColumn
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.builtin import base_type_and_typmod, element_type
 from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
 from pgrepl.types.interval import is_finite
 from pgrepl.types.style import TextStyle
@@ -44,19 +44,13 @@ _BC = re.compile(r"(\d{4,})-(.*) BC\Z")
 _OFFSET = re.compile(r"([+-]\d\d)(:\d\d)?(:\d\d)?\Z")
 
 
-def _base(typoid: int, typmod: int) -> tuple[int, int]:
-    """The type under a domain."""
-    row = type_by_oid(typoid)
-    return (row.basetype, row.typmod) if row is not None and row.typtype == "d" else (typoid, typmod)
-
-
 def _has_millis(typmod: int) -> bool:
     return 0 <= typmod <= _MILLIS_DIGITS
 
 
 def field_type(typoid: int, typmod: int) -> FieldType:
     """The schema of a column's field."""
-    typoid, typmod = _base(typoid, typmod)
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
     element = element_type(typoid)
     if element:
         return {"type": "array", "items": {**field_type(element, typmod), "optional": True}}
@@ -91,7 +85,7 @@ def encode(value: Any, column: SentColumn, style: TextStyle, *, is_unchanged: bo
 
 
 def _encoded(value: Any, typoid: int, typmod: int, style: TextStyle) -> Any:
-    typoid, typmod = _base(typoid, typmod)
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
     if isinstance(value, PgArray) and element_type(typoid):
         return _array(value, typoid, typmod, style)
     if typoid == oids.BOOL:

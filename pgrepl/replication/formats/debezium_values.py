@@ -71,8 +71,18 @@ def modes_of(options: Mapping[str, str]) -> ValueModes:
                 )  # fmt: skip
             found[attribute] = options[name]
     if "unavailable_value_placeholder" in options:
-        found["placeholder"] = options["unavailable_value_placeholder"]
+        found["placeholder"] = _placeholder(options["unavailable_value_placeholder"])
     return ValueModes(**found)
+
+
+def _placeholder(text: str) -> str:
+    """As the connector reads it: `hex:` stands in front of hexadecimal digits."""
+    if not text.startswith("hex:"):
+        return text
+    try:
+        return bytes.fromhex(text.removeprefix("hex:")).decode()
+    except ValueError:
+        raise PgError("22023", f'invalid value for option "unavailable_value_placeholder": "{text}"') from None
 
 
 class Unavailable:
@@ -87,7 +97,9 @@ class Unavailable:
         if type(value) is str:
             return value in self.texts
         if isinstance(value, list):
-            return (len(value) == 1 and value[0] in self.texts) or (bool(value) and value == self._codes)
+            return (len(value) == 1 and type(value[0]) is str and value[0] in self.texts) or (
+                bool(value) and value == self._codes
+            )
         if isinstance(value, dict):
             return len(value) == 1 and self.texts.issuperset(value)
         return False

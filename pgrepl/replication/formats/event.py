@@ -26,8 +26,8 @@ BEGIN, COMMIT = "begin", "commit"  # the markers: they have no table and no row
 ROWS = (INSERT, UPDATE, DELETE)
 KINDS = (*ROWS, TRUNCATE, BEGIN, COMMIT)
 
-# the type and typmod of a table's columns by name; None: no such table. Readers ask for values that their format
-# encodes by the column's type without naming it.
+# the type and typmod of a table's columns by name, of domains those of the base types; None: no such table. Readers
+# ask for values that their format encodes by the column's type without naming it.
 ColumnTypes: TypeAlias = "Callable[[str | None, str | None], Mapping[str, tuple[int, int]] | None]"
 
 

@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Path = tuple[str, ...]
 
-_COMMA, _QUOTE, _LINE_FEED = b',"\n'
+_COMMA, _QUOTE, _LINE_FEED, _RETURN, _SPACE = b',"\n\r '
 _HIDDEN_QUOTE, _HIDDEN_BACKSLASH, _HIDDEN_COMMA = b"\1", b"\2", b"\3"  # valid JSON has no such characters
 _CELLS_BLOCK = 1 << 20
 _SHORT = 16  # bytes of a line without an object of interest
@@ -115,6 +115,10 @@ class JsonBlock:
     def groups(self, wanted: Collection[Path]) -> Iterator[Group]:
         """The lines that can be read so, by their forms. `wanted`: the names whose values are asked for; a path that
         ends with `*` stands for all names of an object."""
+        controls = self._with_control_characters()
+        if len(controls):
+            yield from self._groups_without(controls, wanted)
+            return
         lines = _lines(self._original, self._starts)
         left = self._by_commas(lines, _commas(np.frombuffer(self._original, np.uint8), self._starts), wanted)
         yield from left.groups
@@ -122,6 +126,21 @@ class JsonBlock:
         if hidden is not None:  # there were commas in strings
             found = self._by_commas(hidden, _commas(*_content(hidden)), wanted)
             yield from [Group(left.rows[each.rows], each.columns, each.objects) for each in found.groups]
+
+    def _with_control_characters(self) -> Numbers:
+        """The lines with characters that JSON's strings must not have. (A tab between values is rare, too.)"""
+        data = np.frombuffer(self._original, np.uint8)
+        places = np.flatnonzero((data < _SPACE) & (data != _LINE_FEED))
+        if len(places):
+            is_line_end = (data[places] == _RETURN) & (data[np.minimum(places + 1, len(data) - 1)] == _LINE_FEED)
+            places = places[~is_line_end]
+        return np.unique(np.searchsorted(self._starts, places, side="right") - 1)
+
+    def _groups_without(self, left_out: Numbers, wanted: Collection[Path]) -> Iterator[Group]:
+        kept = np.setdiff1d(np.arange(self.count), left_out)
+        shown = [self._original[self._starts[at] : self._starts[at + 1]] for at in kept.tolist()]
+        for each in JsonBlock(b"".join(shown)).groups(wanted) if shown else ():
+            yield Group(kept[each.rows], each.columns, each.objects)
 
     @staticmethod
     def _by_commas(lines: pa.Array, commas: Numbers, wanted: Collection[Path]) -> _Read:

@@ -9,6 +9,7 @@ Numbers are kept as they are written, digit by digit: `Number` is a text that ha
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO
@@ -19,6 +20,7 @@ from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
 from pgrepl.types.builtin import element_type
 
+MAX_DEPTH = 300  # of nested arrays and objects
 INVALID = "22P02"  # the SQLSTATE of a record that is not what its format says
 
 encode_string: Callable[[str], str] = encode_basestring
@@ -30,9 +32,58 @@ class Number(str):
     __slots__ = ()
 
 
-_DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
-read_json: Callable[[str], Any] = _DECODER.decode
-raw_json: Callable[[str, int], tuple[Any, int]] = _DECODER.raw_decode  # a value and the offset behind it
+class JsonProblem(ValueError):
+    """JSON that has no single meaning, or no meaning as text; the text is the reason."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are different."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise JsonProblem(f"duplicate JSON object key {json.dumps(twice)}")
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=Number, parse_int=Number, parse_constant=Number, object_pairs_hook=_object
+)  # fmt: skip
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_json(text: str) -> Any:
+    """The value of a text; ValueError, RecursionError."""
+    found = _DECODER.decode(text)
+    _check(found, text, 0, len(text))
+    return found
+
+
+def raw_json(text: str, at: int) -> tuple[Any, int]:
+    """The value at an offset of a text, and the offset behind it."""
+    found, end = _DECODER.raw_decode(text, at)
+    _check(found, text, at, end)
+    return found, end
+
+
+def _check(found: Any, text: str, start: int, end: int) -> None:
+    """Refuse what is nested too deeply, and half a surrogate pair, which is no character."""
+    if text.count("[", start, end) + text.count("{", start, end) > MAX_DEPTH:
+        values = [found]
+        for _ in range(MAX_DEPTH):
+            values = [
+                each
+                for value in values
+                if isinstance(value, (list, dict))
+                for each in (value.values() if isinstance(value, dict) else value)
+            ]
+        if any(isinstance(value, (list, dict)) for value in values):
+            raise RecursionError
+    if _SURROGATE.search(text, start, end) is not None:
+        try:
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise JsonProblem("Unicode low surrogate must follow a high surrogate") from None
 
 
 def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] | None, bytes] | BadRecord]:
@@ -76,7 +127,7 @@ def events(
 
 def json_problem(problem: Exception) -> str:
     if isinstance(problem, json.JSONDecodeError):
-        return f"invalid JSON: {problem.msg} at column {problem.colno}"
+        return f"invalid JSON: {problem.msg.removesuffix(' at')} at column {problem.colno}"
     if isinstance(problem, UnicodeDecodeError):
         return f"invalid byte sequence for encoding UTF8 at byte {problem.start + 1}"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -34,8 +35,18 @@ def decompressed(file: BinaryIO, name: str) -> BinaryIO:
         raise unreadable(name, problem) from None
     for magic, opened in _KINDS.items():
         if start.startswith(magic):
-            return io.BufferedReader(_Decompressed(opened(buffered), name), _READ_AHEAD)
-    return buffered
+            return _in_utf8(io.BufferedReader(_Decompressed(opened(buffered), name), _READ_AHEAD), name)
+    return _in_utf8(buffered, name)
+
+
+def _in_utf8(file: io.BufferedReader, name: str) -> io.BufferedReader:
+    """The file behind its byte order mark, if it has one."""
+    start = file.peek(len(codecs.BOM_UTF8))
+    if start.startswith(codecs.BOM_UTF8):
+        file.read(len(codecs.BOM_UTF8))
+    elif start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise PgError("22021", f'file "{name}" is encoded in UTF-16 or UTF-32', hint="Convert it to UTF-8.")
+    return file
 
 
 def unreadable(name: str, problem: OSError) -> PgError:

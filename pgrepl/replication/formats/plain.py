@@ -11,7 +11,7 @@ JSON lines without any of these are pgrepl's own, with `op`, `table`, `new` and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -304,9 +304,10 @@ def dms_blocks(
     if start.startswith(b"PAR1"):
         yield from _dms_rows(opened, name, "parquet", roles, csv, types, op)
         return
-    has_header = _has_header(start, op, csv.delimiter)
+    declared = (types and types(None, None)) or {}
+    first_line = [each.strip(b'"').decode(errors="replace") for each in _first_line(start, csv.delimiter)]
+    has_header = first_line[0] == op or (names is None and _is_header(first_line, declared))
     if not has_header and names is None:
-        declared = types(None, None) if types is not None else None
         if not declared:
             raise PgError(
                 "22023", f'CSV file "{name}" has no header, and the columns of its table are not known',
@@ -317,13 +318,18 @@ def dms_blocks(
         first = re.escape(csv.delimiter.encode())
         front = (op,) if re.match(rb'"?[IUD]"?(%b|\r?\n|\Z)' % first, start) else ()
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null, (*front, *names))
-    elif has_header:
+    else:
         csv = CsvOptions(csv.delimiter, csv.quote, csv.null)
     yield from _dms_rows(opened, name, "csv", roles, csv, types, op)
 
 
-def _has_header(start: bytes, op: str, delimiter: str) -> bool:
-    return start.split(b"\n", 1)[0].split(delimiter.encode(), 1)[0].strip(b'"\r') == op.encode()
+def _first_line(start: bytes, delimiter: str) -> list[bytes]:
+    return start.split(b"\n", 1)[0].rstrip(b"\r").split(delimiter.encode())
+
+
+def _is_header(first_line: Sequence[str], declared: Collection[str]) -> bool:
+    """Whether a full load's file, which has no operation, begins with the names of its columns."""
+    return len(set(first_line)) == len(first_line) and len(first_line) > 1 and set(declared).issuperset(first_line)
 
 
 def _dms_rows(

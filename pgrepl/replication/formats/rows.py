@@ -310,6 +310,7 @@ def _columns_of(
 
 
 def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> Iterator[RowBatch | BadRecord]:
+    import numpy as np
     import pyarrow as pa
     import pyarrow.csv as pacsv
 
@@ -321,7 +322,9 @@ def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> 
 
     header = options.names is None  # Arrow does not see it, and counts from the line behind it
     names = _header(file, name, options) if options.names is None else list(options.names)
-    if not cast(Any, file).peek(1):
+    if not cast(Any, file).peek(1):  # its columns are checked nevertheless
+        nothing = pa.array([], pa.string())
+        yield from _with_old(name, np.zeros(0, np.int64), dict.fromkeys(names, nothing), {}, before)
         return
     try:
         reader = pacsv.open_csv(

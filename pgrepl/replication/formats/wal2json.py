@@ -200,9 +200,9 @@ def _row(about: Mapping[str, Any], names: Sequence[str], types: Mapping[str, tup
 
 
 def _value(value: Any, kind: Any, declared: tuple[int, int] | None) -> str | None:
-    """`kind`: the type as wal2json names it; without it the declared column's counts."""
+    """`kind`: the type as wal2json names it; without it the declared column's counts. Bytes have `\\x` in a domain."""
     if value is not None and (kind == "bytea" or (kind is None and declared and declared[0] == oids.BYTEA)):
-        return f"\\x{value}"
+        return str(value) if str(value).startswith("\\x") else f"\\x{value}"
     return value_text(value, declared[0] if declared else 0)
 
 

@@ -206,6 +206,7 @@ def test_dms() -> None:
     assert changes("dms", text, columns="id,name,city") == wanted
     assert changes("dms", "Op,id,name,city\n" + text) == wanted
     assert changes("dms", "101,Smith,New York\n", PEOPLE) == wanted[:1]  # of a full load
+    assert changes("dms", "id,name,city\n101,Smith,New York\n", PEOPLE) == wanted[:1]  # with its columns' names
     data = parquet(Op=["I", "D"], id=[1, 2], ts=["2024-02-29 12:00:00.000001", "2024-02-29 12:00:00.000002"])
     assert [each[0] for each in changes("dms", data, order="ts")] == [INSERT, DELETE]
     assert changes("dms", parquet(id=[1])) == [(INSERT, None, {"id": "1"}, None)]

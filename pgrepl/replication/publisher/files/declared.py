@@ -29,6 +29,7 @@ from pgrepl.replication.wire.messages import (
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
 from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.types.builtin import base_type_and_typmod
 from pgrepl.types.encoding import is_utf8, not_text
 from pgrepl.types.text import Reader, reader
 
@@ -138,7 +139,7 @@ class Declarations:
             found = self.table(schema, name).relation
         except (PgError, NotSendable):
             return None
-        return {column.name: (column.type, column.typmod) for column in found.columns}
+        return {column.name: base_type_and_typmod(column.type, column.typmod) for column in found.columns}
 
 
 class _Leaves:
