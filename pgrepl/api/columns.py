@@ -40,8 +40,7 @@ def arrow_table(result: Result, session: Session) -> pa.Table:
             found: pa.Table = spark_frame(result, session).toArrow()
         return found
     rows = list(result.rows if result.values is None else result.values)
-    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    arrays = [arrow_array(c, list(values), session) for c, values in zip(columns, by_column, strict=True)]
+    arrays = [arrow_array(column, [row[n] for row in rows], session) for n, column in enumerate(columns)]
     return pa.table(arrays, names=[column.name for column in columns])
 
 

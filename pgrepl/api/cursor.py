@@ -5,8 +5,8 @@
     cur.fetchall()      # [(1, Decimal('10.00')), …]
     cur.arrow()         # a pyarrow.Table instead; df() for pandas, pl() for Polars, spark() for a DataFrame
 
-Rows that this process computes are in memory when execute() returns. Rows that Spark computes are fetched when they are
-first asked for, and not at all for spark().
+Rows that this process computes are in memory when execute() returns, and become Python's values one by one. Rows that
+Spark computes are fetched when they are first asked for, and not at all for spark().
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pgrepl.api.dumping import dumped
 from pgrepl.api.exceptions import InterfaceError, ProgrammingError
 from pgrepl.api.placeholders import Parameters, numbered
 from pgrepl.types import oids
+from pgrepl.types.catalog_names import asks_catalog
 
 if TYPE_CHECKING:
     import pandas
@@ -144,22 +145,23 @@ class Cursor:
         if result.values is not None and result.values.frame is not None:
             self._connection.reads_later(self)
             return
-        self._rows = iter(self._loaded(result))
+        self._rows = self._loaded(result)
 
-    def _loaded(self, result: Result) -> list[Row]:
-        """The rows as Python's values."""
+    def _loaded(self, result: Result) -> Iterator[Row]:
+        """The rows as Python's values, which are made one by one; now, if that needs the catalog."""
         from pgrepl.api.loading import loaded, loaders
 
         if result.values is None:
-            return list(result.rows)  # of SHOW and EXPLAIN: all is text
-        rows = list(result.values)
-        return loaded(rows, loaders(result.columns or (), self._connection.session.text_style))
+            return iter(result.rows)  # of SHOW and EXPLAIN: all is text
+        columns = result.columns or ()
+        found = loaded(result.values, loaders(columns, self._connection.session.text_style))
+        return iter(list(found)) if any(asks_catalog(column.type) for column in columns) else found
 
     def read_all(self) -> None:
         """Fetch the rows that Spark has computed."""
         if self._rows is None and self.description is not None:
             with self._connection.working(begins=False):
-                rows = self._loaded(self._results[self._at])
+                rows = list(self._loaded(self._results[self._at]))
             self._rows = iter(rows)
             self.rowcount = len(rows)
             self._connection.reads_later(None)

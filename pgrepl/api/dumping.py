@@ -17,9 +17,10 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from pgrepl.api.exceptions import ProgrammingError
+from pgrepl.api.exceptions import ProgrammingError, exception_of
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type
+from pgrepl.types.encoding import not_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter
@@ -38,7 +39,7 @@ def dumped(value: Any) -> Parameter:
     if isinstance(value, int):
         return _whole(int(value))
     if isinstance(value, str):
-        return oids.UNKNOWN, str(value.value) if isinstance(value, Enum) else str(value)
+        return oids.UNKNOWN, _text(str(value.value) if isinstance(value, Enum) else str(value))
     if isinstance(value, float):
         return oids.FLOAT8, repr(float(value))
     if isinstance(value, Decimal):
@@ -62,6 +63,13 @@ def dumped(value: Any) -> Parameter:
     if callable(tolist):
         return dumped(tolist())
     raise ProgrammingError(f"cannot pass a {type(value).__name__} as a parameter; pass it as str, or as a list")
+
+
+def _text(text: str) -> str:
+    problem = not_text(text)
+    if problem is not None:
+        raise exception_of(problem)
+    return text
 
 
 def _whole(value: int) -> Parameter:

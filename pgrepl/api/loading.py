@@ -4,7 +4,7 @@ JSON. Types without a Python form are their text."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import Any, TypeAlias
 
@@ -35,12 +35,15 @@ def loaders(columns: Sequence[ResultColumn], style: TextStyle) -> list[Load | No
     return [loader(column.type, style) for column in columns]
 
 
-def loaded(rows: Sequence[tuple[Any, ...]], loads: Sequence[Load | None]) -> list[tuple[Any, ...]]:
+def loaded(rows: Iterable[tuple[Any, ...]], loads: Sequence[Load | None]) -> Iterator[tuple[Any, ...]]:
+    """Each row when it is asked for. A value that Python cannot hold is an error of its row only."""
     if not any(loads):
-        return list(rows)
-    return [
-        tuple([v if v is None or load is None else load(v) for load, v in zip(loads, row, strict=True)]) for row in rows
-    ]
+        return iter(rows)
+
+    def row_of(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple([v if v is None or load is None else load(v) for load, v in zip(loads, row, strict=True)])
+
+    return map(row_of, rows)
 
 
 def loader(typoid: int, style: TextStyle) -> Load | None:

@@ -150,7 +150,7 @@ def test_several_statements_have_several_results(con: pgrepl.Connection) -> None
 def test_what_python_cannot_hold_is_told(con: pgrepl.Connection) -> None:
     for text in ("'infinity'::date", "'-infinity'::timestamptz", "'4000-01-01 BC'::timestamp", "'24:00'::time"):
         with pytest.raises(pgrepl.DataError):
-            con.execute(f"SELECT {text}")
+            con.execute(f"SELECT {text}").fetchone()
         assert con.execute(f"SELECT ({text})::text").fetchone() is not None
 
 
@@ -442,3 +442,42 @@ def test_ctrl_c_cancels_the_statement(con: pgrepl.Connection) -> None:
         con.execute("INSERT INTO t SELECT 1 FROM pg_sleep(60)")
     timer.join()
     assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_text_with_a_nul_is_refused_whichever_way_it_comes(con: pgrepl.Connection, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    con.execute("CREATE TABLE t (a text)")
+    offsets = pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0]))
+    invalid = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"a\xffb")])
+    refused = 'invalid byte sequence for encoding "UTF8": 0x'
+    for column, byte in (
+        (pa.array(["x", "y\0z"]), "00"), (pa.array(["x", "\0"]).dictionary_encode(), "00"), (invalid, "ff"),
+    ):  # fmt: skip
+        with pytest.raises(pgrepl.DataError, match=refused + byte) as caught:
+            con.write("t", pa.table({"a": column}))
+        assert caught.value.sqlstate == "22021"
+        con.rollback()
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table({"a": column}), path)
+        with pytest.raises(pgrepl.DataError, match=refused + byte):
+            con.execute(f"COPY t FROM '{path}' (FORMAT parquet)")
+        con.rollback()
+    with pytest.raises(pgrepl.DataError, match=refused + "00"):
+        con.write("t", pa.table({"a": ["x"] * 30000 + ["\0"]}))  # by kernels
+    con.rollback()
+    values: list[Any] = ["a\0b", ["a\0b"], "\ud800"]
+    for value in values:
+        with pytest.raises(pgrepl.DataError, match=refused) as caught:
+            con.execute("INSERT INTO t VALUES (%s)", [value])
+        assert caught.value.sqlstate == "22021"
+
+
+def test_rows_become_pythons_values_when_they_are_fetched(con: pgrepl.Connection) -> None:
+    """So that columns are no detour over them; a value that Python cannot hold is an error of its row."""
+    found = con.execute("SELECT d, n FROM (VALUES (date '2026-01-01', 1), ('infinity', 2), (NULL, 3)) v(d, n)")
+    assert found.fetchone() == (datetime.date(2026, 1, 1), 1)
+    with pytest.raises(pgrepl.DataError):
+        found.fetchone()
+    assert (found.fetchall(), found.rowcount) == ([(None, 3)], 3)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.types.encoding import are_texts
 from pgrepl.types.lake_arrays import plain_array, storage_type
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ class ForeignRows:
             wanted = [names[attnum] for attnum in attnums]
             for batch in file.iter_batches(PORTION, row_groups=list(self.groups), columns=wanted, use_threads=False):
                 arrays = {n: in_form(batch.column(names[n]), self.table.column(n)) for n in attnums}
+                if not all(are_texts(array) for array in arrays.values()):
+                    raise Unfit("a text has a NUL or invalid bytes")
                 yield arrays, batch.num_rows
 
 

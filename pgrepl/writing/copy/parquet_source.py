@@ -19,11 +19,14 @@ from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.scope import Scope
+from pgrepl.expr.spark.sql import raised
 from pgrepl.expr.tree import Column, Expr, Query, Var
 from pgrepl.lake.files import Extent
 from pgrepl.query.outside import OutsideRows
 from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
 from pgrepl.writing.copy.file_query import file_query
 from pgrepl.writing.copy.parquet_files import ParquetGroup, opened, total_rows
@@ -33,6 +36,7 @@ from pgrepl.writing.copy.source import Row, RowSource
 from pgrepl.writing.copy.target import CopyTarget
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
@@ -55,7 +59,7 @@ class ParquetSource(RowSource):
         self._shown = shown
         self._path = groups[0].paths[0]
         self._number = 0  # of the row in its file
-        self._parts = [_Part(session, target, group, shown or group.paths[0]) for group in groups]
+        self._parts = [_Part(session, target, group, shown or group.paths[0], shown) for group in groups]
 
     def anew(self) -> ParquetSource:
         return ParquetSource(self.session, self.target, self._groups, self._shown)
@@ -128,9 +132,10 @@ class _InColumn(Exception):
 class _Part:
     """Files with the same columns, and the values of the table's columns made from them."""
 
-    def __init__(self, session: Session, target: CopyTarget, group: ParquetGroup, path: str) -> None:
+    def __init__(self, session: Session, target: CopyTarget, group: ParquetGroup, path: str, shown: str | None) -> None:
         self._session = session
         self._target = target
+        self._shown = shown
         self.group = group
         self.columns: list[CopyFileColumn] = []  # those that are read
         self._exprs: dict[int, Expr] = dict(target.defaults)
@@ -177,15 +182,26 @@ class _Part:
                 if not names:
                     yield from [()] * batch.num_rows
                     continue
-                yield from zip(*[values(c, batch.column(c.name)) for c in self.columns], strict=True)
+                yield from zip(*[self._values(c, batch, path) for c in self.columns], strict=True)
+
+    def _values(self, column: CopyFileColumn, batch: pa.RecordBatch, path: str) -> list[Any]:
+        try:
+            return values(column, batch.column(column.name))
+        except PgError as error:
+            table = self._target.relation.name
+            raise placed(error, f'COPY {table}, file "{self._shown or path}", column {column.name}') from None
 
     def row_maker(self) -> Callable[[tuple[Any, ...]], Row]:
         """A function that makes a table row of a row of the file. Its errors name the column."""
         context = Context(self._session)
         made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
         attributes = self._target.relation.attributes
+        columns = self.columns
 
         def make(read: tuple[Any, ...]) -> Row:
+            for column, value in zip(columns, read, strict=True):
+                if _has_nul(value):
+                    raise _InColumn(nul(), column.name)
             row: list[Any] = [None] * len(attributes)
             place = 0
             try:
@@ -196,6 +212,12 @@ class _Part:
             return tuple(row)
 
         return make
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    return isinstance(value, PgArray) and any(_has_nul(each) for each in value.items)
 
 
 _SAME = (
@@ -240,7 +262,7 @@ class _FileRows(OutsideRows):
         schema = StructType(fields or [StructField("__no_column", LongType())])
         reader = session.read.schema(schema).option("recursiveFileLookup", "true")
         frame = reader.parquet(*[spark_path(path) for path in readable(self._part.group.paths)])
-        return frame.select(*[F.expr(c.made.format(_quoted(c.name))).alias(f"c{n}") for n, c in wanted])
+        return frame.select(*[F.expr(_made(c)).alias(f"c{n}") for n, c in wanted])
 
     def __len__(self) -> int:
         return self._part.group.rows
@@ -251,6 +273,15 @@ class _FileRows(OutsideRows):
 
     def __getitem__(self, index: Any) -> Any:
         return cast(Any, list(self)[index])
+
+
+def _made(column: CopyFileColumn) -> str:
+    """Spark's expression for a column's values: a text that no database can hold is an error."""
+    name = _quoted(column.name)
+    made = column.made.format(name)
+    if column.spark != "STRING":
+        return made
+    return f"CASE WHEN contains({name}, chr(0)) THEN {raised(nul())} ELSE {made} END"
 
 
 def _quoted(name: str) -> str:

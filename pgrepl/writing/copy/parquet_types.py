@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
+from pgrepl.types.encoding import invalid_bytes
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_foreign import Field
 from pgrepl.types.lake_read import read_form
@@ -83,7 +84,10 @@ def values(column: CopyFileColumn, array: pa.Array) -> list[Any]:
         array = array.cast(array.type.value_type)
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
         array = pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz))
-    return column.form.from_array(array)
+    try:
+        return column.form.from_array(array)
+    except UnicodeDecodeError as problem:
+        raise invalid_bytes(problem.object, problem.start) from None
 
 
 def _is_int96(file: pq.ParquetFile, name: str) -> bool:

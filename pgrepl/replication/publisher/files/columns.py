@@ -32,7 +32,7 @@ from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.types import oids
 from pgrepl.types.catalog_names import asks_catalog
-from pgrepl.types.encoding import not_text
+from pgrepl.types.encoding import nul
 from pgrepl.types.lake_forms import form
 from pgrepl.writing.copy.arrow_values import values_of
 
@@ -187,7 +187,7 @@ class _Rows:
         try:
             found = values_of(texts, attribute.type, attribute.typmod, self._style)
             if pa.types.is_string(found.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
-                raise not_text()  # other types refuse it themselves
+                raise nul()  # other types refuse it themselves
             return found
         except PgError as error:
             raise in_column(error, attribute.name) from None

@@ -30,7 +30,7 @@ from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.builtin import base_type_and_typmod
-from pgrepl.types.encoding import is_utf8, not_text
+from pgrepl.types.encoding import nul
 from pgrepl.types.text import Reader, reader
 
 if TYPE_CHECKING:
@@ -279,8 +279,8 @@ class DeclaredTable:
 
     def _value(self, column: _Column, text: str) -> Any:
         try:
-            if "\0" in text or not is_utf8(text):
-                raise not_text()
+            if "\0" in text:
+                raise nul()
             return column.read(text, column.typmod, self._style)
         except PgError as error:
             raise in_column(error, column.name) from None
