@@ -1,4 +1,4 @@
-"""PostgreSQL's system views: the queries of views.sql, parsed when one is first used."""
+"""PostgreSQL's system views: the queries of views.sql and information_schema.sql, parsed when one is first used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pgrepl.sql.parser import parse
 def definitions() -> dict[tuple[str, str], str]:
     """(schema, view) → the text of its SELECT."""
     found = {}
-    for paragraph in Path(__file__).with_suffix(".sql").read_text("utf-8").split("\n\n"):
-        name, _, text = paragraph.partition("\n")
-        if not name.startswith("--"):
-            schema, _, view = name.partition(".")
-            found[schema, view] = text
+    for file in ("views.sql", "information_schema.sql"):
+        for paragraph in Path(__file__).with_name(file).read_text("utf-8").split("\n\n"):
+            name, _, text = paragraph.partition("\n")
+            if not name.startswith("--"):
+                schema, _, view = name.partition(".")
+                found[schema, view] = text
     return found
 
 

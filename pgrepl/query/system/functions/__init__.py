@@ -26,6 +26,10 @@ def families() -> Iterator[Family]:
 
     yield names.implements
 
+    from pgrepl.query.system.functions import information_schema
+
+    yield information_schema.implements
+
     from pgrepl.query.system.functions import notifications
 
     yield notifications.implements
