@@ -122,9 +122,9 @@ class Verification:
             ]
 
     def _contents(self, name: str, oid: int) -> Contents | Damage | None:
-        session = self._session
         try:
-            with reading(session):
+            with reading(self._session):
+                session = self._session_of(oid)
                 table = lake_table(session, oid)
                 found = contents(session, table)
                 self.inlined_rows += count_rows(session, table, found.last_snapshot)
@@ -135,6 +135,13 @@ class Verification:
             return None
         self.tables += 1
         return found
+
+    def _session_of(self, oid: int) -> Session:
+        """A session of the table's database, whose types its columns may have."""
+        row = store.one(self._session, pg_class, oid=oid)
+        if row is None or row.datid == self._session.database_oid:
+            return self._session
+        return self._session.elsewhere(row.datid, self._session.role)
 
     def _of_file(self, name: str, oid: int, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
         for what in problems_of(file, known, quick=self._quick):

@@ -84,9 +84,9 @@ def many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE) -> int:
-    """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid. An error is one message,
-    without a traceback."""
+def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE, failure: int = FAILURE) -> int:
+    """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid, `failure` for an error.
+    An error is one message, without a traceback."""
     name = command.name or ""
     try:
         code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)
@@ -102,10 +102,10 @@ def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILU
         return BAD_CONNECTION
     except PgError as error:
         say(error.report)
-        return FAILURE
+        return failure
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILURE
+        return failure
     except Exception as problem:
         say(internal_error(problem).report)
-        return FAILURE
+        return failure

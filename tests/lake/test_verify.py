@@ -76,6 +76,16 @@ def test_nothing_is_found_where_all_is_well(whole: Lake) -> None:
         assert damage(whole.path) == []
 
 
+def test_types_of_other_databases_are_known(whole: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    there = open_session(whole.catalog, "shop")
+    for statement in ("CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE m (a mood, b mood[])",
+                      "INSERT INTO m VALUES ('ok', '{sad}')", "VACUUM FULL m"):  # fmt: skip
+        list(run(there, statement))
+    there.close()
+    assert verify(["--catalog", str(whole.path)]) == 0
+    assert "not verified" not in capfd.readouterr().out
+
+
 def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
     whole.duck_runs(
         "INSERT INTO postgres.t (a, b) SELECT range, 'duck' FROM range(3000, 3500)",

@@ -197,7 +197,8 @@ def test_as_a_person_runs_it(tmp_path: Path) -> None:
     brought = pgrepl("diff", "other", "shop", cwd=tmp_path)
     pgrepl("-q", "-d", "other", cwd=tmp_path, script=brought.stdout)
     assert pgrepl("diff", "shop", "other", cwd=tmp_path).returncode == 0
-    assert pgrepl("diff", "shop", "nosuch", cwd=tmp_path).returncode == 2
+    for wrong in ("nosuch", "nosuch=1 dbname=shop"):
+        assert pgrepl("diff", "shop", wrong, cwd=tmp_path).returncode == 2
 
 
 def test_two_catalogs_differ_in_roles_too(tmp_path: Path) -> None:

@@ -40,12 +40,16 @@ class ChangeWriter:
         """Begin at the slot's position, or at `since` if that is later. Without the slot: at `since`, or now."""
         with _translated():
             self._check_publications()
-            if self._publisher.lag(self._slot) is None:
+            is_new = self._publisher.lag(self._slot) is None
+            if is_new:
                 self._create(since)
             self._token = processes.new_token()
             statement = f'START_REPLICATION SLOT "{self._slot}" LOGICAL {lsn_text(since or 0)}'
             self._publisher.occupy(self._slot, WalSender(self._token, "pgrepl changes", statement))
             position = self._publisher.start(self._slot, 0)
+            if since is not None and since < position and not is_new:
+                told = f"{lsn_text(since)} has been already streamed, forwarding to {lsn_text(position)}"
+                self._session.report(Report("NOTICE", "00000", told))
             self._position = self._publisher.start(self._slot, max(position, since or 0))
         self._sink.resume(self._position)
 

@@ -94,7 +94,7 @@ class Rehearsal:
             compiled_do(stmt, session)
         else:
             prepare_call(session, stmt)
-        self.notes.append(f"{command_tag(stmt)} was checked, not run: what it does is not in the plan")
+        self.notes.append(f"{command_tag(stmt)} was checked, not run: what it would change is not known")
         return Result(command_tag(stmt))
 
     def _explain(self, stmt: ExplainStmt, session: Session) -> Result:
