@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from pgrepl.catalog import store
@@ -22,6 +20,7 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.sql.nodes import CreateTableAsStmt, RefreshMatViewStmt, SelectStmt
 from pgrepl.sql.quote import quote_qualified
+from pgrepl.statements.maintenance import maintaining
 from pgrepl.statements.table.as_query import columns_of, query_rows
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.creation import creation_schema
@@ -122,7 +121,7 @@ def _fill(session: Session, rel: Relation, *, concurrently: bool) -> int:
     from pgrepl.query.rowset import LocalRows
     from pgrepl.writing.materialized_view import merge_rows, replace_rows
 
-    with _acting_as(session, rel.owner):
+    with maintaining(session, rel.owner):
         rows = query_rows(session, view_query(session, rel.oid))
     if concurrently and isinstance(rows, LocalRows):
         merge_rows(session, rel, rows)
@@ -147,12 +146,3 @@ def _as_of_insert(problem: PgError) -> PgError:
     detail = report.detail.replace(" is duplicated.", " already exists.")
     problem.report = replace(report, message=message, detail=detail)
     return problem
-
-
-@contextmanager
-def _acting_as(session: Session, role: int) -> Iterator[None]:
-    before = session.act_as(role)
-    try:
-        yield
-    finally:
-        session.act_as(before)

@@ -25,6 +25,7 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.sql.def_elem import get_boolean, get_string
 from pgrepl.sql.nodes import ReindexStmt
+from pgrepl.statements.maintenance import maintaining
 from pgrepl.statements.table.access import check_tablespace
 from pgrepl.statements.table.position import named_relation
 from pgrepl.writing.rewrite.phase3 import require
@@ -169,7 +170,8 @@ def _check(session: Session, index: Relation, options: _Options) -> None:
     if row is None or index.kind == "I":
         return
     begin = perf_counter()
-    require(session, (Unique if row.indisunique else Indexed)(row.indrelid, index.oid))
+    with maintaining(session, index.owner):
+        require(session, (Unique if row.indisunique else Indexed)(row.indrelid, index.oid))
     if options.verbose:
         elapsed = perf_counter() - begin
         times = f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"

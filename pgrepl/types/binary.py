@@ -26,7 +26,7 @@ from pgrepl.types.record import Record
 from pgrepl.types.sizes import check_items
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import reader
-from pgrepl.types.user_types import composite_type
+from pgrepl.types.user_types import composite_type, tests_null
 
 __all__ = ["DEFAULT_STYLE", "BinaryMessage", "Receive", "Send", "receives", "sends"]
 
@@ -106,13 +106,37 @@ def receives(typoid: int) -> Receive | None:
             return None
         return partial(_receive_vector if typoid in _VECTORS else _receive_array, element)
     if row is not None and row.typtype == "d":
-        base, typmod = receives(row.basetype), row.typmod
-        return None if base is None else lambda message, _, style: base(message, typmod, style)
+        base = receives(row.basetype)
+        return None if base is None else partial(_receive_domain, typoid, base, row.typmod)
     if row is not None and row.typtype == "e":
         return lambda message, typmod, style: reader(typoid)(message.text(), typmod, style)
     if row is None or row.typtype == "c" or typoid == oids.RECORD:
         return partial(_receive_row, typoid)
     return None
+
+
+def receive_null(typoid: int, style: TextStyle) -> None:
+    """The receive functions of domains see NULL, too (domain_recv is not strict)."""
+    if style.check_domain is not None and not style.stored and tests_null(typoid):
+        style.check_domain(typoid, None)
+
+
+def _receive_domain(
+    typoid: int, base: Receive, base_typmod: int, message: BinaryMessage, typmod: int, style: TextStyle
+) -> Any:
+    """As domain_recv does."""
+    value = base(message, base_typmod, style)
+    if style.check_domain is not None and not style.stored:
+        style.check_domain(typoid, value)
+    return value
+
+
+def _receive_item(typoid: int, message: BinaryMessage | None, typmod: int, style: TextStyle) -> Any:
+    """The value of an item of an array or a record."""
+    if message is None:
+        receive_null(typoid, style)
+        return None
+    return receiver(typoid)(message, typmod, style)
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
@@ -159,11 +183,10 @@ def _receive_array(element: int, message: BinaryMessage, typmod: int, style: Tex
     check_bounds(dims, lbounds)
     if not count:
         return PgArray(element, (), (), ())
-    receive = receiver(element)
     items = []
     for number in range(1, count + 1):
         item = message.item()
-        items.append(None if item is None else receive(item, typmod, style))
+        items.append(_receive_item(element, item, typmod, style))
         if item is not None and not item.is_read:
             raise PgError(INVALID, f"improper binary format in array element {number}")
     return PgArray(element, dims, lbounds, tuple(items))
@@ -255,7 +278,7 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
                 f"({format_type(field.type)}) in record column {number}",
             )
         item = message.item()
-        values.append(None if item is None else receiver(field.type)(item, field.typmod, style))
+        values.append(_receive_item(field.type, item, field.typmod, style))
         if item is not None and not item.is_read:
             raise PgError(INVALID, f"improper binary format in record column {number}")
     return Record(values, row.types, row.names)

@@ -38,6 +38,7 @@ VALUES = {
     "interval day to hour": ["3 days 04:05:06"],
     "uuid": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
     "json": ['{"a":  [1, 2]}'],
+    "jsonpath": ["$.a", '$."b c" ? (@ > 1)'],
     "jsonb": ['{"b": [1, 2], "a": "ż"}', "3.10"],
     "bit(3)": ["101"],
     "bit varying(20)": ["", "1", "10101010", "101010101"],

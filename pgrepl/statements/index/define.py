@@ -31,6 +31,7 @@ from pgrepl.statements.index.opclass import ABILITIES, index_access_method
 from pgrepl.statements.index.partition import attach_index
 from pgrepl.statements.index.spec import IndexKey, IndexSpec
 from pgrepl.statements.index.store import IndexOrigin, store_index
+from pgrepl.statements.maintenance import maintaining
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.access import check_tablespace
 from pgrepl.statements.table.inherit import has_parent
@@ -84,10 +85,9 @@ def define_index(
     if not partitioned:
         if spec.unique and unique is not None:
             unique.append(Unique(table, oid))
-        elif spec.unique:
-            require(session, Unique(table, oid))
-        elif spec.typed_where is not None or columns.exprs:
-            require(session, Indexed(table, oid))
+        elif spec.unique or spec.typed_where is not None or columns.exprs:
+            with maintaining(session, rel.owner):
+                require(session, (Unique if spec.unique else Indexed)(table, oid))
     elif spec.recurse:
         index_partitions(session, rel, oid, constraint, origin)
     return oid
