@@ -56,7 +56,7 @@ def _system_rows(session: Session, relation: SystemRelation) -> Iterable[tuple[A
     from pgrepl.query.system import rows
     from pgrepl.replication.system_views import PROVIDERS
 
-    return rows(session, relation, PROVIDERS)
+    return rows(session, relation, {**PROVIDERS, **session.providers})
 
 
 @cache

@@ -137,6 +137,10 @@ class Session:
     rows_written: Callable[[int, int], None] | None = None  # told of rows and bytes that Spark has written
     replays = False  # it does on a standby what the primary has done, and so may write there
     is_woken_by_signal = False  # SIGUSR1 tells its process of new notifications
+    providers: Mapping[
+        str, Callable[[Session], Iterable[Mapping[str, Any]]]
+    ] = {}  # of rows of system views that a server has
+    reload_others: Callable[[], None] | None = None  # has the server's other sessions read the settings again
     temporary_schema = 0  # once the session has had temporary relations; statements/temporary.py makes it
     temporary_name = ""
     portal_count = 0  # of cursors without a name of their own, so far

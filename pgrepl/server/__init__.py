@@ -6,7 +6,7 @@ it. Read in this order:
 
 postmaster      listens, forks, collects; what to do about signals
 startup         a new connection: TLS, a cancel request or a session; protocol version and start-up parameters
-hba, ident      who may enter, by which method; authentication, scram: the methods
+hba, door_views who may enter, by which method, and views of the rules; authentication, scram: the methods
 backend_loop    one session: reads messages, answers them (PostgresMain)
 extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals
 channel         messages as bytes, in and out; reports, rows: what they contain

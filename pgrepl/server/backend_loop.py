@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts, jobs
-from pgrepl.catalog import activity
+from pgrepl.catalog import activity, system_settings
 from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
@@ -69,10 +71,12 @@ class Backend:
         self._running = False  # a statement, which a signal interrupts
         self._terminated = False
         self._waiting = False
+        self._reloads = False
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] = lambda text: False
         session.is_woken_by_signal = True
+        session.reload_others = partial(_tell_postmaster, os.getppid())
         session.client = self._copy
         session.on_report = self.on_report
 
@@ -156,6 +160,15 @@ class Backend:
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
 
+    def _on_reload(self, _signal: int, _frame: FrameType | None) -> None:
+        self._reloads = True
+
+    def _reload(self) -> None:
+        """Apply what ALTER SYSTEM has changed, before the next statement."""
+        self._reloads = False
+        with reading(self.session):
+            system_settings.reload(self.session)
+
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
         self._terminated = True
         if self._running:
@@ -190,6 +203,7 @@ class Backend:
         signal.signal(signal.SIGINT, self._on_cancel)
         signal.signal(signal.SIGTERM, self._on_terminate)
         signal.signal(signal.SIGUSR1, self._on_notify)
+        signal.signal(signal.SIGHUP, self._on_reload)
         try:
             self._serve(wake)
         except PgError as error:  # it was FATAL, or one of the protocol
@@ -206,6 +220,8 @@ class Backend:
             if ready:
                 self._ready()
             self._await_input(wake, idle=ready)
+            if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
+                self._reload()
             ready = False
             kind = self.channel.read_kind()
             code = kind[0]
@@ -357,3 +373,9 @@ def _defects_as_errors() -> Iterator[None]:
         from pgrepl.api.opened import internal_error
 
         raise jobs.pg_error(problem) or internal_error(problem) from problem
+
+
+def _tell_postmaster(postmaster: int) -> None:
+    """Have all sessions of the server read the settings again (pg_reload_conf)."""
+    if os.getppid() == postmaster:
+        os.kill(postmaster, signal.SIGHUP)

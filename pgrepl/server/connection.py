@@ -18,7 +18,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.session import Session, SessionIdentity
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import authentication, hba, reports, startup
+from pgrepl.server import authentication, door_views, hba, reports, startup
 from pgrepl.server.backend_loop import Backend
 from pgrepl.server.channel import Channel, ConnectionLost
 from pgrepl.server.postmaster import Incoming
@@ -70,6 +70,7 @@ class Server:
                 raise PgError("0A000", "physical replication is not supported", severity="FATAL")
             session = self._enter(channel, packet, incoming)
         try:
+            session.providers = door_views.providers(self.doors.hba_file, self.doors.ident_file)
             backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet))
             if packet.replication:
                 from pgrepl.server.replication.commands import ReplicationCommands

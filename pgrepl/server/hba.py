@@ -21,7 +21,7 @@ from pgrepl.errors import PgError
 METHODS = ("trust", "reject", "peer", "scram-sha-256", "cert")
 KINDS = ("local", "host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc")
 _TOKEN = re.compile(r'"(?:[^"]|"")*"|#.*|,|[^\s,"#]+(?:"(?:[^"]|"")*")?[^\s,"#]*')
-_OPTIONS = {"map": ("peer", "cert"), "clientcert": METHODS, "clientname": ("cert",)}
+_OPTIONS = ("map", "clientcert", "clientname")
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -51,7 +51,8 @@ class Rule:
     keyword: str = ""  # of the address: all, samehost, samenet
     host_name: str = ""
     options: dict[str, str] = field(default_factory=dict)
-    mask: str | None = None  # as pg_hba_file_rules shows it
+    address: str = ""  # as pg_hba_file_rules shows it
+    mask: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class BadLine:
 
     line: int
     message: str
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One line of pg_ident.conf: a user of the operating system, or of a certificate, may be a role."""
+
+    line: int
+    name: str
+    system: Word
+    role: Word
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ def _parsed_rule(number: int, fields: list[Sequence[Word]]) -> Rule:
     users = tuple(fields.pop(0))
     networks: tuple[Network, ...] = ()
     keyword = host_name = ""
-    mask = None
+    shown, mask = "", None
     if kind != "local":
         if not fields:
             raise ValueError("end-of-line before IP address specification")
@@ -153,16 +164,17 @@ def _parsed_rule(number: int, fields: list[Sequence[Word]]) -> Rule:
             raise ValueError("multiple values specified for host address")
         address = fields.pop(0)[0]
         if any(address.is_keyword(each) for each in ("all", "samehost", "samenet")):
-            keyword = address.text
+            shown = keyword = address.text
         else:
             networks, host_name = _address(address.text, fields)
+            shown = host_name or str(ip_address(address.text.partition("/")[0]))
             mask = str(networks[0].netmask) if networks else None
     if not fields:
         raise ValueError("end-of-line before authentication method")
     method = _single(fields.pop(0), "authentication type")
     _check_method(kind, method)
-    options = dict(_option(word.text, method) for each in fields for word in each)
-    return Rule(number, kind, databases, users, method, networks, keyword, host_name, options, mask)
+    options = dict(_option(word.text, kind, method) for each in fields for word in each)
+    return Rule(number, kind, databases, users, method, networks, keyword, host_name, options, shown, mask)
 
 
 def _single(words: Sequence[Word], what: str) -> str:
@@ -216,16 +228,24 @@ def _check_method(kind: str, method: str) -> None:
         raise ValueError("cert authentication is only supported on hostssl connections")
 
 
-def _option(text: str, method: str) -> tuple[str, str]:
+def _option(text: str, kind: str, method: str) -> tuple[str, str]:
+    """As parse_hba_auth_opt does."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"authentication option not in name=value format: {text}")
     if name not in _OPTIONS:
         raise ValueError(f'unrecognized authentication option name: "{name}"')
-    if method not in _OPTIONS[name]:
-        raise ValueError(f'authentication option "{name}" is only valid for authentication methods {_OPTIONS[name]}')
-    if name == "clientcert" and value not in ("verify-ca", "verify-full"):
-        raise ValueError(f'invalid value for clientcert: "{value}"')
+    if name == "map":
+        if method not in ("peer", "cert"):
+            methods = "ident, peer, gssapi, sspi, and cert"
+            raise ValueError(f'authentication option "map" is only valid for authentication methods {methods}')
+        return name, value
+    if kind != "hostssl":
+        raise ValueError(f'{name} can only be configured for "hostssl" rows')
+    if value not in (("verify-ca", "verify-full") if name == "clientcert" else ("CN", "DN")):
+        raise ValueError(f'invalid value for {name}: "{value}"')
+    if method == "cert" and value == "verify-ca":
+        raise ValueError('clientcert only accepts "verify-full" when using "cert" authentication')
     return name, value
 
 
@@ -324,14 +344,28 @@ def _matches(word: Word, name: str) -> bool:
 
 def maps_to(path: Path, name: str, system_user: str, role: str, is_member: Callable[[str, str], bool]) -> bool:
     """Whether a map lets a user of the operating system, or of a certificate, be a role (check_usermap)."""
-    for _, fields in lines(_text(path)):
-        if (
-            len(fields) == 3
-            and fields[0][0].text == name
-            and _maps(fields[1][0], fields[2][0], system_user, role, is_member)
-        ):
-            return True
-    return False
+    found = (each for each in read_mappings(path) if isinstance(each, Mapping) and each.name == name)
+    return any(_maps(each.system, each.role, system_user, role, is_member) for each in found)
+
+
+def read_mappings(path: Path) -> list[Mapping | BadLine]:
+    return [_mapping(number, fields) for number, fields in lines(_text(path))]
+
+
+def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> Mapping | BadLine:
+    """As parse_ident_line does; what follows the third field is ignored."""
+    if len(fields) < 3:
+        return BadLine(number, "missing entry at end of line")
+    if any(len(field) > 1 for field in fields[:3]):
+        return BadLine(number, "multiple values in ident field")
+    name, system, role = (field[0] for field in fields[:3])
+    for word in (system, role):
+        if not word.quoted and word.text.startswith("/"):
+            try:
+                re.compile(word.text[1:])
+            except re.error as problem:
+                return BadLine(number, f'invalid regular expression "{word.text[1:]}": {problem}')
+    return Mapping(number, name.text, system, role)
 
 
 def _maps(system: Word, target: Word, system_user: str, role: str, is_member: Callable[[str, str], bool]) -> bool:

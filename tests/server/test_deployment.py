@@ -10,11 +10,13 @@ import socket
 import subprocess
 from configparser import RawConfigParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pgrepl.server.command import serve_command
 from tests.harness.programs import ROOT, environment, eventually, started
+from tests.harness.serving import serving
 
 FOLDER = ROOT / "examples" / "deployment"
 
@@ -80,3 +82,19 @@ def test_a_log_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         eventually(lambda: log.exists() and "LOG:  received SIGHUP, reloading configuration files\n" in log.read_text())
         assert "ready to accept" not in log.read_text()
+
+
+def test_sessions_apply_settings_that_are_read_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, server.connect() as one, server.connect() as other:
+
+        def shown(connection: Any) -> object:
+            row = connection.execute("SHOW work_mem").fetchone()
+            return row and row[0]
+
+        one.execute("ALTER SYSTEM SET work_mem = '11MB'")
+        assert (shown(one), shown(other)) == ("4MB", "4MB")
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: (shown(one), shown(other)) == ("11MB", "11MB"))
+        one.execute("ALTER SYSTEM RESET work_mem")
+        one.execute("SELECT pg_reload_conf()")
+        eventually(lambda: shown(other) == "4MB")

@@ -170,6 +170,8 @@ def pg_conf_load_time(call: Call) -> int:
 @implements("pg_reload_conf", context=True)
 def pg_reload_conf(call: Call) -> bool:
     system_settings.reload(call.session)
+    if call.session.reload_others is not None:
+        call.session.reload_others()
     return True
 
 

@@ -1,0 +1,73 @@
+"""The rows of pg_hba_file_rules and pg_ident_file_mappings (hbafuncs.c)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.errors import PgError
+from pgrepl.server import hba
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pgrepl.catalog.session import Session
+    from pgrepl.query.system.forms import Provider
+
+
+_NO_GSSAPI = "hostgssenc record cannot match because GSSAPI is not supported by this build"
+
+
+def providers(hba_file: Path, ident_file: Path) -> Mapping[str, Provider]:
+    return {
+        "pg_hba_file_rules": partial(_rules, hba_file),
+        "pg_ident_file_mappings": partial(_mappings, ident_file),
+    }
+
+
+def _rules(file: Path, _: Session) -> Iterator[dict[str, Any]]:
+    number = 0
+    for rule in _read(hba.read_rules, file):
+        if isinstance(rule, hba.BadLine):
+            yield {"file_name": str(file), "line_number": rule.line, "error": rule.message}
+            continue
+        fault = _NO_GSSAPI if rule.kind == "hostgssenc" else None
+        number += fault is None
+        yield {
+            "rule_number": number if fault is None else None, "file_name": str(file), "line_number": rule.line,
+            "type": rule.kind,
+            "database": [word.text for word in rule.databases], "user_name": [word.text for word in rule.users],
+            "address": rule.address or None, "netmask": rule.mask, "auth_method": rule.method,
+            "options": _options(rule), "error": fault,
+        }  # fmt: skip
+
+
+def _options(rule: hba.Rule) -> list[str] | None:
+    """As get_hba_options does; a certificate as the method asks for its user's name, too."""
+    given = dict(rule.options)
+    if rule.method == "cert":
+        given["clientcert"] = "verify-full"
+    return [f"{name}={given[name]}" for name in ("map", "clientcert") if name in given] or None
+
+
+def _mappings(file: Path, _: Session) -> Iterator[dict[str, Any]]:
+    number = 0
+    for each in _read(hba.read_mappings, file):
+        if isinstance(each, hba.BadLine):
+            yield {"file_name": str(file), "line_number": each.line, "error": each.message}
+            continue
+        number += 1
+        yield {
+            "map_number": number, "file_name": str(file), "line_number": each.line, "map_name": each.name,
+            "sys_name": each.system.text, "pg_username": each.role.text,
+        }  # fmt: skip
+
+
+def _read(read: Any, file: Path) -> Any:
+    """A file that cannot be read is the statement's error here, and does not end the session."""
+    try:
+        return read(file)
+    except PgError as problem:
+        raise PgError(problem.sqlstate, problem.message) from None
