@@ -33,6 +33,14 @@ def pair16() -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="session")
+def pair18() -> Iterator[Pair]:
+    pair = start_pair(18)
+    yield pair
+    pair.publisher.stop()
+    pair.subscriber.stop()
+
+
+@pytest.fixture(scope="session")
 def real() -> Iterator[RealReplicas]:
     """Two databases of a server with replication workers."""
     server = replicating_server()

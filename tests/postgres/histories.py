@@ -65,7 +65,7 @@ LEVELS = ("READ COMMITTED", "READ COMMITTED", "READ COMMITTED", "REPEATABLE READ
 DEPENDENCIES = "read/write dependencies among transactions"
 
 
-def history(seed: int, levels: Sequence[str] = LEVELS) -> list[Step]:
+def history(seed: int, levels: Sequence[str] = LEVELS, *, merges: bool = False) -> list[Step]:
     rng = random.Random(seed)
     count = rng.choice([2, 2, 3, 3, 4])
     steps: list[Step] = []
@@ -86,7 +86,7 @@ def history(seed: int, levels: Sequence[str] = LEVELS) -> list[Step]:
                 points[session] += 1
                 steps.append((session, f"SAVEPOINT s{points[session]}"))
         else:
-            steps.append((session, statement(rng)))
+            steps.append((session, merge(rng) if merges and rng.random() < 0.5 else statement(rng)))
     return steps
 
 
@@ -122,6 +122,27 @@ def statement(rng: random.Random) -> str:
             f"WITH gone AS (DELETE FROM t WHERE {plain} RETURNING k) SELECT count(*) FROM gone",
             "SELECT sum(v), count(*) FROM t",
             "SELECT sum(v), count(*) FROM p",
+        ]
+    )
+
+
+def merge(rng: random.Random) -> str:
+    key, other = rng.randint(1, 3), rng.randint(1, 6)
+    return rng.choice(
+        [
+            f"MERGE INTO p USING (VALUES ({key}, {other})) s (a, b) ON p.id = s.a WHEN MATCHED AND v > 1 THEN DELETE"
+            " WHEN MATCHED THEN UPDATE SET v = v + b WHEN NOT MATCHED THEN INSERT VALUES (s.a, b)",
+            f"MERGE INTO p USING (VALUES ({key}), ({other + 6})) s (a) ON p.id = s.a"
+            " WHEN MATCHED THEN UPDATE SET v = v + 1 WHEN NOT MATCHED THEN INSERT VALUES (s.a, 0)",
+            f"MERGE INTO t USING (VALUES ({key}, {other})) s (a, b) ON t.k = s.a"
+            " WHEN MATCHED AND t.v > 0 THEN UPDATE SET v = v + b WHEN MATCHED THEN UPDATE SET v = 1",
+            f"MERGE INTO t USING (VALUES ({key}, {other})) s (a, b) ON t.v = s.a"
+            " WHEN MATCHED THEN UPDATE SET v = v + 1 WHEN NOT MATCHED THEN DO NOTHING",
+            f"MERGE INTO t USING (SELECT id, v FROM p) s ON t.k = s.id"
+            f" WHEN MATCHED AND s.id = {key} THEN UPDATE SET v = s.v",
+            f"MERGE INTO c USING p ON c.p = p.id AND p.id = {key} WHEN MATCHED THEN UPDATE SET v = p.v",
+            f"MERGE INTO t USING (VALUES ({key})) s (a) ON k = a WHEN MATCHED AND v > 3 THEN DO NOTHING"
+            " WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (a, 1)",
         ]
     )
 

@@ -26,10 +26,10 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
     server.stop()
 
 
-def check(sides: tuple[Side, Side], seed: int) -> None:
+def check(sides: tuple[Side, Side], seed: int, *, merges: bool = False) -> None:
     """Of several that wait for one row any may be the next on a server: what differs is played again."""
     for _ in range(3):
-        theirs, ours = (side.outcome(history(seed)) for side in sides)
+        theirs, ours = (side.outcome(history(seed, merges=merges)) for side in sides)
         if ours == theirs:
             return
     assert ours == theirs, f"history {seed}"
@@ -51,6 +51,11 @@ def check_serializable(sides: tuple[Side, Side], seed: int) -> bool:
 def test_serializable_sessions_see_the_same_until_one_of_them_fails(sides: tuple[Side, Side]) -> None:
     failed = [check_serializable(sides, seed) for seed in range(188, 200)]
     assert any(failed) and not all(failed)
+
+
+def test_merges_see_what_they_see_on_a_server(sides: tuple[Side, Side]) -> None:
+    for seed in range(12):
+        check(sides, seed, merges=True)
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))

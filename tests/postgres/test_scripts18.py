@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.postgres.conftest import start_pair
 from tests.postgres.play import Pair, difference, play_pgrepl
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts18").glob("*.sql"))
 LOCATION = re.compile(r"^LOCATION: .*\n", re.M)
-
-
-@pytest.fixture(scope="module")
-def pair18() -> Iterator[Pair]:
-    pair = start_pair(18)
-    yield pair
-    pair.publisher.stop()
-    pair.subscriber.stop()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
