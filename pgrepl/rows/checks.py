@@ -270,11 +270,7 @@ class RowChecks:
     def _check_once(self, change: ModifiedRow) -> None:
         """As ExecMergeMatched does when it meets a row that the statement has changed."""
         if change.place is not None and (change.table, change.place) in self._merged:
-            raise PgError(
-                "21000",
-                "MERGE command cannot affect row a second time",
-                hint="Ensure that not more than one source row matches any one target row.",
-            )
+            raise affected_twice()
 
     def _note_merged(self, change: ModifiedRow) -> None:
         if self.kind is ModifyKind.MERGE and change.place is not None:
@@ -472,6 +468,14 @@ class RowChecks:
             touched = self._session.touched.get((change.table, change.place.row), 0)
             if touched > self._begun:
                 raise modified_by_trigger(done)
+
+
+def affected_twice() -> PgError:
+    return PgError(
+        "21000",
+        "MERGE command cannot affect row a second time",
+        hint="Ensure that not more than one source row matches any one target row.",
+    )
 
 
 def modified_by_trigger(done: str) -> PgError:

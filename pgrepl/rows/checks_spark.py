@@ -38,7 +38,7 @@ from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.user_types import constrained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -48,10 +48,16 @@ if TYPE_CHECKING:
     Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
 
-def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: frozenset[int]) -> None:
+def check_fits(
+    session: Session,
+    named: Relation,
+    kind: ModifyKind,
+    modified: frozenset[int],
+    events: Collection[TriggerEvent] = (),
+) -> None:
     """Decline what Spark cannot check: a change of keys with an ON UPDATE action, and deferred constraints, are checked
-    row by row. Triggers are called for each row. Spark has no rows as values."""
-    refuse_triggers(session, named.oid, TriggerEvent(kind.value))
+    row by row. Triggers are called for each row. Spark has no rows as values. `events`: those of a MERGE."""
+    refuse_triggers(session, named.oid, *(events or (TriggerEvent(kind.value),)))
     if any(is_row_type(a.type) for a in named.columns):
         raise Declined("rows as values")
     if any(constrained(a.type) for a in named.columns):
@@ -71,6 +77,8 @@ def check_fits(session: Session, named: Relation, kind: ModifyKind, modified: fr
                 if key.on_delete not in (NO_ACTION, RESTRICT):
                     action = TriggerEvent.DELETE if key.on_delete == CASCADE else TriggerEvent.UPDATE
                     refuse_triggers(session, key.referencing, action)
+        if kind is ModifyKind.MERGE and keys_to(session, rel.oid) and set(events) != {TriggerEvent.INSERT}:
+            raise Declined("a MERGE of keys that others reference")
         if kind is not ModifyKind.UPDATE:
             continue
         for key in keys_to(session, rel.oid):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import relation
 from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
 from pgrepl.expr.context import Context
+from pgrepl.expr.dml.merge_queries import joined_query
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.expr.rewrite import expand_views
@@ -30,10 +31,8 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     target = relation(session, modify.relid)
     if target.kind == "v":
         return Choice(Engine.LOCAL, f'view "{target.name}" has triggers')
-    if modify.command is Command.MERGE:
-        return Choice(Engine.LOCAL, "each row has its own action")
     try:
-        events = [TriggerEvent(modify.command.value)]
+        events = [TriggerEvent(command.value) for command in modify.commands]
         if modify.conflict is not None and modify.conflict.assigned is not None:
             events.append(TriggerEvent.UPDATE)
         refuse_triggers(session, modify.relid, *events)
@@ -41,6 +40,8 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
         return Choice(Engine.LOCAL, str(reason))
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
+    elif modify.command is Command.MERGE:
+        query = joined_query(session, modify).query
     else:
         query = found_query(session, modify, None, frozenset()).query
     query, context = expand_views(session, query), Context(session)
@@ -68,6 +69,8 @@ def _check_fits(session: Session, modify: Modify) -> None:
     from pgrepl.writing.insert_columns import rows_from
     from pgrepl.writing.modify_columns import check_simple
 
+    if modify.command is Command.MERGE:
+        raise Declined("MERGE")
     if modify.command is Command.INSERT:
         rows_from(session, modify)
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.expr.dml.queries import Found
 from pgrepl.expr.rewrite import expand_views
+from pgrepl.query.outside import OutsideRows
 from pgrepl.query.rowset import frame_of
 
 if TYPE_CHECKING:
@@ -14,6 +16,22 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
+
+
+class FrameRows(OutsideRows):
+    """The rows of a DataFrame with columns c1 … cn, as rows of a query that Spark carries out."""
+
+    def __init__(self, kept: DataFrame) -> None:
+        self._kept = kept
+
+    def frame(self, numbers: Sequence[int]) -> DataFrame:
+        return self._kept.select(*[f"c{n}" for n in numbers])
+
+    def __len__(self) -> int:
+        return self._kept.count()
+
+    def __getitem__(self, index: Any) -> Any:
+        raise IndexError("these rows are only for Spark")
 
 
 def query_frame(session: Session, query: Query) -> DataFrame:

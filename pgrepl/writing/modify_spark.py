@@ -6,7 +6,7 @@ it writes the files, and the keys thereafter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
+    from pgrepl.rows.trigger_data import TriggerEvent
 
 
 def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges:
@@ -46,10 +47,15 @@ def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset
 
 
 def staged(
-    session: Session, target: Relation, kind: ModifyKind, named: frozenset[int], fill: Callable[[SparkChanges], None]
+    session: Session,
+    target: Relation,
+    kind: ModifyKind,
+    named: frozenset[int],
+    fill: Callable[[SparkChanges], None],
+    events: Collection[TriggerEvent] = (),
 ) -> SparkChanges:
     """The changes with the rows that `fill` hands over, checked. If either fails, no file is left."""
-    check_fits(session, target, kind, named)
+    check_fits(session, target, kind, named, events)
     changes = SparkChanges(session, target, kind, named, session.transaction.numbering.last_snapshot())
     try:
         fill(changes)

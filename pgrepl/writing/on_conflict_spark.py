@@ -6,10 +6,10 @@ index on plain columns of a plain table; any other statement is carried out row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import Relation, relation
@@ -37,13 +37,12 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.frozen import frozen
-from pgrepl.query.outside import OutsideRows
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks
 from pgrepl.rows.queries import every, is_not_null, more_than_one
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
-from pgrepl.writing.frames import new_rows, query_frame
+from pgrepl.writing.frames import FrameRows, new_rows, query_frame
 from pgrepl.writing.nextval_spark import numbered, without_numbers
 
 if TYPE_CHECKING:
@@ -69,20 +68,6 @@ _PLAIN = frozenset(
     )
 )  # whose equality is that of their forms
 _Side = Callable[[int], Var]
-
-
-class _Proposed(OutsideRows):
-    def __init__(self, kept: DataFrame) -> None:
-        self._kept = kept
-
-    def frame(self, numbers: Sequence[int]) -> DataFrame:
-        return self._kept.select(*[f"c{n}" for n in numbers])
-
-    def __len__(self) -> int:
-        return self._kept.count()
-
-    def __getitem__(self, index: Any) -> Any:
-        raise IndexError("these rows are only for Spark")
 
 
 @frozen
@@ -264,7 +249,7 @@ class _Parted:
     # --- parts of the queries -----------------------------------------------------------------------------------------
 
     def _outside(self) -> Rte:
-        return rows_rte("excluded", self.columns, _Proposed(self.proposed))
+        return rows_rte("excluded", self.columns, FrameRows(self.proposed))
 
     def _proposed(self, number: int, varno: int, levelsup: int = 0) -> Var:
         return replace(self._own(number), varno=varno, levelsup=levelsup)

@@ -280,9 +280,13 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
         if not choice.on_spark:
             _say_declined(session, modify, unfit, "by whole columns")
             return None
-    from pgrepl.writing.modify_spark import stage
-
     try:
+        if modify.command is Command.MERGE:
+            from pgrepl.writing import merge_spark
+
+            return merge_spark.stage(session, modify)
+        from pgrepl.writing.modify_spark import stage
+
         return stage(session, modify, planned.arbiters)
     except engine.Declined as reason:
         _say_declined(session, modify, reason, "by Spark")

@@ -85,6 +85,12 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
         ("WITH u AS (UPDATE t SET b = b || a WHERE a > 2 RETURNING a), d AS (DELETE FROM src WHERE k > 4 RETURNING k)"
          " SELECT (SELECT count(*) FROM u), (SELECT sum(k) FROM d), (SELECT count(*) FROM src)", ["2|11|6"],
          "SELECT k, b FROM src LEFT JOIN t ON k = a ORDER BY k", ["1|none", "2|none", "3|none3", "4|none4"]),
+        ("MERGE INTO t USING src ON k = a WHEN MATCHED AND a = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET b = v"
+         " WHEN NOT MATCHED THEN INSERT (a, b) VALUES (k, v)", ["MERGE 6"],
+         "SELECT a, b, g FROM t ORDER BY a", ["2|v2|4", "3|v3|6", "4|v4|8", "5|v5|10", "6|v6|12"]),
+        ("MERGE INTO p USING (SELECT * FROM src WHERE k < 3) q ON a = k WHEN MATCHED THEN UPDATE SET a = a + 6"
+         " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET b = 'alone'", ["MERGE 3"],
+         "SELECT tableoid::regclass, a, b FROM p ORDER BY a", ["p2|5|alone", "p2|7|one", "p2|8|two"]),
         ("DELETE FROM t RETURNING a, g", ["1|2", "2|4", "3|6", "4|8"], "SELECT count(*) FROM t", ["0"]),
         ("INSERT INTO t (a, b) SELECT k, v FROM src WHERE k > 3 ON CONFLICT (a) DO UPDATE SET b = excluded.b || t.a",
          ["INSERT 0 3"], "SELECT a, b FROM t WHERE a > 3 ORDER BY a", ["4|v44", "5|v5", "6|v6"]),
@@ -122,6 +128,9 @@ def test_rows_proposed_to_on_conflict_are_not_kept(spark: SparkSession, instance
         ("UPDATE t SET c = 1 / (a - 2)", ["ERROR:  division by zero"]),
         ("UPDATE t SET a = 5 WHERE a > 2", [
             'ERROR:  duplicate key value violates unique constraint "t_pkey"', "DETAIL:  Key (a)=(5) already exists."]),
+        ("MERGE INTO t USING (SELECT 1 AS x FROM src) s ON x = a WHEN MATCHED THEN UPDATE SET b = 'twice'", [
+            "ERROR:  MERGE command cannot affect row a second time",
+            "HINT:  Ensure that not more than one source row matches any one target row."]),
         ("UPDATE t SET c = 1000000", [
             "ERROR:  numeric field overflow",
             "DETAIL:  A field with precision 6, scale 1 must round to an absolute value less than 10^5."]),

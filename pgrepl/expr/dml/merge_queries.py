@@ -18,11 +18,12 @@ from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Command, MergeAction, MergeMatch, Modify
-from pgrepl.expr.dml.queries import column_of, whole_row, within
+from pgrepl.expr.dml.queries import Found, column_of, whole_row, within
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
 from pgrepl.expr.tree import (
     PLACE,
     BoolExpr,
+    CaseExpr,
     Column,
     Const,
     Expr,
@@ -30,6 +31,8 @@ from pgrepl.expr.tree import (
     NullTest,
     Query,
     RangeRef,
+    Rte,
+    RteKind,
     SubLink,
     Target,
     Var,
@@ -43,6 +46,11 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 JOINED = "*JOINED*"
+_SIDES = {  # whether there are rows of the target and of the source
+    MergeMatch.MATCHED: (True, True),
+    MergeMatch.NOT_MATCHED_BY_SOURCE: (True, False),
+    MergeMatch.NOT_MATCHED_BY_TARGET: (False, True),
+}
 FIRST = 4  # the position of the target's first column in a row of the join: behind place, tableoid and two tests
 
 
@@ -68,29 +76,53 @@ def joined_query(session: Session, modify: Modify) -> Joined:
         (True, True): JoinType.FULL,
     }[keeps_target, keeps_source]
     source = modify.from_[1]
-    has_target = _is_there(session, TARGET, lookup.row_type(session, target.oid))
+    carried = tuple(_carried(modify))
+    has_target: NullTest = _not_null(Var(oids.TID, varno=TARGET, attnum=PLACE))
+    if target.kind == "v":
+        has_target = _not_null(Var(lookup.row_type(session, target.oid), varno=TARGET, attnum=0))
     quals, where = merge.joined_where(modify.where), None
     if modify.where is not None and keeps_target:  # rows of the target that cannot be seen are not kept either
         missing = replace(has_target, kind=NullTestType.IS_NULL)
         where = BoolExpr(oids.BOOL, op=BoolOp.OR, args=(missing, modify.where))
-    has_source: Expr = Const(oids.BOOL, value=True)
-    if keeps_target:
-        tests = tuple(_is_there(session, varno, oids.RECORD) for varno in _relations(source))
-        has_source = tests[0] if len(tests) == 1 else BoolExpr(oids.BOOL, op=BoolOp.OR, args=tests)
+    has_source, rtable = _there(modify, source, carried) if keeps_target else (Const(oids.BOOL, value=True), None)
     exprs: list[Expr] = [Const(oids.TID), Const(oids.OID, value=target.oid), has_target, has_source]
     if target.kind != "v":
         exprs[:2] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
     exprs += [Const(oids.INT4) if a.dropped else column_of(target, a.num, 0) for a in target.attributes]
-    carried = tuple(_carried(modify))
     query = Query(
         tuple(Target(expr, f"c{n}", n) for n, expr in enumerate((*exprs, *carried), 1)),
-        modify.rtable,
+        rtable or modify.rtable,
         (Join(kind, source, RangeRef(TARGET), quals, 0),),
         where,
         ctes=modify.ctes,
         has_sublinks=True,
     )
     return Joined(within(query, modify), carried)
+
+
+def _there(modify: Modify, source: RangeRef | Join, carried: Sequence[Var]) -> tuple[Expr, tuple[Rte, ...] | None]:
+    """A test whether an outer join has found a row of the source, and the range table for it: a relation that is used
+    by its columns only becomes a subquery with one more."""
+    if isinstance(source, RangeRef) and not modify.ctes and not modify.around:
+        entry = modify.rtable[source.varno - 1]
+        by_columns = all(var.attnum > 0 for var in carried if var.varno == source.varno)
+        if by_columns and entry.kind in (RteKind.RELATION, RteKind.SUBQUERY, RteKind.VALUES) and not entry.lateral:
+            marked = _marked(entry)
+            rtable = (*modify.rtable[: source.varno - 1], marked, *modify.rtable[source.varno :])
+            return _not_null(Var(oids.BOOL, varno=source.varno, attnum=len(marked.columns))), rtable
+    tests = tuple(_not_null(Var(oids.RECORD, varno=varno, attnum=0)) for varno in _relations(source))
+    return (tests[0] if len(tests) == 1 else BoolExpr(oids.BOOL, op=BoolOp.OR, args=tests)), None
+
+
+def _marked(entry: Rte) -> Rte:
+    """The entry as a subquery with one more column, which is true."""
+    columns = [
+        Const(oids.INT4) if c.dropped else Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n)
+        for n, c in enumerate(entry.columns, 1)
+    ]
+    exprs = (*columns, Const(oids.BOOL, value=True))
+    inner = Query(tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)), (entry,), (RangeRef(1),))
+    return Rte(RteKind.SUBQUERY, entry.name, inner.columns, alias=entry.name, subquery=inner)
 
 
 def _relations(source: RangeRef | Join) -> Iterator[int]:
@@ -101,9 +133,8 @@ def _relations(source: RangeRef | Join) -> Iterator[int]:
         yield from _relations(source.right)
 
 
-def _is_there(session: Session, varno: int, rowtype: int) -> NullTest:
-    """Whether an outer join has found a row of this relation."""
-    return NullTest(oids.BOOL, arg=Var(rowtype, varno=varno, attnum=0), kind=NullTestType.IS_NOT_NULL, argisrow=False)
+def _not_null(expr: Expr) -> NullTest:
+    return NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL, argisrow=False)
 
 
 def _carried(modify: Modify) -> list[Var]:
@@ -123,62 +154,153 @@ def _carried(modify: Modify) -> list[Var]:
     return list(found.values())
 
 
+@frozen
+class _Layout:
+    """Where a row of the join has its columns: the target's column n is at `first` + n."""
+
+    columns: tuple[Column, ...]
+    first: int
+    tableoid: int
+    carried: int  # the position before the first of them
+
+
+def _shown_layout(target: Relation, carried: Sequence[Var]) -> _Layout:
+    """Of a row that is looked at: the target's columns by attnum, tableoid, the carried columns."""
+    count = len(target.attributes)
+    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+    columns.append(Column("tableoid", oids.OID))
+    columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
+    return _Layout(tuple(columns), 0, count + 1, count + 1)
+
+
 def action_query(
     session: Session, modify: Modify, action: MergeAction, carried: Sequence[Var], rows: Sequence[tuple[Any, ...]]
 ) -> Query:
-    """The query of a WHEN clause over a row of JOINED: the target's columns by attnum, tableoid, the carried columns.
-    It returns the assigned values, of an INSERT the whole row; and no row when the condition is not true."""
+    """The query of a WHEN clause over a row of JOINED. It returns the assigned values, of an INSERT the whole row; and
+    no row when the condition is not true."""
     target = relation(session, modify.relid)
-    values: list[Expr] = [a.expr for a in action.assigned]
-    if action.command is Command.INSERT:
-        given = {a.attnum: a.expr for a in action.assigned}
-        values = [
-            Const(oids.INT4) if a.dropped else given[a.num] if a.num in given else null_of(a) for a in target.attributes
-        ]
-    return _over_joined(session, modify, target, values, action.condition, carried, rows)
+    layout = _shown_layout(target, carried)
+    values = _values(target, action)
+    return _over(
+        session, modify, rows_rte(JOINED, layout.columns, rows), layout, carried, values, where=action.condition
+    )
+
+
+def _values(target: Relation, action: MergeAction) -> list[Expr]:
+    if action.command is not Command.INSERT:
+        return [a.expr for a in action.assigned]
+    given = {a.attnum: a.expr for a in action.assigned}
+    return [
+        Const(oids.INT4) if a.dropped else given[a.num] if a.num in given else null_of(a) for a in target.attributes
+    ]
 
 
 def condition_query(session: Session, modify: Modify, carried: Sequence[Var], rows: Sequence[tuple[Any, ...]]) -> Query:
     """ON over a row of JOINED: it returns a row when the condition is true."""
     assert modify.merge is not None
-    target = relation(session, modify.relid)
-    return _over_joined(session, modify, target, [], modify.merge.joined_where(modify.where), carried, rows)
+    layout = _shown_layout(relation(session, modify.relid), carried)
+    condition = modify.merge.joined_where(modify.where)
+    return _over(session, modify, rows_rte(JOINED, layout.columns, rows), layout, carried, [], where=condition)
 
 
-def _over_joined(
+def _over(
     session: Session,
     modify: Modify,
-    target: Relation,
-    values: Sequence[Expr],
-    where: Expr | None,
+    entry: Rte,
+    layout: _Layout,
     carried: Sequence[Var],
-    rows: Sequence[tuple[Any, ...]],
+    values: Sequence[Expr],
+    where: Expr | None = None,
 ) -> Query:
-    count = len(target.attributes)
-    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
-    columns.append(Column("tableoid", oids.OID))
-    columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
-    places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
+    """A query over rows of the join."""
+    target = relation(session, modify.relid)
+    places = {(v.varno, v.attnum): layout.carried + n for n, v in enumerate(carried, 1)}
+
+    def column(attnum: int, depth: int) -> Var:
+        return replace(column_of(target, attnum, depth), attnum=layout.first + attnum)
 
     def other(var: Var, depth: int) -> Expr | None:
         if var.varno != TARGET:
             return replace(var, varno=1, attnum=places[var.varno, var.attnum])
         if var.attnum > 0:
-            return replace(var, varno=1)
+            return replace(var, varno=1, attnum=layout.first + var.attnum)
         if var.attnum == 0:
-            return whole_row(session, target, lambda n: column_of(target, n, depth))
+            return whole_row(session, target, lambda n: column(n, depth))
         if var.attnum == TABLEOID:
-            return replace(var, varno=1, attnum=count + 1)
+            return replace(var, varno=1, attnum=layout.tableoid)
+        if var.attnum == PLACE:
+            return replace(var, varno=1, attnum=1)
         raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" in MERGE', location=var.location)
 
     exprs = [*values, *((where,) if where is not None else ())]
     links = any(isinstance(node, SubLink) for expr in exprs for node, _ in walk_deep(expr))
     query = Query(
         tuple(Target(map_level(expr, other), f"c{n}", n) for n, expr in enumerate(values or (Const(oids.INT4),), 1)),
-        (rows_rte(JOINED, tuple(columns), rows),),
+        (entry,),
         (RangeRef(1),),
         map_level(where, other) if where is not None else None,
         ctes=modify.ctes if links else (),
         has_sublinks=links,
     )
     return within(query, modify) if links else query
+
+
+# --- all rows at once -------------------------------------------------------------------------------------------------
+
+
+def numbered_query(session: Session, modify: Modify, joined: Joined) -> Query:
+    """The rows of the join, and behind them the number of the action that each needs, counted from 1; 0: none."""
+    assert modify.merge is not None
+    actions, layout = modify.merge.actions, _joined_layout(session, modify, joined.query.columns)
+    entry = Rte(RteKind.SUBQUERY, JOINED, layout.columns, alias=JOINED, subquery=joined.query)
+    tests = [action.condition or Const(oids.BOOL, value=True) for action in actions]
+    found = _over(session, modify, entry, layout, joined.carried, tests)
+    there = [Var(oids.BOOL, varno=1, attnum=n) for n in (3, 4)]
+    kinds: list[tuple[Expr, Expr]] = []
+    for match, sides in _SIDES.items():
+        numbers = [(each.expr, _int(n)) for n, each in enumerate(found.targets, 1) if actions[n - 1].match is match]
+        if numbers:
+            same = tuple(_is(test, wanted) for test, wanted in zip(there, sides, strict=True))
+            first = CaseExpr(oids.INT4, whens=tuple(numbers), default=_int(0))
+            kinds.append((BoolExpr(oids.BOOL, op=BoolOp.AND, args=same), first))
+    columns = [
+        Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n) for n, c in enumerate(layout.columns, 1)
+    ]
+    exprs = (*columns, CaseExpr(oids.INT4, whens=tuple(kinds), default=_int(0)))
+    return replace(found, targets=tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)))
+
+
+def _is(test: Expr, wanted: bool) -> Expr:
+    return test if wanted else BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(test,))
+
+
+def _int(value: int) -> Const:
+    return Const(oids.INT4, value=value)
+
+
+def staged_query(
+    session: Session, modify: Modify, joined: Joined, action: MergeAction, rows: Sequence[tuple[Any, ...]]
+) -> Found:
+    """The query of an action over all rows of `numbered_query` that need it. An INSERT gives whole rows; else it gives
+    what `found_query` gives, of a DELETE no columns of the old row."""
+    target = relation(session, modify.relid)
+    layout = _joined_layout(session, modify, (*joined.query.columns, Column("action", oids.INT4)))
+    values = _values(target, action)
+    kept: tuple[int, ...] = ()
+    if action.command is not Command.INSERT:
+        kept = tuple(a.num for a in target.columns) if action.command is Command.UPDATE else ()
+        own = [column_of(target, n, 0) for n in kept]
+        values = [
+            Var(oids.TID, varno=TARGET, attnum=PLACE),
+            Var(oids.OID, varno=TARGET, attnum=TABLEOID),
+            *own,
+            *values,
+        ]
+    entry = rows_rte(JOINED, layout.columns, rows)
+    query = _over(session, modify, entry, layout, joined.carried, values)
+    return Found(query, kept, tuple(a.attnum for a in action.assigned))
+
+
+def _joined_layout(session: Session, modify: Modify, columns: tuple[Column, ...]) -> _Layout:
+    count = len(relation(session, modify.relid).attributes)
+    return _Layout(columns, FIRST, 2, FIRST + count)
