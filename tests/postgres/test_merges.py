@@ -9,7 +9,6 @@ import pytest
 from tests.postgres.play import Pair, difference, play_pgrepl
 from tests.postgres.random_merges import script
 
-
 # PostgreSQL 18 stops in two of them, and in one the order of rows decides
 SLOW = [seed for seed in range(100, 200) if seed not in (119, 161, 178)]
 
