@@ -20,6 +20,7 @@ TESTS="
   tests/lake/test_spark_errors.py
   tests/lake/test_stage.py
   tests/lake/test_scan.py
+  tests/api/test_datasource.py
   tests/rows
   tests/writing/test_engines.py
   tests/expr/spark"

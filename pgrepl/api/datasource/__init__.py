@@ -20,14 +20,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"  # of Spark 4.1 and later
+_IS_THERE = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(spark: SparkSession) -> None:
     """Register the data source in a session, and let Spark push filters down to it. Spark finds an installed pgrepl by
-    itself; then only the filters are gained."""
+    itself; then only the filters are gained. Spark 4.0 pushes none down, and registers nothing that it has found."""
+    from pyspark.errors import AnalysisException
+
     from pgrepl.api.datasource.source import PgreplDataSource
 
     spark.createDataFrame([], "a INT")  # makes the session the active one, where Spark looks for what it writes to
-    spark.dataSource.register(PgreplDataSource)
-    spark.conf.set(_PUSHDOWN, "true")
+    try:
+        spark.dataSource.register(PgreplDataSource)
+    except AnalysisException as problem:
+        if problem.getCondition() != _IS_THERE:
+            raise
+    if _release(spark) >= (4, 1):
+        spark.conf.set(_PUSHDOWN, "true")
+
+
+def _release(spark: SparkSession) -> tuple[int, ...]:
+    return tuple([int(part) for part in spark.version.split(".")[:2]])

@@ -19,6 +19,7 @@ from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids
 from pgrepl.types.dates import UNIX_EPOCH_USECS
+from pgrepl.types.encoding import invalid_utf8, not_text
 from pgrepl.types.lsn import parse_lsn
 from pgrepl.types.text import read_text
 
@@ -32,6 +33,10 @@ Row = Mapping[str, "str | None"]
 
 class Unfit(Exception):
     """A record that lacks something; the text is the reason."""
+
+
+class InvalidText(Unfit):
+    """A value with bytes that are not UTF-8, which has been read."""
 
 
 class Wal2jsonRecords:
@@ -120,7 +125,11 @@ class Wal2jsonRecords:
                 stream.take()
                 stream.next_char()
             place = stream.place()
-            found = stream.value()
+            try:
+                found = stream.value()
+            except InvalidText as problem:
+                yield BadRecord("22021", str(problem), place)
+                continue
             try:
                 event = self._change(found, xid, at, place)
             except Unfit as problem:
@@ -213,7 +222,8 @@ class _JsonStream:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._is_utf8 = True  # all that was read
         self._text, self._at, self._line = "", 0, 1
         self._ended = False
 
@@ -251,8 +261,10 @@ class _JsonStream:
                 continue
             if end == len(self._text) and self._fill():  # a number may go on
                 continue
-            self._line += self._text.count("\n", self._at, end)
-            self._at = end
+            start, self._at = self._at, end
+            self._line += self._text.count("\n", start, end)
+            if not self._is_utf8:
+                _check_utf8(self._text[start:end])
             return found
 
     def skip_line(self) -> None:
@@ -284,10 +296,13 @@ class _JsonStream:
                                    f"{MAX_RECORD >> 20} MB")  # fmt: skip
         piece = self._file.read(max(self._PIECE, len(kept)))
         self._ended = not piece
-        try:
-            self._text, self._at = kept + self._decoder.decode(piece, final=self._ended), 0
-        except UnicodeDecodeError as problem:
-            place = self.place()
-            reason = json_problem(problem)
-            raise PgError("22021", f"could not read {place.file}, record {place.number}: {reason}") from None
+        text = self._decoder.decode(piece, final=self._ended)
+        self._is_utf8 = self._is_utf8 and not_text(text) is None
+        self._text, self._at = kept + text, 0
         return True
+
+
+def _check_utf8(text: str) -> None:
+    problem = invalid_utf8(text)
+    if problem is not None:
+        raise InvalidText(problem.message)

@@ -99,3 +99,13 @@ def test_the_placeholder_may_be_given_as_hexadecimal_digits() -> None:
     assert new == {"id": "1"}
     with pytest.raises(PgError, match='invalid value for option "unavailable_value_placeholder": "hex:6"'):
         reader("debezium", {"unavailable_value_placeholder": "hex:6"})
+
+
+def test_a_change_with_invalid_bytes_is_told_alone() -> None:
+    change = b'{"kind":"insert","schema":"public","table":"t","columnnames":["v"],"columnvalues":["%b"]}'
+    text = b'{"xid":7,"change":[' + b",\n".join([change % each for each in (b"a", b"\xffb", "ä".encode())]) + b"]}\n"
+    assert changes("wal2json", text)[1:-1] == [
+        (INSERT, "public.t", {"v": "a"}, None),
+        '22021: could not read in.txt, record 2: invalid byte sequence for encoding "UTF8": 0xff',
+        (INSERT, "public.t", {"v": "ä"}, None),
+    ]

@@ -50,6 +50,8 @@ class FilesOptions:
                 hint="Say how the files are written, for example format=debezium.",
             )
         on_error = options.get("on_error", _STOP)
+        if not on_error:
+            raise PgError("22023", 'invalid value for connection option "on_error": ""')
         return cls(
             files if files == STANDARD_INPUT else _located(session, files),
             named,
