@@ -26,9 +26,9 @@ HOMES = {
 
 # modules that the libraries document
 PUBLIC = {
-    "pyspark", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions", "pyspark.sql.types", "sqlalchemy",
-    "sqlalchemy.dialects", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.postgresql.base", "sqlalchemy.engine",
-    "sqlalchemy.exc", "sqlalchemy.pool", "sqlalchemy.schema", "sqlalchemy.types",
+    "pyspark", "pyspark.errors", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions", "pyspark.sql.types",
+    "sqlalchemy", "sqlalchemy.dialects", "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.postgresql.base",
+    "sqlalchemy.engine", "sqlalchemy.exc", "sqlalchemy.pool", "sqlalchemy.schema", "sqlalchemy.types",
 }  # fmt: skip
 
 # attributes of named tuples, of pathlib and of this package's own classes begin with an underscore, too

@@ -21,7 +21,7 @@ from pgrepl.replication.formats.debezium_values import (
     by_type,
 )
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, ColumnTypes, Place
-from pgrepl.replication.formats.json_text import INVALID, json_problem, raw_json, read_json, value_text
+from pgrepl.replication.formats.json_text import INVALID, bad_json, raw_json, read_json, value_text
 from pgrepl.replication.formats.opening import lines
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 
@@ -110,7 +110,7 @@ class DebeziumRecords:
         except Undecodable as problem:
             yield BadRecord(INVALID, str(problem), place, record=line)
         except (ValueError, RecursionError) as problem:
-            yield BadRecord(INVALID, json_problem(problem), place, record=line)
+            yield bad_json(problem, place, line)
 
     def _payload(self, line: bytes) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """The schema, if there is one, and the event. The schema is the same on many lines: it is parsed once."""

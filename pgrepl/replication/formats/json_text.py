@@ -19,8 +19,10 @@ from pgrepl.replication.formats.opening import lines
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
 from pgrepl.types.builtin import element_type
+from pgrepl.types.encoding import invalid_bytes
 
 MAX_DEPTH = 300  # of nested arrays and objects
+INVALID_BYTES = "22021"
 INVALID = "22P02"  # the SQLSTATE of a record that is not what its format says
 
 encode_string: Callable[[str], str] = encode_basestring
@@ -95,7 +97,7 @@ def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] |
         try:
             found = read_json(line.decode())
         except (ValueError, RecursionError) as problem:
-            yield BadRecord(INVALID, json_problem(problem), place, record=line)
+            yield bad_json(problem, place, line)
             continue
         if found is not None and not isinstance(found, dict):
             yield BadRecord(INVALID, "it is no JSON object", place, record=line)
@@ -125,11 +127,17 @@ def events(
             yield event, record
 
 
+def bad_json(problem: Exception, place: Place, line: bytes) -> BadRecord:
+    """The error for a line that `read_json` or decoding cannot read."""
+    sqlstate = INVALID_BYTES if isinstance(problem, UnicodeDecodeError) else INVALID
+    return BadRecord(sqlstate, json_problem(problem), place, record=line)
+
+
 def json_problem(problem: Exception) -> str:
     if isinstance(problem, json.JSONDecodeError):
         return f"invalid JSON: {problem.msg.removesuffix(' at')} at column {problem.colno}"
     if isinstance(problem, UnicodeDecodeError):
-        return f"invalid byte sequence for encoding UTF8 at byte {problem.start + 1}"
+        return invalid_bytes(problem.object, problem.start).message
     return (
         "invalid JSON: it is nested too deeply" if isinstance(problem, RecursionError) else f"invalid JSON: {problem}"
     )

@@ -109,3 +109,10 @@ def test_a_change_with_invalid_bytes_is_told_alone() -> None:
         '22021: could not read in.txt, record 2: invalid byte sequence for encoding "UTF8": 0xff',
         (INSERT, "public.t", {"v": "ä"}, None),
     ]
+
+
+@EACH_JSON
+def test_invalid_bytes_are_named(form: str) -> None:
+    text = (JSON_FORMS[form] % '"x?y"').encode().replace(b"?", b"\xe4")
+    wanted = '22021: could not read in.txt, record 1: invalid byte sequence for encoding "UTF8": 0xe4 0x79 0x22'
+    assert changes(form, text) == [wanted]
