@@ -4,6 +4,7 @@ the nodes below it included (instrument.c)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -71,6 +72,18 @@ class Instrumentation:
         return counted
 
 
+@dataclass
+class TriggerCalls:
+    """The counters of one trigger of a statement."""
+
+    relid: int
+    relation: str
+    name: str
+    is_constraint: bool
+    calls: int = 0
+    total: float = 0.0
+
+
 _END: Any = object()
 
 
@@ -87,6 +100,7 @@ class Instruments:
         self._clock: Callable[[], float] = perf_counter if timing else _no_clock
         self.aliases: dict[str, tuple[object, Hashable]] = {}  # queries and steps by their names in Spark's SQL
         self._known: list[tuple[object, dict[Hashable, Instrumentation]]] = []
+        self.triggers: dict[int, TriggerCalls] = {}  # by their OIDs
         self._stand_ins: list[tuple[object, object, Mapping[Hashable, Hashable]]] = []
 
     def of(self, query: object, step: Hashable) -> Instrumentation:
@@ -106,6 +120,16 @@ class Instruments:
     def stands_for(self, query: object, meant: object, steps: Mapping[Hashable, Hashable] | None = None) -> None:
         """Count a query's steps for the query in whose place it runs; `steps` maps those with other names there."""
         self._stand_ins.append((query, meant, steps or {}))
+
+    def call_trigger(self, trigger: int, about: TriggerCalls, call: Callable[[], Item]) -> Item:
+        """Call a trigger, and count that (ExecCallTriggerFunc)."""
+        counters = self.triggers.setdefault(trigger, about)
+        begin = self._clock()
+        try:
+            return call()
+        finally:
+            counters.calls += 1
+            counters.total += self._clock() - begin
 
     def _of_query(self, query: object) -> dict[Hashable, Instrumentation] | None:
         return next((nodes for known, nodes in self._known if known is query or known == query), None)

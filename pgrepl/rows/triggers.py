@@ -22,6 +22,7 @@ from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.frozen import frozen
+from pgrepl.instrument import TriggerCalls
 from pgrepl.rows.changes import Row
 from pgrepl.rows.trigger_data import TriggerData, TriggerEvent, TriggerLevel, TriggerWhen
 from pgrepl.types import oids
@@ -72,12 +73,16 @@ class Firing:
         data = TriggerData(
             self.relation, trigger.name, event, self.when, self.level, trigger.args, old, new, old_table, new_table
         )
+        instruments = session.instruments if not session.trigger_depth else None
         before = session.transition_tables
         session.transition_tables = {table.name: table for table in tables if table is not None}
         session.trigger_depth += 1
         session.triggered.append(self.relation.oid)
         try:
-            return session.call_trigger(trigger.function, data)
+            if instruments is None:
+                return session.call_trigger(trigger.function, data)
+            about = TriggerCalls(self.relation.oid, self.relation.name, trigger.name, bool(trigger.constraint))
+            return instruments.call_trigger(trigger.oid, about, lambda: session.call_trigger(trigger.function, data))
         finally:
             session.triggered.pop()
             session.trigger_depth -= 1

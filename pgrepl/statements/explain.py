@@ -11,6 +11,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import unsupported
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.instrument import Instruments
@@ -75,6 +76,7 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
             session.instruments = None
         execution = perf_counter() - begin
         attach(explained.plan, instruments)
+        _attach_triggers(session, stmt.query, explained, instruments)
         top = explained.plan.actual = explained.plan.actual or Actual(rows)
         top.rows = rows
         if options.timing and top.total is None:
@@ -84,6 +86,17 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
     times = {"Planning Time": planning, "Execution Time": execution} if options.summary else {}
     lines = WRITERS[options.format](explained, {k: v for k, v in times.items() if v is not None}, options)
     return Result("EXPLAIN", (_column(options.format),), [(line,) for line in lines])
+
+
+def _attach_triggers(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> None:
+    """The triggers of the named table first, those of a table by their names (ExplainPrintTriggers)."""
+    called = list(instruments.triggers.values())
+    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)) or not called:
+        return
+    target = find_relation(session, stmt.relation).oid
+    tables = list(dict.fromkeys([target, *(each.relid for each in called)]))
+    explained.names_tables = len(tables) > 1
+    explained.triggers = sorted(called, key=lambda each: (tables.index(each.relid), each.name.encode()))
 
 
 def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:

@@ -9,16 +9,31 @@ from xml.sax.saxutils import escape
 from pgrepl.types.json import escape_json
 
 if TYPE_CHECKING:
+    from pgrepl.instrument import TriggerCalls
     from pgrepl.statements.explain_options import ExplainOptions
     from pgrepl.statements.explain_plan import Explained, PlanNode
 
 Times = dict[str, float]
+_PLANNING = "Planning Time"
 
 
 def _text(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     lines = list(_node_lines(explained.plan, options, None))
     lines += [line for block in explained.appendix for line in block.splitlines()]
-    return lines + [f"{name}: {seconds * 1000:.3f} ms" for name, seconds in times.items()]
+    said = {name: f"{name}: {seconds * 1000:.3f} ms" for name, seconds in times.items()}
+    planning = [said.pop(_PLANNING)] if _PLANNING in said else []
+    return [*lines, *planning, *_trigger_lines(explained, options), *said.values()]
+
+
+def _trigger_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
+    """As report_triggers does."""
+    verbose = options.flag("verbose")
+    for each in explained.triggers:
+        name = f" {each.name}" if verbose or not each.is_constraint else ""
+        constraint = f" for constraint {each.name}" if each.is_constraint else ""
+        table = f" on {each.relation}" if explained.names_tables else ""
+        time = f"time={each.total * 1000:.3f} " if options.timing else ""
+        yield f"Trigger{name}{constraint}{table}: {time}calls={each.calls}"
 
 
 def _node_lines(node: PlanNode, options: ExplainOptions, arrow: int | None) -> Iterator[str]:
@@ -62,7 +77,22 @@ def _as_data(explained: Explained, times: Times, options: ExplainOptions) -> dic
     data: dict[str, Any] = {"Plan": _node_data(explained.plan, options)}
     if explained.appendix:
         data["Physical Plan"] = list(explained.appendix)
-    return data | {name: round(seconds * 1000, 3) for name, seconds in times.items()}
+    said = {name: round(seconds * 1000, 3) for name, seconds in times.items()}
+    if _PLANNING in said:
+        data[_PLANNING] = said.pop(_PLANNING)
+    if options.analyze:
+        data["Triggers"] = [_trigger_data(each, options) for each in explained.triggers]
+    return data | said
+
+
+def _trigger_data(each: TriggerCalls, options: ExplainOptions) -> dict[str, Any]:
+    data: dict[str, Any] = {"Trigger Name": each.name}
+    if each.is_constraint:
+        data["Constraint Name"] = each.name
+    data["Relation"] = each.relation
+    if options.timing:
+        data["Time"] = round(each.total * 1000, 3)
+    return data | {"Calls": each.calls}
 
 
 def _node_data(node: PlanNode, options: ExplainOptions) -> dict[str, Any]:
@@ -104,6 +134,8 @@ def _json_lines(value: Any, depth: int) -> list[str]:
         return ["{", *_joined(parts), "  " * depth + "}"]
     if isinstance(value, list) and value and isinstance(value[0], dict):
         return ["[", *_joined([[inner, _json_lines(item, depth + 1)] for item in value]), "  " * depth + "]"]
+    if value == []:
+        return ["[", "  " * depth + "]"]
     if isinstance(value, list):
         return ["[" + ", ".join(escape_json(item) for item in value) + "]"]
     return [_scalar(value)]
@@ -166,7 +198,8 @@ def _xml_lines(data: dict[str, Any], depth: int) -> list[str]:
             lines.append(f"{indent}<{tag}>")
             for item in value:
                 if isinstance(item, dict):
-                    lines += [f"{indent}  <Plan>", *_xml_lines(item, depth + 2), f"{indent}  </Plan>"]
+                    one = tag.removesuffix("s")
+                    lines += [f"{indent}  <{one}>", *_xml_lines(item, depth + 2), f"{indent}  </{one}>"]
                 else:
                     lines.append(f"{indent}  <Item>{escape(item)}</Item>")
             lines.append(f"{indent}</{tag}>")

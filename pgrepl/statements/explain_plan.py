@@ -29,7 +29,7 @@ from pgrepl.statements.explain_text import Texts
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Conflict, Modify
-    from pgrepl.instrument import Instruments
+    from pgrepl.instrument import Instruments, TriggerCalls
     from pgrepl.lake.bounds import Bound
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
@@ -129,6 +129,8 @@ class Explained:
     query: Query | None = None  # its views expanded
     choice: Choice | None = None
     appendix: list[str] = field(default_factory=list)  # Spark's SQL and physical plan
+    triggers: list[TriggerCalls] = field(default_factory=list)  # those that the statement has called
+    names_tables: bool = False  # are they of several tables, or of a partition?
 
     def rows(self) -> PassingRows | SparkRows:
         from pgrepl.query.rowset import passing_rows
