@@ -17,6 +17,7 @@ from benchmarks import (
     replicate_cluster,
     replicate_copy,
     scale,
+    server,
     start,
     statements,
 )
@@ -24,7 +25,7 @@ from benchmarks import (
 MODULES = (
     *(start, parse_rate, ddl_rate, catalog_size, scale, lake),
     *(replicate, replicate_copy, replicate_cluster, statements, files),
-    *(files_cluster, postgres),
+    *(files_cluster, postgres, server),
 )
 
 

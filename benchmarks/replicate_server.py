@@ -53,24 +53,25 @@ class PostgresPair:
         self.sub.execute(
             f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH (create_slot = false, slot_name = 's')"
         )
-        self._wait("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel")
+        self.wait("SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel")
         return time.perf_counter() - began
 
     def unsubscribe(self) -> None:
         self.sub.execute("DROP SUBSCRIPTION s")
 
-    def catch_up(self, change: Callable[[Any], None]) -> float:
+    def catch_up(self, change: Callable[[Any], object], publisher: Any = None) -> float:
         """Seconds that the apply worker takes for what was changed while it was stopped."""
+        publisher = publisher or self.pub
         self.sub.execute("ALTER SUBSCRIPTION s DISABLE")
-        self._wait("SELECT NOT EXISTS (SELECT FROM pg_stat_subscription WHERE pid IS NOT NULL)")
-        change(self.pub)
-        self.pub.execute("INSERT INTO t (id) VALUES (-1)")
+        self.wait("SELECT NOT EXISTS (SELECT FROM pg_stat_subscription WHERE pid IS NOT NULL)")
+        change(publisher)
+        publisher.execute("INSERT INTO t (id) VALUES (-1)")
         began = time.perf_counter()
         self.sub.execute("ALTER SUBSCRIPTION s ENABLE")
-        self._wait("SELECT EXISTS (SELECT FROM t WHERE id = -1)")
+        self.wait("SELECT EXISTS (SELECT FROM t WHERE id = -1)")
         return time.perf_counter() - began
 
-    def _wait(self, question: str) -> None:
+    def wait(self, question: str) -> None:
         while self.sub.execute(question).fetchone() != (True,):
             time.sleep(0.02)
 
