@@ -191,7 +191,7 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
         trio.at_subscribers("UPDATE t SET u = NULL, k = '{}', us = NULL, y = '\\xff' WHERE a % 2 = 1")
     workload(trio, case, random.Random(len(name)), 2)
     assert len(made) > 5
-    assert trio.sub.ways()["apply"] >= 2
+    assert trio.sub.ways()["apply"] >= 1
 
 
 @pytest.fixture(params=["threads", "tasks"])
