@@ -17,7 +17,7 @@ import click
 
 from pgrepl.frozen import frozen
 from pgrepl.shell.connection import CATALOG_FILE, DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import BAD_CONNECTION, FAILURE, OK, run
+from pgrepl.shell.subcommand import BAD_CONNECTION, FAILURE, OK, is_given, run
 from pgrepl.types.xml_text import xml_text
 
 _NOT_RUN = BAD_CONNECTION
@@ -56,6 +56,8 @@ def run_command(
     pgrepl run --temp --update tests/orders.sql     then look at tests/orders.out
     pgrepl run --temp --junit report.xml tests/*.sql
     """
+    if temp and is_given("catalog"):
+        raise click.UsageError("--temp and --catalog exclude each other")
     outcomes = []
     for name in script:
         with _catalog(temp, dbname, catalog) as used:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pgrepl.api.opened import internal_error
 from pgrepl.errors import PgError, Report
@@ -82,6 +83,11 @@ def say(report: Report) -> None:
 
 def many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def is_given(option: str) -> bool:
+    """Whether the running command's line has an option: neither its default nor the environment gives it."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE, failure: int = FAILURE) -> int:

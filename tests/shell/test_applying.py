@@ -227,6 +227,31 @@ def test_a_dry_run_is_not_followed(instance: CommandLine) -> None:
     assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("apply --interval 5", "--interval is for --follow"),
+        ("changes p --interval 5", "--interval is for --follow"),
+        ("status --interval 5", "--interval is for --watch"),
+        ("standby sync x --interval 5", "--interval is for --follow"),
+        ("run --temp --catalog c.db x.sql", "--temp and --catalog exclude each other"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    line: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command_line(line.split()) in (1, 2)
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: {problem}"
+
+
+def test_a_file_is_no_subscription(instance: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "changes.json"
+    file.touch()
+    hint = "HINT:  A file is given to a subscription with files=-: pgrepl apply SUBSCRIPTION --from FILE.\n"
+    assert instance("apply", str(file)) == ("", f'ERROR:  subscription "{file}" does not exist\n{hint}', 1)
+
+
 def test_a_disabled_subscription(instance: CommandLine) -> None:
     instance.play("sub", "ALTER SUBSCRIPTION s DISABLE")
     for command in (["apply"], ["apply", "--dry-run"], ["sync"]):

@@ -7,6 +7,7 @@ follow  again and again until stopped, each subscription in a thread of its own;
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -109,7 +110,9 @@ class Launcher:
 
     def _check(self, name: str, named: list[tables.pg_subscription]) -> None:
         if not named:
-            raise PgError("42704", f'subscription "{name}" does not exist')
+            hint = "A file is given to a subscription with files=-: pgrepl apply SUBSCRIPTION --from FILE."
+            is_file = os.path.isfile(name)
+            raise PgError("42704", f'subscription "{name}" does not exist', hint=hint if is_file else None)
         for row in named:
             if not self._may_run(row):
                 raise PgError("42501", f"must be owner of subscription {name}")
