@@ -64,6 +64,10 @@ class NotificationQueue:
             return 0
         return int(link.execute("SELECT total(size) FROM notification").fetchone()[0])
 
+    def furthest_behind(self) -> int:
+        """The PID of the listener that has seen the least of the queue."""
+        return int(self._table.open().execute("SELECT pid FROM listener ORDER BY position LIMIT 1").fetchone()[0])
+
     def publish(self, messages: Iterable[tuple[str, str]], pid: int) -> None:
         """Enter notifications, and wake the listeners."""
         link = self._table.open()

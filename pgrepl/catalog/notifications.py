@@ -6,6 +6,7 @@ each under a lock, so that listeners hear them in the order of their commits.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAME_BYTES = 64
 _PAYLOAD_BYTES = 8000
+_WARNING_INTERVAL = 5.0  # seconds (QUEUE_FULL_WARN_INTERVAL)
 
 
 class Notifications:
@@ -27,6 +29,7 @@ class Notifications:
         self._session = session
         table = session.transaction.locks.require("a notification")
         self._queue = NotificationQueue(table, session.database_oid)
+        self._warned: float | None = None  # when the session was last told that the queue is half full
         self.channels: dict[str, None] = {}
         self._actions: list[tuple[bool, str | None]] = []  # listens?, and the channel; None: all
         self._messages: dict[tuple[str, str], None] = {}  # channel and payload
@@ -82,8 +85,25 @@ class Notifications:
         if self._messages and self._queue.has_listeners():
             session.transaction.locks.take([LockRequest(LockKind.NOTIFY, session.database_oid, 0, EXCLUSIVE)])
             most = int(session.settings.value("max_notify_queue_pages")) * PAGE
-            if self._queue.used(most) + sum(entry_size(*each) for each in self._messages) > most:
+            used = self._queue.used(most // 2)
+            if used + sum(entry_size(*each) for each in self._messages) > most:
                 raise PgError("54000", "too many notifications in the NOTIFY queue")
+            if used * 2 >= most:
+                self._warn(used / most)
+
+    def _warn(self, share: float) -> None:
+        """As asyncQueueFillWarning, every few seconds."""
+        now = monotonic()
+        if self._warned is not None and now - self._warned < _WARNING_INTERVAL:
+            return
+        self._warned = now
+        behind = self._queue.furthest_behind()  # there is one, or the queue would be empty
+        self._session.notice(
+            "WARNING",
+            f"NOTIFY queue is {share * 100:.0f}% full",
+            detail=f"The server process with PID {behind} is among those with the oldest transactions.",
+            hint="The NOTIFY queue cannot be emptied until that process ends its current transaction.",
+        )
 
     def committed(self) -> None:
         """As AtCommit_Notify, before the transaction's locks are released."""

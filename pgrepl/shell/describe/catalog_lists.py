@@ -217,6 +217,15 @@ def _extensions(pattern: NamePattern | None, verbose: bool, system: bool) -> str
     )
 
 
+def _contents(name: str) -> str:
+    return (
+        'SELECT pg_catalog.pg_describe_object(classid, objid, 0) AS "Object description"\n'
+        "FROM pg_catalog.pg_depend\nWHERE refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = "
+        f"(SELECT oid FROM pg_catalog.pg_extension WHERE extname = {quote_literal(name)})\n  AND deptype = 'e'\n"
+        "ORDER BY 1;"
+    )
+
+
 def _event_triggers(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
     return (
         'SELECT evtname as "Name", evtevent as "Event", pg_catalog.pg_get_userbyid(e.evtowner) as "Owner",\n'
@@ -352,6 +361,8 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
     pattern = read_pattern(shell, _escaped(text) if kind == "o" else text, qualified=schemas)
     if isinstance(pattern, bool):
         return False
+    if kind == "x" and verbose:
+        return _describe_extensions(shell, text, pattern)
     if kind in _LISTS:
         title, _, query = _LISTS[kind]
         return _print(shell, title, query(pattern, verbose, system))
@@ -364,6 +375,15 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
             return False
         types.append(wanted)
     return _print(shell, "List of operators", _operators(pattern, types, verbose, system))
+
+
+def _describe_extensions(shell: Shell, text: str | None, pattern: NamePattern | None) -> bool:
+    """The objects of each extension (listExtensionContents)."""
+    _, found = _rows(session_of(shell), _extensions(pattern, False, False))
+    names = [row[0] for row in found if row[0] is not None]
+    if not names and not shell.quiet:
+        shell.error("Did not find any extensions." if text is None else f'Did not find any extension named "{text}".')
+    return bool(names) and all(_print(shell, f'Objects in extension "{name}"', _contents(name)) for name in names)
 
 
 def _print(shell: Shell, title: str, text: str) -> bool:

@@ -32,3 +32,6 @@ CREATE TABLE pt1 PARTITION OF pt FOR VALUES FROM (1) TO (10) PARTITION BY RANGE 
 COMMENT ON CONSTRAINT t_pkey ON t IS 'the key';
 \dd
 \dd t_*
+\dx+
+\dx+ plpg*
+\dx+ nosuch
