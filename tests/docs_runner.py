@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.harness.programs import QUICK_JVM, QUICK_SUBMIT
+from tests.harness.programs import QUICK_CONF, QUICK_SUBMIT
 
 BLOCK = re.compile(r"(?P<skip><!-- not run[^>]*-->\n)?```console\n(?P<text>.*?)```\n", re.DOTALL)
 HEREDOC = re.compile(r"<<'?(\w+)'?$")
@@ -63,7 +63,7 @@ def play(text: str, folder: Path, programs: Path) -> list[tuple[Step, str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     environment["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), environment["PATH"]])
     environment["HOME"] = str(folder)
-    environment |= {"PGREPL_CONF": QUICK_JVM, **QUICK_SUBMIT}
+    environment |= {**QUICK_CONF, **QUICK_SUBMIT}
     results = []
     for step in steps(text):
         done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ("PGREPL_S3_ENDPOINT",)  # where a test's bucket is
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the last optimizations cost more than they spare
 QUICK_JVM = f"spark.driver.extraJavaOptions={_QUICK}"
+QUICK_CONF = {"PGREPL_CONF": shlex.quote(QUICK_JVM)}
 QUICK_EXECUTORS = f"spark.executor.extraJavaOptions={_QUICK}"
 QUICK_SUBMIT = {"SPARK_SUBMIT_OPTS": _QUICK}  # for the JVMs that pyspark starts by itself
 PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
@@ -27,7 +29,7 @@ def environment(home: Path | None = None, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in STORAGE or not name.startswith(theirs)}
     if home is not None:
         kept["HOME"] = str(home)
-    ours = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PGREPL_CONF": QUICK_JVM, **QUICK_SUBMIT}
+    ours = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", **QUICK_CONF, **QUICK_SUBMIT}
     return {**kept, **ours, **more}
 
 
