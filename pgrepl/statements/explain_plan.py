@@ -163,13 +163,13 @@ def explain_modify(
     planned = with_choice(session, plan_of(session, analyze_modifying(session, stmt)))
     modify, choice = planned.modify, planned.choice
     assert choice is not None
+    by_sql = choice.on_spark and not choice.kernels
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
     elif modify.command is Command.MERGE:
-        query = joined_query(session, modify).query
+        query = joined_query(session, modify, on_spark=by_sql).query
     else:
         query = found_query(session, modify).query
-    by_sql = choice.on_spark and not choice.kernels
     inner = explain_query(session, query, verbose, choice if by_sql else None)
     title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
     plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if by_sql else choice)

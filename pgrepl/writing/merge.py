@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
@@ -58,15 +59,19 @@ class _Merge:
         self.actions = modify.merge.actions
         self.target = relation(session, modify.relid)
         self.hidden = hidden
-        self._joined = joined_query(session, modify)
+        self._joined = joined_query(session, modify, hidden=hidden)
         self._now: list[Row] = []
         self._queries = {
             id(action): replayed(session, action_query(session, modify, action, self._joined.carried, self._now))
             for action in self.actions
         }
-        self._matches = replayed(session, condition_query(session, modify, self._joined.carried, self._now))
         self._children: dict[int, dict[RowPlace, Row]] = {}
         self._carried: list[Row] = []
+
+    @cached_property
+    def _matches(self) -> Callable[[], list[Row]]:
+        query = condition_query(self.session, self.modify, self._joined.carried, self._now)
+        return replayed(self.session, query)
 
     def run(self) -> Pending:
         session, modify = self.session, self.modify

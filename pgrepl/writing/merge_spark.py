@@ -42,7 +42,7 @@ def stage(session: Session, modify: Modify) -> SparkChanges:
 
 def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
     assert modify.merge is not None
-    joined = joined_query(session, modify)
+    joined = joined_query(session, modify, on_spark=True)
     action = f"c{len(joined.query.targets) + 1}"
     rows = query_frame(session, numbered_query(session, modify, joined)).persist()
     try:

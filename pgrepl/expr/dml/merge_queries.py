@@ -63,8 +63,8 @@ class Joined:
     carried: tuple[Var, ...]
 
 
-def joined_query(session: Session, modify: Modify) -> Joined:
-    """As transform_MERGE_to_join does."""
+def joined_query(session: Session, modify: Modify, *, hidden: bool = False, on_spark: bool = False) -> Joined:
+    """As transform_MERGE_to_join does. `hidden`: no row of the target can be seen."""
     target, merge = relation(session, modify.relid), modify.merge
     assert merge is not None
     keeps_source = MergeMatch.NOT_MATCHED_BY_TARGET in merge.matches
@@ -78,15 +78,18 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     source = modify.from_[1]
     carried = tuple(_carried(modify))
     has_target: NullTest = _not_null(Var(oids.TID, varno=TARGET, attnum=PLACE))
-    if target.kind == "v":
+    placed = target.kind != "v" and not hidden
+    if not placed:
         has_target = _not_null(Var(lookup.row_type(session, target.oid), varno=TARGET, attnum=0))
     quals, where = merge.joined_where(modify.where), None
     if modify.where is not None and keeps_target:  # rows of the target that cannot be seen are not kept either
         missing = replace(has_target, kind=NullTestType.IS_NULL)
         where = BoolExpr(oids.BOOL, op=BoolOp.OR, args=(missing, modify.where))
-    has_source, rtable = _there(modify, source, carried) if keeps_target else (Const(oids.BOOL, value=True), None)
+    has_source, rtable = (
+        _there(modify, source, carried, on_spark) if keeps_target else (Const(oids.BOOL, value=True), None)
+    )
     exprs: list[Expr] = [Const(oids.TID), Const(oids.OID, value=target.oid), has_target, has_source]
-    if target.kind != "v":
+    if placed:
         exprs[:2] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
     exprs += [Const(oids.INT4) if a.dropped else column_of(target, a.num, 0) for a in target.attributes]
     query = Query(
@@ -100,10 +103,12 @@ def joined_query(session: Session, modify: Modify) -> Joined:
     return Joined(within(query, modify), carried)
 
 
-def _there(modify: Modify, source: RangeRef | Join, carried: Sequence[Var]) -> tuple[Expr, tuple[Rte, ...] | None]:
-    """A test whether an outer join has found a row of the source, and the range table for it: a relation that is used
-    by its columns only becomes a subquery with one more."""
-    if isinstance(source, RangeRef) and not modify.ctes and not modify.around:
+def _there(
+    modify: Modify, source: RangeRef | Join, carried: Sequence[Var], on_spark: bool
+) -> tuple[Expr, tuple[Rte, ...] | None]:
+    """A test whether an outer join has found a row of the source, and the range table for it. Spark has no whole rows:
+    there a relation that is used by its columns only becomes a subquery with one more."""
+    if on_spark and isinstance(source, RangeRef) and not modify.ctes and not modify.around:
         entry = modify.rtable[source.varno - 1]
         by_columns = all(var.attnum > 0 for var in carried if var.varno == source.varno)
         if by_columns and entry.kind in (RteKind.RELATION, RteKind.SUBQUERY, RteKind.VALUES) and not entry.lateral:
