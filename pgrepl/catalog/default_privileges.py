@@ -25,10 +25,14 @@ EVERYWHERE = 0  # the namespace of a global entry
 def user_default_acl(session: Session, kind: ObjectKind, owner: int, namespace: int) -> list[str] | None:
     """The list of a new object, None for the built-in one (get_user_default_acl). What a schema's entry grants is added
     to what the global entry, or else PostgreSQL, grants."""
-    everywhere = default_entry(session, owner, EVERYWHERE, kind)
-    here = default_entry(session, owner, namespace, kind) if namespace else None
-    if everywhere is None and here is None:
+    entries = rows(
+        session, pg_default_acl, datid=session.database.oid, defaclrole=owner, defaclobjtype=OBJECT_TYPES[kind]
+    )  # fmt: skip
+    if not entries:
         return None
+    by_schema = {entry.defaclnamespace: entry for entry in entries}
+    everywhere = by_schema.get(EVERYWHERE)
+    here = by_schema.get(namespace) if namespace else None
     usual = default_acl(kind, owner)
     merged = usual if everywhere is None else parse_acl(everywhere.defaclacl) or ()
     if here is not None:
@@ -53,9 +57,9 @@ def default_entry(session: Session, role: int, namespace: int, kind: ObjectKind)
     )
 
 
-def built_in(entry: pg_default_acl) -> Acl:
+def built_in(kind: ObjectKind, role: int, namespace: int) -> Acl:
     """The list that an entry changes: of a schema, nothing (SetDefaultACL)."""
-    return () if entry.defaclnamespace else default_acl(KINDS[entry.defaclobjtype], entry.defaclrole)
+    return () if namespace else default_acl(kind, role)
 
 
 def in_order(acl: Acl) -> Acl:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.expr.tree import Column, Rte, RteKind, Var
 from pgrepl.types import oids
 
 # name: attnum, type
@@ -53,3 +53,8 @@ def relation_rte(
         relkind=relation.kind,
         inh=inh,
     )
+
+
+def var_of(column: Column, attnum: int) -> Var:
+    """A column of a query's only relation."""
+    return Var(column.type, typmod=column.typmod, collation=column.collation, varno=1, attnum=attnum)

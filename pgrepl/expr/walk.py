@@ -184,6 +184,15 @@ def query_parts(query: Query) -> Iterator[Expr | Query]:
             yield from row
 
 
+def varnos(item: tree.RangeRef | tree.Join) -> Iterator[int]:
+    """The relations of an item of FROM."""
+    if isinstance(item, tree.RangeRef):
+        yield item.varno
+    else:
+        yield from varnos(item.left)
+        yield from varnos(item.right)
+
+
 def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
     if isinstance(item, tree.Join):
         yield from _join_quals(item.left)

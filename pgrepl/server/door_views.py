@@ -11,7 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.server import hba
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pgrepl.catalog.session import Session
     from pgrepl.query.system.forms import Provider
@@ -28,20 +28,16 @@ def providers(hba_file: Path, ident_file: Path) -> Mapping[str, Provider]:
 
 
 def _rules(file: Path, _: Session) -> Iterator[dict[str, Any]]:
-    number = 0
-    for rule in _read(hba.read_rules, file):
-        if isinstance(rule, hba.BadLine):
-            yield {"file_name": str(file), "line_number": rule.line, "error": rule.message}
-            continue
-        fault = _NO_GSSAPI if rule.kind == "hostgssenc" else None
-        number += fault is None
-        yield {
-            "rule_number": number if fault is None else None, "file_name": str(file), "line_number": rule.line,
-            "type": rule.kind,
-            "database": [word.text for word in rule.databases], "user_name": [word.text for word in rule.users],
-            "address": rule.address or None, "netmask": rule.mask, "auth_method": rule.method,
-            "options": _options(rule), "error": fault,
-        }  # fmt: skip
+    return _rows(file, hba.read_rules, "rule_number", _rule)
+
+
+def _rule(rule: hba.Rule) -> dict[str, Any]:
+    return {
+        "type": rule.kind,
+        "database": [word.text for word in rule.databases], "user_name": [word.text for word in rule.users],
+        "address": rule.address or None, "netmask": rule.mask, "auth_method": rule.method,
+        "options": _options(rule), "error": _NO_GSSAPI if rule.kind == "hostgssenc" else None,
+    }  # fmt: skip
 
 
 def _options(rule: hba.Rule) -> list[str] | None:
@@ -53,16 +49,22 @@ def _options(rule: hba.Rule) -> list[str] | None:
 
 
 def _mappings(file: Path, _: Session) -> Iterator[dict[str, Any]]:
-    number = 0
-    for each in _read(hba.read_mappings, file):
-        if isinstance(each, hba.BadLine):
-            yield {"file_name": str(file), "line_number": each.line, "error": each.message}
-            continue
-        number += 1
-        yield {
-            "map_number": number, "file_name": str(file), "line_number": each.line, "map_name": each.name,
-            "sys_name": each.system.text, "pg_username": each.role.text,
-        }  # fmt: skip
+    return _rows(file, hba.read_mappings, "map_number", _mapping)
+
+
+def _mapping(line: hba.IdentLine) -> dict[str, Any]:
+    return {"map_name": line.name, "sys_name": line.system.text, "pg_username": line.role.text, "error": None}
+
+
+def _rows(file: Path, read: Any, number: str, shown: Callable[[Any], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row of each line; those without an error are numbered."""
+    count = 0
+    for line in _read(read, file):
+        row: dict[str, Any] = {"error": line.message} if isinstance(line, hba.BadLine) else shown(line)
+        if row["error"] is None:
+            count += 1
+            row[number] = count
+        yield {"file_name": str(file), "line_number": line.line, **row}
 
 
 def _read(read: Any, file: Path) -> Any:

@@ -64,7 +64,7 @@ class BadLine:
 
 
 @dataclass(frozen=True)
-class Mapping:
+class IdentLine:
     """One line of pg_ident.conf: a user of the operating system, or of a certificate, may be a role."""
 
     line: int
@@ -344,15 +344,15 @@ def _matches(word: Word, name: str) -> bool:
 
 def maps_to(path: Path, name: str, system_user: str, role: str, is_member: Callable[[str, str], bool]) -> bool:
     """Whether a map lets a user of the operating system, or of a certificate, be a role (check_usermap)."""
-    found = (each for each in read_mappings(path) if isinstance(each, Mapping) and each.name == name)
+    found = (each for each in read_mappings(path) if isinstance(each, IdentLine) and each.name == name)
     return any(_maps(each.system, each.role, system_user, role, is_member) for each in found)
 
 
-def read_mappings(path: Path) -> list[Mapping | BadLine]:
+def read_mappings(path: Path) -> list[IdentLine | BadLine]:
     return [_mapping(number, fields) for number, fields in lines(_text(path))]
 
 
-def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> Mapping | BadLine:
+def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> IdentLine | BadLine:
     """As parse_ident_line does; what follows the third field is ignored."""
     if len(fields) < 3:
         return BadLine(number, "missing entry at end of line")
@@ -365,7 +365,7 @@ def _mapping(number: int, fields: Sequence[Sequence[Word]]) -> Mapping | BadLine
                 re.compile(word.text[1:])
             except re.error as problem:
                 return BadLine(number, f'invalid regular expression "{word.text[1:]}": {problem}')
-    return Mapping(number, name.text, system, role)
+    return IdentLine(number, name.text, system, role)
 
 
 def _maps(system: Word, target: Word, system_user: str, role: str, is_member: Callable[[str, str], bool]) -> bool:

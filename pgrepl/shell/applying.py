@@ -13,7 +13,7 @@ import click
 
 from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, is_given, on_spark, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, is_only_with, on_spark, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
@@ -119,8 +119,7 @@ def apply_command(
         raise click.UsageError("--dry-run and --follow exclude each other")
     if batch is not None and (follow or len(subscription) != 1):
         raise click.UsageError("--from is for one subscription, and excludes --follow")
-    if is_given("interval") and not follow:
-        raise click.UsageError("--interval is for --follow")
+    is_only_with("interval", "follow", follow)
     bound = None if upto is None else _lsn(upto) + 1
     copies = upto is None and max_changes is None
     with (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import OK, connecting, connection, is_given, run
+from pgrepl.shell.subcommand import OK, connecting, connection, is_only_with, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -58,8 +58,7 @@ def changes_command(
     """
     if with_schema and form != "debezium":
         raise click.UsageError("--with-schema is for --format debezium")
-    if is_given("interval") and not follow:
-        raise click.UsageError("--interval is for --follow")
+    is_only_with("interval", "follow", follow)
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FOLDER")
     from pgrepl.replication.decoding.changes import ChangeWriter, slot_name

@@ -15,7 +15,7 @@ import click
 from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import CATALOG_FILE, ConnectFailure
-from pgrepl.shell.subcommand import OK, connecting, connection, is_given, run
+from pgrepl.shell.subcommand import OK, connecting, connection, is_only_with, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def sync_command(
 
     What the primary has done since is there at once for all who read the standby, or, if this is interrupted, not yet.
     """
-    if is_given("interval") and not follow:
-        raise click.UsageError("--interval is for --follow")
+    is_only_with("interval", "follow", follow)
     from pgrepl.replication.standby.synchronize import synchronize
 
     file = _catalog_of(folder, catalog)

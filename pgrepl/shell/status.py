@@ -13,7 +13,7 @@ import click
 
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from pgrepl.shell.status_text import over_text, status_text
-from pgrepl.shell.subcommand import FAILURE, OK, connection, is_given, on_spark, run
+from pgrepl.shell.subcommand import FAILURE, OK, connection, is_only_with, on_spark, run
 
 if TYPE_CHECKING:
     from pgrepl.replication.subscriber.status import Status
@@ -54,8 +54,7 @@ def status_command(
     """
     if watch and max_lag is not None:
         raise click.UsageError("--watch cannot be used with --max-lag")
-    if is_given("interval") and not watch:
-        raise click.UsageError("--interval is for --watch")
+    is_only_with("interval", "watch", watch)
     from pgrepl.replication.subscriber.status import check_may_look
 
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened:

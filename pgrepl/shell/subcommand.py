@@ -90,6 +90,12 @@ def is_given(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
+def is_only_with(option: str, other: str, is_there: bool) -> None:
+    """Refuse an option that would do nothing without another."""
+    if is_given(option) and not is_there:
+        raise click.UsageError(f"--{option} is for --{other}")
+
+
 def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE, failure: int = FAILURE) -> int:
     """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid, `failure` for an error.
     An error is one message, without a traceback."""

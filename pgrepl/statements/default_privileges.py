@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import ALL_RIGHTS, ObjectKind, default_acl, parse_acl, store_acl
+from pgrepl.catalog.acl import ALL_RIGHTS, ObjectKind, parse_acl, store_acl
 from pgrepl.catalog.classes import PG_DEFAULT_ACL, PG_NAMESPACE, ObjectAddress
-from pgrepl.catalog.default_privileges import EVERYWHERE, KINDS, OBJECT_TYPES, default_entry, in_order
+from pgrepl.catalog.default_privileges import EVERYWHERE, KINDS, OBJECT_TYPES, built_in, default_entry, in_order
 from pgrepl.catalog.depend import Dependency, record_dependency
 from pgrepl.catalog.namespace import schema_by_name
 from pgrepl.catalog.roles import has_privs_of_role, resolve_role
@@ -82,7 +82,7 @@ def set_default_acl(session: Session, role: int, namespace: int, kind: ObjectKin
         raise PgError("0LP01", "cannot use IN SCHEMA clause when using GRANT/REVOKE ON SCHEMAS")
     if change.all_privileges and not change.privileges:
         change = replace(change, privileges=ALL_RIGHTS[kind])
-    usual = () if namespace else default_acl(kind, role)
+    usual = built_in(kind, role, namespace)
     entry = default_entry(session, role, namespace, kind)
     old = usual if entry is None else parse_acl(entry.defaclacl) or ()
     new = in_order(changed_acl(session, old, role, role, change.privileges, change))

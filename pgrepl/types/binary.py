@@ -131,14 +131,6 @@ def _receive_domain(
     return value
 
 
-def _receive_item(typoid: int, message: BinaryMessage | None, typmod: int, style: TextStyle) -> Any:
-    """The value of an item of an array or a record."""
-    if message is None:
-        receive_null(typoid, style)
-        return None
-    return receiver(typoid)(message, typmod, style)
-
-
 # --- arrays -----------------------------------------------------------------------------------------------------------
 
 
@@ -183,11 +175,16 @@ def _receive_array(element: int, message: BinaryMessage, typmod: int, style: Tex
     check_bounds(dims, lbounds)
     if not count:
         return PgArray(element, (), (), ())
-    items = []
+    receive = receiver(element)
+    items: list[Any] = []
     for number in range(1, count + 1):
         item = message.item()
-        items.append(_receive_item(element, item, typmod, style))
-        if item is not None and not item.is_read:
+        if item is None:
+            receive_null(element, style)
+            items.append(None)
+            continue
+        items.append(receive(item, typmod, style))
+        if not item.is_read:
             raise PgError(INVALID, f"improper binary format in array element {number}")
     return PgArray(element, dims, lbounds, tuple(items))
 
@@ -268,7 +265,7 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
     count, expected = message.unpack("i"), len(row.fields)
     if count != expected:
         raise PgError("42804", f"wrong number of columns: {count}, expected {expected}")
-    values = []
+    values: list[Any] = []
     for number, field in enumerate(row.fields, 1):
         found = message.unpack("I")
         if found != field.type:
@@ -278,7 +275,11 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
                 f"({format_type(field.type)}) in record column {number}",
             )
         item = message.item()
-        values.append(_receive_item(field.type, item, field.typmod, style))
-        if item is not None and not item.is_read:
+        if item is None:
+            receive_null(field.type, style)
+            values.append(None)
+            continue
+        values.append(receiver(field.type)(item, field.typmod, style))
+        if not item.is_read:
             raise PgError(INVALID, f"improper binary format in record column {number}")
     return Record(values, row.types, row.names)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import relation
 from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
 from pgrepl.expr.context import Context
-from pgrepl.expr.dml.merge_queries import joined_query
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import found_query, insert_query
 from pgrepl.expr.rewrite import expand_views
@@ -41,6 +40,8 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
     elif modify.command is Command.MERGE:
+        from pgrepl.expr.dml.merge_queries import joined_query
+
         query = joined_query(session, modify).query
     else:
         query = found_query(session, modify, None, frozenset()).query

@@ -18,13 +18,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Conflict, Modify
-from pgrepl.expr.dml.queries import Found, insert_query
+from pgrepl.expr.dml.queries import Found, insert_query, row_columns
 from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.range_table import TABLEOID, relation_rte
 from pgrepl.expr.tree import (
     PLACE,
     BoolExpr,
-    Column,
     Const,
     Expr,
     OpExpr,
@@ -152,7 +151,7 @@ class _Parted:
         self.target = target
         self.key = key
         self.proposed = proposed
-        self.columns = tuple(Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes)
+        self.columns = tuple(row_columns(target))
 
     def has_twice(self) -> bool:
         """Whether two of the proposed rows have the same key."""

@@ -25,7 +25,8 @@ from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.defaults import with_constants
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target, Var
+from pgrepl.expr.range_table import var_of
+from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.frozen import frozen
@@ -362,10 +363,7 @@ def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
 
     if not any(is_volatile(expr) for expr, _ in walk_deep(cte.query)):
         return cte
-    targets = tuple(
-        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
-        for n, c in enumerate(cte.query.columns, 1)
-    )
+    targets = tuple(Target(var_of(c, n), c.name, n) for n, c in enumerate(cte.query.columns, 1))
     entry = Rte(RteKind.CTE, cte.name, cte.query.columns, cte=cte.name)
     found = rows_of(session, Query(targets, (entry,), (RangeRef(1),), ctes=(*before, cte)))
     return replace(cte, query=_rows_query(cte.query, list(found)), recursive=False)
@@ -374,8 +372,5 @@ def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
 def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:
     """A query that gives these rows."""
     columns = query.columns
-    targets = tuple(
-        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
-        for n, c in enumerate(columns, 1)
-    )
+    targets = tuple(Target(var_of(c, n), c.name, n) for n, c in enumerate(columns, 1))
     return Query(targets, (rows_rte("*RETURNED*", columns, rows),), (RangeRef(1),))

@@ -24,20 +24,21 @@ def start_pair(version: int) -> Pair:
     return Pair(publisher, subscriber, binaries / "psql")
 
 
-@pytest.fixture(scope="session")
-def pair16() -> Iterator[Pair]:
-    pair = start_pair(16)
+def running_pair(version: int) -> Iterator[Pair]:
+    pair = start_pair(version)
     yield pair
     pair.publisher.stop()
     pair.subscriber.stop()
+
+
+@pytest.fixture(scope="session")
+def pair16() -> Iterator[Pair]:
+    yield from running_pair(16)
 
 
 @pytest.fixture(scope="session")
 def pair18() -> Iterator[Pair]:
-    pair = start_pair(18)
-    yield pair
-    pair.publisher.stop()
-    pair.subscriber.stop()
+    yield from running_pair(18)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ SET a = e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Command, MergeAction, MergeMatch, Modify
-from pgrepl.expr.dml.queries import Found, column_of, whole_row, within
-from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.dml.queries import Found, column_of, columns_beside, shown_columns, whole_row, within
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID, var_of
 from pgrepl.expr.tree import (
     PLACE,
     BoolExpr,
@@ -37,7 +37,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.walk import varnos, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, JoinType, NullTestType
 from pgrepl.types import oids
@@ -115,27 +115,16 @@ def _there(
             marked = _marked(entry)
             rtable = (*modify.rtable[: source.varno - 1], marked, *modify.rtable[source.varno :])
             return _not_null(Var(oids.BOOL, varno=source.varno, attnum=len(marked.columns))), rtable
-    tests = tuple(_not_null(Var(oids.RECORD, varno=varno, attnum=0)) for varno in _relations(source))
+    tests = tuple(_not_null(Var(oids.RECORD, varno=varno, attnum=0)) for varno in varnos(source))
     return (tests[0] if len(tests) == 1 else BoolExpr(oids.BOOL, op=BoolOp.OR, args=tests)), None
 
 
 def _marked(entry: Rte) -> Rte:
     """The entry as a subquery with one more column, which is true."""
-    columns = [
-        Const(oids.INT4) if c.dropped else Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n)
-        for n, c in enumerate(entry.columns, 1)
-    ]
+    columns = [Const(oids.INT4) if c.dropped else var_of(c, n) for n, c in enumerate(entry.columns, 1)]
     exprs = (*columns, Const(oids.BOOL, value=True))
     inner = Query(tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)), (entry,), (RangeRef(1),))
     return Rte(RteKind.SUBQUERY, entry.name, inner.columns, alias=entry.name, subquery=inner)
-
-
-def _relations(source: RangeRef | Join) -> Iterator[int]:
-    if isinstance(source, RangeRef):
-        yield source.varno
-    else:
-        yield from _relations(source.left)
-        yield from _relations(source.right)
 
 
 def _not_null(expr: Expr) -> NullTest:
@@ -146,17 +135,7 @@ def _carried(modify: Modify) -> list[Var]:
     """The columns of the source that ON, the WHEN clauses and RETURNING use."""
     merge = modify.merge
     assert merge is not None
-    exprs = [merge.condition, *(target.expr for target in modify.returning)]
-    for action in merge.actions:
-        exprs += [a.expr for a in action.assigned]
-        if action.condition is not None:
-            exprs.append(action.condition)
-    found: dict[tuple[int, int], Var] = {}
-    for expr in exprs:
-        for node, depth in walk_deep(expr):
-            if isinstance(node, Var) and node.levelsup == depth and node.varno != TARGET:
-                found.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
-    return list(found.values())
+    return columns_beside([merge.condition, *(target.expr for target in modify.returning), *merge.exprs])
 
 
 @frozen
@@ -172,10 +151,7 @@ class _Layout:
 def _shown_layout(target: Relation, carried: Sequence[Var]) -> _Layout:
     """Of a row that is looked at: the target's columns by attnum, tableoid, the carried columns."""
     count = len(target.attributes)
-    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
-    columns.append(Column("tableoid", oids.OID))
-    columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
-    return _Layout(tuple(columns), 0, count + 1, count + 1)
+    return _Layout(tuple(shown_columns(target, carried)), 0, count + 1, count + 1)
 
 
 def action_query(
@@ -268,9 +244,7 @@ def numbered_query(session: Session, modify: Modify, joined: Joined) -> Query:
             same = tuple(_is(test, wanted) for test, wanted in zip(there, sides, strict=True))
             first = CaseExpr(oids.INT4, whens=tuple(numbers), default=_int(0))
             kinds.append((BoolExpr(oids.BOOL, op=BoolOp.AND, args=same), first))
-    columns = [
-        Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n) for n, c in enumerate(layout.columns, 1)
-    ]
+    columns = [var_of(c, n) for n, c in enumerate(layout.columns, 1)]
     exprs = (*columns, CaseExpr(oids.INT4, whens=tuple(kinds), default=_int(0)))
     return replace(found, targets=tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)))
 

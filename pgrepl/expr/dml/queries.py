@@ -7,7 +7,7 @@ RETURNING a, u.x                →  SELECT a, x FROM written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
-from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID, var_of
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     PLACE,
@@ -82,10 +82,7 @@ def within(query: Query, modify: Modify) -> Query:
     if not modify.around:
         return query
     rte = Rte(RteKind.SUBQUERY, "*WITH*", query.columns, alias="*WITH*", subquery=query)
-    targets = tuple(
-        Target(Var(c.type, typmod=c.typmod, collation=c.collation, varno=1, attnum=n), c.name, n)
-        for n, c in enumerate(query.columns, 1)
-    )
+    targets = tuple(Target(var_of(c, n), c.name, n) for n, c in enumerate(query.columns, 1))
     return Query(targets, (rte,), (RangeRef(1),), ctes=modify.around)
 
 
@@ -234,12 +231,28 @@ def _over_links(expr: Expr, multi: tuple[SubLink, ...], count: int, query: Query
 
 def carried_columns(modify: Modify) -> list[Var]:
     """The columns of other relations that RETURNING uses."""
+    return columns_beside(target.expr for target in modify.returning)
+
+
+def columns_beside(exprs: Iterable[Expr]) -> list[Var]:
+    """The columns of relations other than the target that expressions use."""
     found: dict[tuple[int, int], Var] = {}
-    for target in modify.returning:
-        for node, depth in walk_deep(target.expr):
+    for expr in exprs:
+        for node, depth in walk_deep(expr):
             if isinstance(node, Var) and node.levelsup == depth and node.varno != TARGET:
                 found.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
     return list(found.values())
+
+
+def row_columns(target: Relation) -> list[Column]:
+    """The columns of a row that has all attributes, the dropped ones too."""
+    return [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+
+
+def shown_columns(target: Relation, carried: Sequence[Var]) -> list[Column]:
+    """Of a row that RETURNING or a WHEN clause looks at: the target's columns by attnum, tableoid, what is carried."""
+    behind = [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
+    return [*row_columns(target), Column("tableoid", oids.OID), *behind]
 
 
 def returning_query(
@@ -250,9 +263,7 @@ def returning_query(
     target = relation(session, modify.relid)
     carried = carried_columns(modify) if carried is None else carried
     count = len(target.attributes)
-    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
-    columns.append(Column("tableoid", oids.OID))
-    columns += [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
+    columns = shown_columns(target, carried)
     columns.append(Column("merge_action", oids.TEXT))
     places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
     places[TARGET, MERGE_ACTION] = len(columns)
@@ -299,7 +310,7 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
     assert conflict.assigned is not None and modify.command is Command.INSERT
     target = relation(session, modify.relid)
     count = len(target.attributes)
-    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+    columns = row_columns(target)
 
     def other(var: Var, depth: int) -> Expr | None:
         shift = count if var.varno == conflict.excluded else 0
@@ -333,7 +344,7 @@ def check_query(session: Session, modify: Modify, option: CheckOption, rows: Seq
     """The query that tests WITH CHECK OPTION: it returns a row if the view would show the written row. It reads the
     row's columns, then tableoid."""
     target = relation(session, modify.relid)
-    columns = [Column(a.name, a.type, a.typmod, a.collation, a.dropped) for a in target.attributes]
+    columns = row_columns(target)
 
     def other(var: Var, depth: int) -> Expr | None:
         if var.attnum > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from pgrepl.expr.range_table import SYSTEM_COLUMNS
 from pgrepl.expr.spark import Sql
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.walk import varnos, walk_deep
 from pgrepl.lake.table import lake_table
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
@@ -70,7 +70,7 @@ class Sources:
         LATERAL does not look out of them."""
         if not _keeps_right(item):
             return text
-        if any(self.query.rtable[varno - 1].lateral for varno in _varnos(item)) and len(self.query.from_) > 1:
+        if any(self.query.rtable[varno - 1].lateral for varno in varnos(item)) and len(self.query.from_) > 1:
             raise Declined("LATERAL in an outer join behind a comma")
         return f"({text})"
 
@@ -263,14 +263,6 @@ def _keeps_right(item: RangeRef | Join) -> bool:
     if isinstance(item, RangeRef):
         return False
     return item.kind in (JoinType.RIGHT, JoinType.FULL) or _keeps_right(item.left)
-
-
-def _varnos(item: RangeRef | Join) -> Iterator[int]:
-    if isinstance(item, RangeRef):
-        yield item.varno
-    else:
-        yield from _varnos(item.left)
-        yield from _varnos(item.right)
 
 
 def _refers(expr: tree.Expr) -> bool:

@@ -130,10 +130,12 @@ class JsonBlock:
     def _with_control_characters(self) -> Numbers:
         """The lines with characters that JSON's strings must not have. (A tab between values is rare, too.)"""
         data = np.frombuffer(self._original, np.uint8)
-        places = np.flatnonzero((data < _SPACE) & (data != _LINE_FEED))
-        if len(places):
-            is_line_end = (data[places] == _RETURN) & (data[np.minimum(places + 1, len(data) - 1)] == _LINE_FEED)
-            places = places[~is_line_end]
+        low = data < _SPACE
+        if np.count_nonzero(low) == self.count:  # line feeds only, as nearly always
+            return np.zeros(0, np.int64)
+        places = np.flatnonzero(low & (data != _LINE_FEED))
+        is_line_end = (data[places] == _RETURN) & (data[np.minimum(places + 1, len(data) - 1)] == _LINE_FEED)
+        places = places[~is_line_end]
         return np.unique(np.searchsorted(self._starts, places, side="right") - 1)
 
     def _groups_without(self, left_out: Numbers, wanted: Collection[Path]) -> Iterator[Group]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgrepl.catalog.default_privileges import built_in, default_entries
+from pgrepl.catalog.default_privileges import KINDS, built_in, default_entries
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.session import Session
 from pgrepl.sql.quote import quote_identifier
@@ -20,5 +20,6 @@ def default_privileges(session: Session) -> Iterator[str]:
         if entry.defaclnamespace:
             start += f" IN SCHEMA {quote_identifier(schema_name(session, entry.defaclnamespace))}"
         words, role = _WORDS[entry.defaclobjtype], entry.defaclrole
-        for text in naming.acl_changes(session, words, role, built_in(entry), entry.defaclacl):
+        before = built_in(KINDS[entry.defaclobjtype], role, entry.defaclnamespace)
+        for text in naming.acl_changes(session, words, role, before, entry.defaclacl):
             yield f"{start} {text}"

@@ -196,12 +196,12 @@ class _Part:
         context = Context(self._session)
         made = [(number - 1, compile(expr, context)) for number, expr in self._exprs.items()]
         attributes = self._target.relation.attributes
-        columns = self.columns
+        texts = [(n, column.name) for n, column in enumerate(self.columns) if column.has_texts]
 
         def make(read: tuple[Any, ...]) -> Row:
-            for column, value in zip(columns, read, strict=True):
-                if _has_nul(value):
-                    raise _InColumn(nul(), column.name)
+            for n, name in texts:
+                if _has_nul(read[n]):
+                    raise _InColumn(nul(), name)
             row: list[Any] = [None] * len(attributes)
             place = 0
             try:

@@ -40,6 +40,11 @@ class CopyFileColumn:
         return self.form.typmod
 
     @property
+    def has_texts(self) -> bool:
+        """Whether its values are texts, or have some in them."""
+        return self.lake in ("varchar", "json", "list", "map", "struct")
+
+    @property
     def form(self) -> Form:
         return read_form(self.lake, self.fields)
 
