@@ -13,7 +13,7 @@ import click
 
 from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, connection, is_only_with, on_spark, run, say
+from pgrepl.shell.subcommand import FAILURE, LSN, OK, Command, connection, is_only_with, on_spark, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
@@ -85,7 +85,7 @@ def sync_command(
 
 @click.command("apply", short_help="bring what publishers have done to their subscribers")
 @click.argument("subscription", nargs=-1)
-@click.option("--upto", metavar="LSN", help="only transactions that finished at this LSN or before; copies no tables")
+@click.option("--upto", type=LSN, help="only transactions that finished at this LSN or before; copies no tables")
 @click.option("--max-changes", type=click.IntRange(min=1), help="stop after about so many changes; copies no tables")
 @click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
 @click.option(
@@ -96,7 +96,7 @@ def sync_command(
 @worker_options
 @on_spark
 def apply_command(
-    subscription: tuple[str, ...], upto: str | None, max_changes: int | None, follow: bool, interval: float,
+    subscription: tuple[str, ...], upto: int | None, max_changes: int | None, follow: bool, interval: float,
     dry_run: bool, batch: str | None, log_file: Path | None, catalog: str, dbname: str | None, username: str,
     data_path: str | None,
 ) -> int:  # fmt: skip
@@ -120,7 +120,7 @@ def apply_command(
     if batch is not None and (follow or len(subscription) != 1):
         raise click.UsageError("--from is for one subscription, and excludes --follow")
     is_only_with("interval", "follow", follow)
-    bound = None if upto is None else _lsn(upto) + 1
+    bound = None if upto is None else upto + 1
     copies = upto is None and max_changes is None
     with (
         connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
@@ -157,12 +157,6 @@ def _given(
         yield given
     finally:
         given.close()
-
-
-def _lsn(text: str) -> int:
-    from pgrepl.types.lsn import parse_lsn
-
-    return parse_lsn(text)
 
 
 def _subscriptions(opened: Connection, names: Sequence[str], dbname: str | None) -> list[SubscriptionToServe]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import OK, connecting, connection, is_only_with, run
+from pgrepl.shell.subcommand import LSN, OK, connecting, connection, is_only_with, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -28,8 +28,8 @@ _SIGN_OF_LIFE = 10.0  # seconds
 @click.command("changes", short_help="write what publications send to a file or to standard output")
 @click.argument("publication", nargs=-1, required=True)
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="jsonl", show_default=True, help="how to write")
-@click.option("--from-lsn", metavar="LSN", help="where a new slot begins (default: now; 0/0: as early as can be)")
-@click.option("--upto", metavar="LSN", help="only transactions that finished at this LSN or before")
+@click.option("--from-lsn", type=LSN, help="where a new slot begins (default: now; 0/0: as early as can be)")
+@click.option("--upto", type=LSN, help="only transactions that finished at this LSN or before")
 @click.option("--slot", metavar="NAME", help="the replication slot (default: changes_PUBLICATION); it is made and kept")
 @click.option(
     "-o", "--output", metavar="FILE", help="append to this file; a folder for parquet (default: standard output)"
@@ -41,7 +41,7 @@ _SIGN_OF_LIFE = 10.0  # seconds
 @click.option("--with-schema", is_flag=True, help="debezium: each event has its schema")
 @connecting
 def changes_command(
-    publication: tuple[str, ...], form: str, from_lsn: str | None, upto: str | None, slot: str | None,
+    publication: tuple[str, ...], form: str, from_lsn: int | None, upto: int | None, slot: str | None,
     output: str | None, follow: bool, interval: float, with_schema: bool, catalog: str, dbname: str, username: str,
 ) -> int:  # fmt: skip
     """Write the changes that a subscription to PUBLICATIONs would receive: row filters, column lists and operations as
@@ -63,28 +63,21 @@ def changes_command(
         raise click.UsageError("--format parquet needs --output FOLDER")
     from pgrepl.replication.decoding.changes import ChangeWriter, slot_name
 
-    since, until = _lsn(from_lsn), _lsn(upto)
     with connection(catalog, dbname, username) as opened, _stoppable() as stopped, ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)
         writer = ChangeWriter(opened.session, publication, slot or slot_name(publication), sink)
         stack.callback(writer.close)
-        writer.start(since)
+        writer.start(from_lsn)
         beaten = time.monotonic()
         while not stopped.is_set():
-            writer.round(until, stopped.is_set)
-            if not follow or (until is not None and writer.position > until):
+            writer.round(upto, stopped.is_set)
+            if not follow or (upto is not None and writer.position > upto):
                 break
             if time.monotonic() - beaten >= _SIGN_OF_LIFE:
                 writer.beat()
                 beaten = time.monotonic()
             stopped.wait(interval)
     return OK
-
-
-def _lsn(text: str | None) -> int | None:
-    from pgrepl.types.lsn import parse_lsn
-
-    return None if text is None else parse_lsn(text)
 
 
 def _sink(session: Session, form: str, output: str | None, with_schema: bool, stack: ExitStack) -> Sink:

@@ -264,8 +264,8 @@ def _quiet(target: ConnectTarget) -> Iterator[Connection]:
 
 
 def plan(arguments: Sequence[str]) -> int:
-    return run(plan_command, arguments, misuse=_NOT_COMPARED)
+    return run(plan_command, arguments)
 
 
 def diff(arguments: Sequence[str]) -> int:
-    return run(diff_command, arguments, misuse=_NOT_COMPARED, failure=_NOT_COMPARED)
+    return run(diff_command, arguments, failure=_NOT_COMPARED)

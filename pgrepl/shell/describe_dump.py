@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import FAILURE, OK, connecting, connection, run
+from pgrepl.shell.subcommand import FAILURE, OK, connecting, connection, is_only_with, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -123,6 +123,7 @@ def dump_command(
     wanted = {"schema": schema, "publications": publications, "subscriptions": subscriptions}
     if (shared or everything) and (any(wanted.values()) or (shared and everything)):
         raise click.UsageError("--globals and --all go with none of --schema, --publications, --subscriptions")
+    is_only_with("no-role-passwords", "globals and --all", shared or everything)
     if not any(wanted.values()):
         wanted = dict.fromkeys(wanted, True)
     with connection(catalog, dbname, username) as connected:

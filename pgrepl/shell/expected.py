@@ -146,4 +146,4 @@ def _case(outcome: Outcome) -> str:
 
 
 def run_scripts(arguments: Sequence[str]) -> int:
-    return run(run_command, arguments, misuse=_NOT_RUN)
+    return run(run_command, arguments)

@@ -48,7 +48,10 @@ def on_spark(command: Command) -> Command:
         if master is not None or remote is not None or conf:
             from pgrepl.lake import spark, spark_options
 
-            spark.configure(spark_options.read_options(os.environ, master, remote, conf))
+            try:
+                spark.configure(spark_options.read_options(os.environ, master, remote, conf))
+            except PgError as error:
+                raise click.UsageError(error.message) from error
         return command(**others)
 
     options: Command = configured
@@ -87,7 +90,7 @@ def many(count: int, what: str) -> str:
 
 def is_given(option: str) -> bool:
     """Whether the running command's line has an option: neither its default nor the environment gives it."""
-    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+    return click.get_current_context().get_parameter_source(option.replace("-", "_")) is ParameterSource.COMMANDLINE
 
 
 def is_only_with(option: str, other: str, is_there: bool) -> None:
@@ -96,9 +99,26 @@ def is_only_with(option: str, other: str, is_there: bool) -> None:
         raise click.UsageError(f"--{option} is for --{other}")
 
 
-def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILURE, failure: int = FAILURE) -> int:
-    """Run a subcommand; returns its exit code, `misuse` for a command line that is not valid, `failure` for an error.
-    An error is one message, without a traceback."""
+class _Lsn(click.ParamType):
+    """The value of an option that is an LSN."""
+
+    name = "LSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from pgrepl.types.lsn import parse_lsn
+
+        try:
+            return parse_lsn(value)
+        except PgError as error:
+            self.fail(error.message, param, ctx)
+
+
+LSN = _Lsn()
+
+
+def run(command: click.Command, arguments: Sequence[str], *, failure: int = FAILURE) -> int:
+    """Run a subcommand; returns its exit code: click's for a command line that is not valid (2), `failure` for an
+    error. An error is one message, without a traceback."""
     name = command.name or ""
     try:
         code: int = command.main(list(arguments), prog_name=f"pgrepl {name}", standalone_mode=False)
@@ -106,7 +126,7 @@ def run(command: click.Command, arguments: Sequence[str], *, misuse: int = FAILU
         return code or OK
     except click.ClickException as problem:
         problem.show()
-        return misuse
+        return problem.exit_code
     except click.exceptions.Abort:
         return 130
     except ConnectFailure as problem:

@@ -203,7 +203,6 @@ def test_a_log_file_takes_what_workers_say(instance: CommandLine, tmp_path: Path
         (("apply", "nobody"), 'ERROR:  subscription "nobody" does not exist\n'),
         (("sync", "s", "--tables", "x"), 'ERROR:  subscription "s" has no table "x"\n'),
         (("status", "nobody"), 'ERROR:  subscription "nobody" does not exist\n'),
-        (("apply", "--upto", "x"), 'ERROR:  invalid input syntax for type pg_lsn: "x"\n'),
         (
             ("apply", "--log-file", "no/where.log"),
             'ERROR:  could not open log file "no/where.log": No such file or directory\n',
@@ -224,7 +223,7 @@ def test_no_catalog_is_made_by_mistake(command: str, tmp_path: Path, capsys: pyt
 
 def test_a_dry_run_is_not_followed(instance: CommandLine) -> None:
     _, err, code = instance("apply", "--dry-run", "--follow")
-    assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 1)
+    assert (err.splitlines()[-1], code) == ("Error: --dry-run and --follow exclude each other", 2)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +240,7 @@ def test_an_option_that_would_do_nothing_is_refused(
     line: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert command_line(line.split()) in (1, 2)
+    assert command_line(line.split()) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"Error: {problem}"
 
 

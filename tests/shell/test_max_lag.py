@@ -80,4 +80,4 @@ def test_a_file_that_is_not_read(tmp_path: Path) -> None:
 
 def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
     assert pgrepl("status", "--max-lag", "60", cwd=tmp_path).returncode == 2
-    assert pgrepl("status", "--max-lag", "60", "--watch", cwd=tmp_path).returncode == 1
+    assert pgrepl("status", "--max-lag", "60", "--watch", cwd=tmp_path).returncode == 2

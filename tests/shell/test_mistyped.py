@@ -59,3 +59,44 @@ def test_what_needs_a_catalog_makes_none(command: list[str], tmp_path: Path) -> 
     done = pgrepl(*command, cwd=tmp_path)
     assert NO_CATALOG in done.stderr and "HINT:  Name the catalog with --catalog" in done.stderr
     assert (done.stdout, done.returncode, os.listdir(tmp_path)) == ("", 2, [])
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("apply --nosuch", "No such option"),
+        ("apply --dry-run --follow", "--dry-run and --follow exclude each other"),
+        ("apply --upto 12", 'invalid input syntax for type pg_lsn: "12"'),
+        ("apply --max-changes 0", "0 is not in the range x>=1"),
+        ("backup", "Missing argument 'FOLDER'"),
+        ("changes", "Missing argument 'PUBLICATION...'"),
+        ("changes p --format xml", "'xml' is not one of"),
+        ("changes p --from-lsn now", 'invalid input syntax for type pg_lsn: "now"'),
+        ("check", "Missing argument 'FILE...'"),
+        ("describe table", "which table?"),
+        ("diff a", "Missing argument 'B'"),
+        ("dump --all --globals", "--globals and --all go with none of"),
+        ("dump --no-role-passwords", "--no-role-passwords is for --globals and --all"),
+        ("import-schema", "Missing argument 'CONNINFO'"),
+        ("plan", "Missing argument 'FILE'"),
+        ("restore", "Missing argument 'FOLDER'"),
+        ("run --temp --catalog c.db x.sql", "--temp and --catalog exclude each other"),
+        ("serve --nosuch", "No such option"),
+        ("serve -c port", "-c port requires a value"),
+        ("standby", "Usage: pgrepl standby"),
+        ("standby creat there", "No such command 'creat'"),
+        ("status --interval 3", "--interval is for --watch"),
+        ("sync --conf x", 'invalid Spark setting "x"'),
+        ("verify too many", "Got unexpected extra arguments"),
+    ],
+)
+def test_a_command_line_that_is_not_valid_exits_with_2(typed: str, said: str, tmp_path: Path) -> None:
+    done = pgrepl(*typed.split(), cwd=tmp_path)
+    assert said in done.stderr
+    assert (done.stdout, done.returncode, os.listdir(tmp_path)) == ("", 2, [])
+
+
+@pytest.mark.parametrize(("typed", "code"), [("--nosuch", 1), ("-P nosuch=1", 1), ("-d nosuch -c x", 2), ("-c x", 1)])
+def test_the_shell_exits_as_psql_does(typed: str, code: int, tmp_path: Path) -> None:
+    """psql: 1 for a wrong option, 2 without a connection."""
+    assert pgrepl(*typed.split(), cwd=tmp_path).returncode == code

@@ -131,4 +131,4 @@ def _make_database(path: Path, name: str) -> None:
 
 
 def check(arguments: Sequence[str]) -> int:
-    return run(check_command, arguments, misuse=NOT_CHECKED)
+    return run(check_command, arguments)

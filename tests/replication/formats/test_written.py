@@ -351,7 +351,7 @@ def test_the_command_as_a_person_runs_it(tmp_path: Path) -> None:
     wrong = ran("changes", "nosuch")
     assert (wrong.stderr, wrong.returncode) == ('ERROR:  publication "nosuch" does not exist\n', 1)
     assert ran("changes", "p", "--from-lsn", "x").stderr == ('ERROR:  invalid input syntax for type pg_lsn: "x"\n')
-    assert ran("changes", "p", "--format", "parquet").returncode == 1
+    assert ran("changes", "p", "--format", "parquet").returncode == 2
     assert ran("changes", "p", "-o", "no/such/file").stderr == (
         'ERROR:  could not open file "no/such/file" for writing: No such file or directory\n'
     )
