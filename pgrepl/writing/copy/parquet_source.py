@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.kernels.copy import ForeignSource
     from pgrepl.lake.kernels.part import PartRows
     from pgrepl.lake.table import LakeTable
+    from pgrepl.types.lake_foreign import Nested
 
 _BATCH = 16384  # rows read at a time
 
@@ -279,9 +280,26 @@ def _made(column: CopyFileColumn) -> str:
     """Spark's expression for a column's values: a text that no database can hold is an error."""
     name = _quoted(column.name)
     made = column.made.format(name)
-    if column.spark != "STRING":
-        return made
-    return f"CASE WHEN contains({name}, chr(0)) THEN {raised(nul())} ELSE {made} END"
+    bad = _has_bad_text(column.lake, column.fields, name) if column.spark else None
+    return made if bad is None else f"CASE WHEN {bad} THEN {raised(nul())} ELSE {made} END"
+
+
+def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 0) -> str | None:
+    """Spark's condition for a NUL or invalid bytes in a value's texts; None: it has no texts."""
+    if lake in ("varchar", "json"):
+        return f"(contains({value}, chr(0)) OR NOT is_valid_utf8({value}))"
+    if lake == "struct":
+        inner = [_has_bad_text(f.type, f.fields, f"{value}.{_quoted(f.name)}", depth) for f in fields]
+        found = [condition for condition in inner if condition is not None]
+    else:
+        sides = {"list": [value], "map": [f"map_keys({value})", f"map_values({value})"]}.get(lake, [])
+        each = f"x{depth}"
+        found = [
+            f"exists({side}, {each} -> {condition})"
+            for side, f in zip(sides, fields, strict=False)  # other types have no fields
+            if (condition := _has_bad_text(f.type, f.fields, each, depth + 1)) is not None
+        ]
+    return f"({' OR '.join(found)})" if found else None
 
 
 def _quoted(name: str) -> str:

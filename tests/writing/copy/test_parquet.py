@@ -187,6 +187,41 @@ def test_rows_that_do_not_fit(
     assert engine.play("pub", "SELECT count(*) FROM t") == ["0"]
 
 
+def _invalid() -> pa.Array:
+    """A text with a byte that UTF-8 does not have. Arrow does not look at what it writes."""
+    raw = pa.array([b"a\xffb"])
+    return pa.StringArray.from_buffers(1, raw.buffers()[1], raw.buffers()[2])
+
+
+_NUL, _WRONG = (f'invalid byte sequence for encoding "UTF8": 0x{byte}' for byte in ("00", "ff"))
+_ESCAPE = "unsupported Unicode escape sequence"
+_MAP = pa.map_(pa.string(), pa.list_(pa.string()))
+
+
+def test_texts_that_no_database_can_hold(engine: Instance, tmp_path: Path) -> None:
+    engine.play("pub", "CREATE DOMAIN words AS text[]", "CREATE TYPE pair AS (a text, b int)")
+    for number, (kind, values, message) in enumerate([
+        ("text", pa.array(["a", "b\0"]), _NUL),
+        ("text[]", pa.array([None, ["x", None, "b\0"]]), _NUL),
+        ("words", pa.array([["b\0"]]), _NUL),
+        ("pair", pa.array(["(a\0,1)"]), _NUL),
+        ("jsonb", pa.array(['{"a": "\0"}']), _NUL),
+        ("jsonb", pa.array([{"a": 1, "b": [{"c": "\0"}]}]), _ESCAPE),
+        ("jsonb", pa.array([[("k", ["\0"])]], _MAP), _ESCAPE),
+        ("text", _invalid(), _WRONG),
+        ("text[]", pa.ListArray.from_arrays([0, 1], _invalid()), _WRONG),
+        ("jsonb", pa.StructArray.from_arrays([_invalid()], ["a b"]), _WRONG),
+    ]):  # fmt: skip
+        name = written(tmp_path / f"{number}.parquet", x=values)
+        engine.play("pub", f"CREATE TABLE t{number} (x {kind})")
+        assert failure(engine, f"COPY t{number} FROM '{name}' (FORMAT parquet)")[0] == f"ERROR:  {message}", values
+        assert engine.play("pub", f"SELECT count(*) FROM t{number}") == ["0"]
+    name = written(tmp_path / "good.parquet", x=pa.array([[], [None], ["\u20ac"]]), y=pa.array([{"a": "\u20ac"}] * 3))
+    engine.play("pub", "CREATE TABLE t (x text[], y jsonb)")
+    assert engine.play("pub", f"COPY t FROM '{name}' (FORMAT parquet)") == ["COPY 3"]
+    assert engine.play("pub", "SELECT x FROM t ORDER BY x") == ["{}", "{\u20ac}", "{NULL}"]
+
+
 def test_files_that_cannot_be_read(instance: Instance, tmp_path: Path) -> None:
     instance.play("pub", "CREATE TABLE t (a int)")
     bad = tmp_path / "bad.parquet"
