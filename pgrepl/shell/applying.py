@@ -13,7 +13,7 @@ import click
 
 from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, LSN, OK, Command, connection, is_only_with, on_spark, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, as_lsn, connection, is_only_with, on_spark, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
@@ -85,7 +85,9 @@ def sync_command(
 
 @click.command("apply", short_help="bring what publishers have done to their subscribers")
 @click.argument("subscription", nargs=-1)
-@click.option("--upto", type=LSN, help="only transactions that finished at this LSN or before; copies no tables")
+@click.option(
+    "--upto", type=as_lsn, metavar="LSN", help="only transactions that finished at this LSN or before; copies no tables"
+)
 @click.option("--max-changes", type=click.IntRange(min=1), help="stop after about so many changes; copies no tables")
 @click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
 @click.option(

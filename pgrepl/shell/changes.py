@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import LSN, OK, connecting, connection, is_only_with, run
+from pgrepl.shell.subcommand import OK, as_lsn, connecting, connection, is_only_with, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -28,8 +28,10 @@ _SIGN_OF_LIFE = 10.0  # seconds
 @click.command("changes", short_help="write what publications send to a file or to standard output")
 @click.argument("publication", nargs=-1, required=True)
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="jsonl", show_default=True, help="how to write")
-@click.option("--from-lsn", type=LSN, help="where a new slot begins (default: now; 0/0: as early as can be)")
-@click.option("--upto", type=LSN, help="only transactions that finished at this LSN or before")
+@click.option(
+    "--from-lsn", type=as_lsn, metavar="LSN", help="where a new slot begins (default: now; 0/0: as early as can be)"
+)
+@click.option("--upto", type=as_lsn, metavar="LSN", help="only transactions that finished at this LSN or before")
 @click.option("--slot", metavar="NAME", help="the replication slot (default: changes_PUBLICATION); it is made and kept")
 @click.option(
     "-o", "--output", metavar="FILE", help="append to this file; a folder for parquet (default: standard output)"

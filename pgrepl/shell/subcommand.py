@@ -99,21 +99,14 @@ def is_only_with(option: str, other: str, is_there: bool) -> None:
         raise click.UsageError(f"--{option} is for --{other}")
 
 
-class _Lsn(click.ParamType):
+def as_lsn(text: str) -> int:
     """The value of an option that is an LSN."""
+    from pgrepl.types.lsn import parse_lsn
 
-    name = "LSN"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from pgrepl.types.lsn import parse_lsn
-
-        try:
-            return parse_lsn(value)
-        except PgError as error:
-            self.fail(error.message, param, ctx)
-
-
-LSN = _Lsn()
+    try:
+        return parse_lsn(text)
+    except PgError as error:
+        raise click.BadParameter(error.message) from error
 
 
 def run(command: click.Command, arguments: Sequence[str], *, failure: int = FAILURE) -> int:
