@@ -302,6 +302,24 @@ def test_a_file_that_changes_or_disappears_or_comes_too_late_is_named(landing: L
     assert len(landing.rows()) == 5
 
 
+def test_the_full_load_of_dms_comes_before_its_changes(landing: Landing) -> None:
+    """Names of changes begin with digits, and sort before LOAD."""
+    landing.declare()
+    landing.folder.joinpath("LOAD00000001.csv").write_text("1,old\n2,old\n")
+    landing.folder.joinpath("LOAD00000002.csv").write_text("3,old\n")
+    folder = landing.folder / "2021"  # DatePartitionEnabled
+    folder.mkdir()
+    folder.joinpath("20210101-000000001.csv").write_text("U,1,new\nD,2,\n")
+    landing.pair.sub.subscribe("p", "files=landing format=dms table=t dbname=pub")
+    assert landing.pair.catch_up() == []
+    assert landing.rows() == [("1", "new"), ("3", "old")]
+    folder.joinpath("20210102-000000001.csv").write_text("U,3,new\n")
+    assert landing.pair.catch_up() == []
+    assert landing.rows() == [("1", "new"), ("3", "new")]
+    landing.folder.joinpath("LOAD00000003.csv").write_text("4,old\n")
+    assert 'file "LOAD00000003.csv" has come too late' in landing.error()
+
+
 def test_of_many_files_the_older_ones_are_remembered_together(
     landing: Landing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
 """Maxwell's change events: a JSON object on each line.
 
 `data` is the new row, or the deleted one; `old` has the old values of columns that an update has changed, so that both
-together are the whole old row. A MySQL database is a schema here. Events of definitions (`table-create` …) and the ends
+together are the whole old row. With `output_nulls = false` a NULL is left out: a column that is in `old` alone has
+become one. A MySQL database is a schema here. Events of definitions (`table-create` …) and the ends
 of a bootstrap carry no row; they are passed over.
 """
 
@@ -62,7 +63,9 @@ class MaxwellRecords:
         if kind == DELETE:
             new, old = None, row
         elif kind == UPDATE and "old" in record:
-            old = {**row, **_row(record, "old", types)}
+            before = _row(record, "old", types)
+            new = {**dict.fromkeys(before), **row}
+            old = {**row, **before}
         at = record.get("ts")
         return ChangeEvent(
             kind, schema, table, new, old, value_text(record.get("xid")), _position(record.get("position")),
@@ -78,7 +81,7 @@ def _marker(kind: str, xid: str, event: ChangeEvent) -> ChangeEvent:
 def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, int]]) -> Row:
     values = record.get(name)
     if not isinstance(values, dict):
-        raise Undecodable(f'it has no "{name}"')
+        raise Undecodable("it is encrypted" if "encrypted" in record else f'it has no "{name}"')
     row: dict[str, str | None] = {}
     for column, value in values.items():
         typoid, typmod = types.get(column, (0, -1))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
-from pgrepl.replication.formats.json_text import INVALID, events, json_problem, raw_json, value_text
+from pgrepl.replication.formats.json_text import INVALID, INVALID_BYTES, events, json_problem, raw_json, value_text
 from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids
@@ -24,6 +24,7 @@ from pgrepl.types.lsn import parse_lsn
 from pgrepl.types.text import read_text
 
 _VERSION_2 = re.compile(rb'\s*(?:null\s*)*\{\s*"action"')
+_MESSAGE = re.compile(rb'\s*\{\s*"action"\s*:\s*"M"')
 _LOOK = 4096
 _ACTIONS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _KINDS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
@@ -37,6 +38,10 @@ class Unfit(Exception):
 
 class InvalidText(Unfit):
     """A value with bytes that are not UTF-8, which has been read."""
+
+    def __init__(self, reason: str, found: Any) -> None:
+        super().__init__(reason)
+        self.found = found
 
 
 class Wal2jsonRecords:
@@ -58,7 +63,10 @@ class Wal2jsonRecords:
     def lines(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         """The events of lines of version 2."""
         for found in events(file, name, self._event, Unfit):
-            yield found if isinstance(found, BadRecord) else found[0]
+            if not isinstance(found, BadRecord):
+                yield found[0]
+            elif not (found.sqlstate == INVALID_BYTES and _MESSAGE.match(found.record or b"")):  # it may have any bytes
+                yield found
 
     def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent | None:
         action = record.get("action")
@@ -128,7 +136,8 @@ class Wal2jsonRecords:
             try:
                 found = stream.value()
             except InvalidText as problem:
-                yield BadRecord("22021", str(problem), place)
+                if not (isinstance(problem.found, dict) and problem.found.get("kind") == "message"):
+                    yield BadRecord(INVALID_BYTES, str(problem), place)
                 continue
             try:
                 event = self._change(found, xid, at, place)
@@ -264,7 +273,7 @@ class _JsonStream:
             start, self._at = self._at, end
             self._line += self._text.count("\n", start, end)
             if not self._is_utf8:
-                _check_utf8(self._text[start:end])
+                _check_utf8(self._text[start:end], found)
             return found
 
     def skip_line(self) -> None:
@@ -302,7 +311,7 @@ class _JsonStream:
         return True
 
 
-def _check_utf8(text: str) -> None:
+def _check_utf8(text: str, found: Any) -> None:
     problem = invalid_utf8(text)
     if problem is not None:
-        raise InvalidText(problem.message)
+        raise InvalidText(problem.message, found)

@@ -200,3 +200,24 @@ def test_wal2json_2() -> None:
 def test_wal2json_without_types_asks_for_those_of_the_table() -> None:
     text = '{"action":"I","table":"t","columns":[{"name":"b","value":"00ff"},{"name":"x","value":"00ff"}]}\n'
     assert changes("wal2json", text, typed(b=(oids.BYTEA, -1))) == [(INSERT, "t", {"b": "\\x00ff", "x": "00ff"}, None)]
+
+
+def test_a_message_of_wal2json_may_have_any_bytes() -> None:
+    """pg_logical_emit_message() takes a bytea, and wal2json writes it as it is."""
+    version_2 = (
+        b'{"action":"B"}\n{"action":"M","transactional":true,"prefix":"p","content":"\xff"}\n'
+        b'{"action":"I","table":"t","columns":[{"name":"id","value":7}]}\n{"action":"C"}\n'
+    )
+    version_1 = (
+        b'{"change":[{"kind":"message","transactional":true,"prefix":"p","content":"\xff"},'
+        b'{"kind":"insert","table":"t","columnnames":["id"],"columnvalues":[7]}]}\n'
+    )
+    for data in (version_2, version_1):
+        assert [each[:3] for each in changes("wal2json", data)] == [
+            (BEGIN, None, None), (INSERT, "t", {"id": "7"}), (COMMIT, None, None),
+        ]  # fmt: skip
+    assert changes("wal2json", version_2.replace(b":7", b':"\xff"')) == [
+        (BEGIN, None, None, None),
+        '22021: could not read in.txt, record 3: invalid byte sequence for encoding "UTF8": 0xff',
+        (COMMIT, None, None, None),
+    ]

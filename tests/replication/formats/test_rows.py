@@ -48,7 +48,10 @@ def test_maxwell() -> None:
         {"database": "shop", "table": "t", "type": "delete", "ts": 1477053218, "xid": 23397, "commit": True,
          "data": {"id": 2, "n": 1}},
         {"database": "shop", "table": "t", "type": "table-alter", "ts": 1, "sql": "ALTER TABLE t ADD x int"},
+        {"database": "shop", "table": "t", "type": "update", "xid": 23398, "commit": True,  # output_nulls = false
+         "data": {"id": 2}, "old": {"n": 1}},
         {"database": "shop", "table": "t", "type": "upsert", "data": {}},
+        {"database": "shop", "table": "t", "type": "insert", "encrypted": {"iv": "x", "bytes": "y"}},
     ]  # fmt: skip
     text = "".join(json.dumps(record) + "\n" for record in records)
     assert changes("maxwell", text, typed(b=(oids.BYTEA, -1))) == [
@@ -60,7 +63,11 @@ def test_maxwell() -> None:
         (BEGIN, None, None, None),
         (DELETE, "shop.t", None, {"id": "2", "n": "1"}),
         (COMMIT, None, None, None),
-        "22P02: could not read in.txt, record 7: unrecognized type upsert",
+        (BEGIN, None, None, None),
+        (UPDATE, "shop.t", {"id": "2", "n": None}, {"id": "2", "n": "1"}),
+        (COMMIT, None, None, None),
+        "22P02: could not read in.txt, record 8: unrecognized type upsert",
+        "22P02: could not read in.txt, record 9: it is encrypted",
     ]
     insert = read("maxwell", text)[2]
     assert not isinstance(insert, str)

@@ -1,4 +1,5 @@
-"""The files of a location in the order in which they are read: by name, below the folder that the location names.
+"""The files of a location in the order in which they are read: by name, below the folder that the location names; of
+AWS DMS those of the full load first, whose names sort behind those of the changes.
 
 Names that begin with a dot or an underscore are left out, as Spark leaves them out: a file is written under such a name
 and renamed when it is complete.
@@ -9,12 +10,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
+Order: TypeAlias = "Callable[[str], tuple[bool, bytes]]"  # a key of a file's name
+
+_FULL_LOAD = "LOAD"  # LOAD00000001.csv; changes are in 20141029-1134010000.csv
 _HIDDEN = (".", "_")
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -32,7 +37,21 @@ class ListedFile:
         return self.label or self.path
 
 
-def listed(location: str) -> list[ListedFile]:
+def order_of(form: str) -> Order:
+    """The order of the files of a format."""
+    return _dms_order if form == "dms" else _by_name
+
+
+def _by_name(name: str) -> tuple[bool, bytes]:
+    return False, name.encode("utf-8", "surrogateescape")
+
+
+def _dms_order(name: str) -> tuple[bool, bytes]:
+    is_change = not name.rpartition("/")[2].startswith(_FULL_LOAD)
+    return is_change, name.encode("utf-8", "surrogateescape")
+
+
+def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
     """The files there; an error if a folder, or a file that is named alone, does not exist."""
     from pgrepl.lake import storage
 
@@ -44,7 +63,7 @@ def listed(location: str) -> list[ListedFile]:
     walked = _local(folder) if storage.local_path(location) is not None else _remote(folder, alone=pattern is None)
     test = None if pattern is None else _test(pattern)
     found = [file for file in walked if not _is_hidden(file.name) and (test is None or test.fullmatch(file.name))]
-    return sorted(found, key=lambda file: file.name.encode("utf-8", "surrogateescape"))
+    return sorted(found, key=lambda file: order(file.name))
 
 
 def _parted(location: str) -> tuple[str, str | None]:

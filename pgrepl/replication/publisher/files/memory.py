@@ -15,7 +15,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.files.listing import ListedFile
+from pgrepl.replication.publisher.files.listing import ListedFile, Order
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -178,19 +178,19 @@ def reject_size(session: Session, subid: int) -> int:
 # --- what is there, and what was --------------------------------------------------------------------------------------
 
 
-def numbered(memory: Memory, found: Sequence[ListedFile], *, may_be_removed: bool) -> list[NumberedFile]:
+def numbered(memory: Memory, found: Sequence[ListedFile], order: Order, *, may_be_removed: bool) -> list[NumberedFile]:
     """The files that were read last, as far as they are there, and those that follow. Raises for a file that has
     changed its size or disappeared, and for one that has come too late."""
     last = memory.last
     if last is None:
         return [NumberedFile(number, file, None) for number, file in enumerate(found, 1)]
     known = {file.name: file for file in memory.files}
-    bound = _order(last.name)
-    before = [file for file in found if _order(file.name) <= bound]
+    bound = order(last.name)
+    before = [file for file in found if order(file.name) <= bound]
     if memory.files[0].is_accepted:
-        before = [file for file in before if _order(file.name) >= bound]
+        before = [file for file in before if order(file.name) >= bound]
     elif memory.older is not None:
-        before = _after_older(memory.older, before, may_be_removed=may_be_removed)
+        before = _after_older(memory.older, before, order, may_be_removed=may_be_removed)
     made = []
     for file in before:
         read = known.pop(file.name, None)
@@ -202,18 +202,14 @@ def numbered(memory: Memory, found: Sequence[ListedFile], *, may_be_removed: boo
     for each in made:
         if each.known is not None and each.known is not last and each.known.size != each.file.size:
             raise changed(each.file.name)
-    rest = [file for file in found if _order(file.name) > bound]
+    rest = [file for file in found if order(file.name) > bound]
     return made + [NumberedFile(number, file, None) for number, file in enumerate(rest, last.number + 1)]
 
 
-def _order(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
-def _after_older(older: Older, before: Sequence[ListedFile], *, may_be_removed: bool) -> list[ListedFile]:
+def _after_older(older: Older, before: Sequence[ListedFile], order: Order, *, may_be_removed: bool) -> list[ListedFile]:
     """The files behind the older ones, which must be the same as they were."""
-    bound = _order(older.name)
-    found = [file for file in before if _order(file.name) <= bound]
+    bound = order(older.name)
+    found = [file for file in before if order(file.name) <= bound]
     if not may_be_removed:
         checksum = 0
         for file in found:

@@ -22,7 +22,7 @@ from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.files.cursor import Cursor
 from pgrepl.replication.publisher.files.declared import Declarations, NotSendable
 from pgrepl.replication.publisher.files.given import GivenBatch
-from pgrepl.replication.publisher.files.listing import listed
+from pgrepl.replication.publisher.files.listing import listed, order_of
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of, first_lsn, numbered
 from pgrepl.replication.publisher.files.options import STANDARD_INPUT, FilesOptions
 from pgrepl.replication.publisher.files.rejects import Rejects
@@ -222,7 +222,9 @@ class FilesPublisher(Publisher):
         if self._options.files == STANDARD_INPUT:
             found = [] if self._given is None else [self._given.numbered(known, self._position(session))]
         else:
-            found = numbered(known, listed(self._options.files), may_be_removed=self._options.may_be_removed)
+            order = order_of(self._options.format)
+            there = listed(self._options.files, order)
+            found = numbered(known, there, order, may_be_removed=self._options.may_be_removed)
         for file in found:
             if file.known is not None and file not in self._sound:
                 check(file)
