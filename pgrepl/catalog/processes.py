@@ -4,7 +4,8 @@ A process of this machine is looked up by its PID and its start time, as another
 process on another machine, or in another container, only its last heartbeat is known. Within a process each worker has
 a token of its own, which is retired when the worker ends; the token names the process.
 
-The PID that users see of a worker is its thread's number in the kernel: a worker that begins anew has a new one.
+The PID that users see of a worker is its thread's number in the kernel: a worker that begins anew has a new one. The
+PID of a server's session is that of its keeper (server/keeper.py), whose processes come and go.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _LONGEST = 86400.0  # seconds that a transaction on another machine keeps its lo
 STARTED = time.time()  # when this process began, about: this module is among the first
 
 _at_work: set[str] = set()  # the tokens of this process
+_known_as = 0  # the PID of the process that this one works for; 0: it works for none
 
 
 def machine() -> str:
@@ -36,9 +38,21 @@ def now() -> float:
     return time.time()
 
 
+def work_for(pid: int) -> None:
+    """This process works for another one, by whose PID it is known."""
+    global _known_as
+    _known_as = pid
+
+
+def session_pid() -> int:
+    """The PID by which users know the sessions of this process."""
+    return _known_as or os.getpid()
+
+
 def worker_pid() -> int:
     """The running thread's number in the kernel (of the first thread the process's), on other systems the process's."""
-    return threading.get_native_id() if sys.platform == "linux" else os.getpid()
+    number = threading.get_native_id() if sys.platform == "linux" else os.getpid()
+    return session_pid() if number == os.getpid() else number
 
 
 @cache
@@ -76,21 +90,24 @@ def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
     silent = now() - beat
     if host != machine():
         return silent < SILENCE
-    started, _, rest = token.partition(".")
-    _, _, named = rest.partition(".")
-    process = int(named) if named else pid
-    if process == os.getpid():
-        return token in _at_work
-    return is_alive(process) and _started(process) == started and silent < _STUCK
+    return _has_token(pid, token) and (silent < _STUCK or token in _at_work)
 
 
 def holds(pid: int, host: str, token: str, since: float) -> bool:
     """Is the transaction's process alive? A transaction has no heartbeat; `since` is its start."""
     if host != machine():
         return now() - since < _LONGEST
-    if pid == os.getpid():
+    return _has_token(pid, token)
+
+
+def _has_token(pid: int, token: str) -> bool:
+    """Is the process alive that has made the token? It is the one with this PID unless the token names another."""
+    started, _, rest = token.partition(".")
+    _, _, named = rest.partition(".")
+    process = int(named) if named else pid
+    if process == os.getpid():
         return token in _at_work
-    return is_alive(pid) and _started(pid) == token.partition(".")[0]
+    return is_alive(process) and _started(process) == started
 
 
 def _started(pid: int) -> str:

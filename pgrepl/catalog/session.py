@@ -7,7 +7,6 @@ remembers of it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakSet
 
-from pgrepl.catalog import statistics, tables
+from pgrepl.catalog import processes, statistics, tables
 from pgrepl.catalog.context import Block, DatabaseName, Origin
 from pgrepl.catalog.settings import Settings
 from pgrepl.catalog.store import one
@@ -169,7 +168,7 @@ class Session:
         self._view = view or SessionView()
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
-        self.pid = os.getpid()
+        self.pid = processes.session_pid()
         self.settings = Settings(self)
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []

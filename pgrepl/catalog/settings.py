@@ -235,6 +235,14 @@ class Settings:
         """Copy the defaults of a session, for one that is to work like it."""
         self._defaults = dict(other._defaults)
 
+    def kept(self) -> tuple[Any, ...]:
+        """What makes the settings of a session that is in no transaction, for `take_kept`."""
+        return self._now, self._defaults, self._custom, self.loaded_at, self.pending_restart
+
+    def take_kept(self, kept: tuple[Any, ...]) -> None:
+        self._now, self._defaults, self._custom, self.loaded_at, self.pending_restart = kept
+        self._later = self._now
+
     def forget_stored(self) -> None:
         """Forget the settings of roles and databases, before they are read anew."""
         stored = ("global", "database", "user", "database user")

@@ -25,6 +25,8 @@ from pgrepl.server import reports, rows
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
 from pgrepl.server.copying import WireCopy
 from pgrepl.server.extended import Extended
+from pgrepl.server.keeper import SIGNALS, Life
+from pgrepl.server.rest import Rest, may_rest, rest_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -59,7 +61,7 @@ class Backend:
     """A session and its client."""
 
     def __init__(
-        self, channel: Channel, session: Session, log: ServerLog, place: int, about: Mapping[str, Any]
+        self, channel: Channel, session: Session, log: ServerLog, place: int, about: Mapping[str, Any], life: Life
     ) -> None:
         """`place` is the session's in the table of activity, `about` what stays the same in it."""
         self.channel = channel
@@ -67,22 +69,25 @@ class Backend:
         self._log = log
         self._place = place
         self._about = about
+        self._may_rest = life.left >= 0
         self._told: dict[str, str] = {}
+        self._is_told = False  # that the session is ready
         self._running = False  # a statement, which a signal interrupts
         self._terminated = False
         self._waiting = False
-        self._reloads = False
+        self._reloads = life.reloads
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] = lambda text: False
         session.is_woken_by_signal = True
-        session.reload_others = partial(_tell_postmaster, os.getppid())
+        session.reload_others = partial(_tell_postmaster, life.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
 
     def take_commands(self, commands: Callable[[str], bool]) -> None:
         """Take replication commands, too: `commands` carries out one, or returns False for a query in SQL."""
         self._commands = commands
+        self._may_rest = False
 
     # --- what the client is told ----------------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class Backend:
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
         self._terminated = True
         if self._running:
-            timeouts.interrupt(_by_administrator(), frame)
+            timeouts.interrupt(by_administrator(), frame)
         elif not self._waiting:
             raise Terminated
 
@@ -193,8 +198,15 @@ class Backend:
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def serve(self) -> None:
-        """Answer messages until the client leaves. An error that ends the session has been told when this returns."""
+    def go_on(self, rest: Rest) -> None:
+        """Be the session that an earlier process has left, and whose client speaks."""
+        self._is_told = True
+        self._told.update(rest.told)
+        self._extended.statements.update(rest.statements)
+
+    def serve(self) -> Rest | None:
+        """Answer messages until the client leaves; or until nothing has come for so long that another process is to go
+        on with what is returned. An error that ends the session has been told when this returns."""
         wake, waker = os.pipe()
         os.set_blocking(waker, False)
         os.set_blocking(wake, False)
@@ -204,22 +216,28 @@ class Backend:
         signal.signal(signal.SIGTERM, self._on_terminate)
         signal.signal(signal.SIGUSR1, self._on_notify)
         signal.signal(signal.SIGHUP, self._on_reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
-            self._serve(wake)
+            if self._serve(wake):
+                return rest_of(self.session, self._extended.statements, self._told, self._about)
         except PgError as error:  # it was FATAL, or one of the protocol
             self.tell_error(error)
             self.channel.flush()
         except Terminated:
-            self.tell_error(_by_administrator())
+            self.tell_error(by_administrator())
             self.channel.flush()
+        return None
 
-    def _serve(self, wake: int) -> None:
+    def _serve(self, wake: int) -> bool:
+        """Whether the session is at rest."""
         skipping = False  # to the next Sync, after an error in the extended protocol
         ready = True
         while True:
-            if ready:
+            if ready and not self._is_told:
                 self._ready()
-            self._await_input(wake, idle=ready)
+            self._is_told = False
+            if not self._await_input(wake, idle=ready):
+                return True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
             ready = False
@@ -229,7 +247,7 @@ class Backend:
                 raise PgError("08P01", f"invalid frontend message type {code}", severity="FATAL")
             body = self.channel.read_body(LARGE_MESSAGE if code in _LARGE else SMALL_MESSAGE)
             if kind == b"X":
-                return
+                return False
             if skipping and kind != b"S":
                 continue
             if kind == b"S":
@@ -256,9 +274,9 @@ class Backend:
         elif kind == b"F":
             raise PgError("0A000", "fastpath function calls are not supported")
 
-    def _await_input(self, wake: int, *, idle: bool) -> None:
+    def _await_input(self, wake: int, *, idle: bool) -> bool:
         """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of
-        notifications meanwhile."""
+        notifications meanwhile. False: none has come for so long that the session may rest."""
         since = time.monotonic()
         self._waiting = True
         try:
@@ -271,7 +289,10 @@ class Backend:
                 listens = idle and self.session.transaction.notifications is not None
                 if listens:
                     seconds = min(seconds or _LOOK, _LOOK)
-                self.channel.has_input(seconds)
+                rests = self._rests_in(since) if idle and due is None else None
+                if rests is not None and rests <= 0:
+                    return False
+                self.channel.has_input(seconds if rests is None else rests)
                 with suppress(BlockingIOError):
                     os.read(wake, 4096)
                 if listens:
@@ -279,7 +300,15 @@ class Backend:
         finally:
             self._waiting = False
         if self._terminated:
-            raise _by_administrator()
+            raise by_administrator()
+        return True
+
+    def _rests_in(self, since: float) -> float | None:
+        """The seconds until a session that has been idle since then gives its memory back; None: it does not."""
+        if not self._may_rest or self.channel.is_encrypted or not may_rest(self.session):
+            return None
+        wanted = int(self.session.settings.value("pgrepl.idle_session_release"))
+        return since + wanted / 1000 - time.monotonic() if wanted else None
 
     def _fail(self) -> None:
         """An error outside of a statement ends the implicit transaction, or leaves a block aborted."""
@@ -358,7 +387,7 @@ class Backend:
                 return
 
 
-def _by_administrator() -> PgError:
+def by_administrator() -> PgError:
     return PgError("57P01", "terminating connection due to administrator command", severity="FATAL")
 
 
@@ -377,5 +406,5 @@ def _defects_as_errors() -> Iterator[None]:
 
 def _tell_postmaster(postmaster: int) -> None:
     """Have all sessions of the server read the settings again (pg_reload_conf)."""
-    if os.getppid() == postmaster:
+    with suppress(ProcessLookupError):
         os.kill(postmaster, signal.SIGHUP)

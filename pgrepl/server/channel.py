@@ -35,6 +35,7 @@ class Channel:
         self._connection = connection
         self._received = bytearray()
         self._out = bytearray()
+        self.is_encrypted = False
         self.wakes: list[int] = []  # descriptors that end a wait for input
 
     @property
@@ -63,6 +64,7 @@ class Channel:
                 severity="FATAL",
             )
         self._connection = context.wrap_socket(self._connection, server_side=True)
+        self.is_encrypted = True
 
     # --- reading --------------------------------------------------------------------------------------------------
 

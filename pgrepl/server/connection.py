@@ -14,14 +14,16 @@ from datetime import datetime, timezone
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import activity
+from pgrepl.catalog import activity, processes
 from pgrepl.catalog.session import Session, SessionIdentity
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
 from pgrepl.server import authentication, door_views, hba, reports, startup
-from pgrepl.server.backend_loop import Backend
+from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
+from pgrepl.server.keeper import Keeper, Life
 from pgrepl.server.postmaster import Incoming
+from pgrepl.server.rest import Rest
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.startup import CancelRequest, StartupPacket
 
@@ -45,20 +47,62 @@ class Server:
 
     def attend(self, incoming: Incoming) -> None:
         """The life of a backend."""
+
+        def terminate() -> None:
+            self._tell(Channel(incoming.connection), by_administrator())
+
+        Keeper(incoming.connection, lambda life: self._live(incoming, life), terminate).keep()
+
+    def _tell(self, channel: Channel, error: PgError) -> None:
+        self.log.report(error.report)
+        with suppress(ConnectionLost):
+            channel.send(b"E", reports.body(error.report, str.encode))
+            channel.flush()
+
+    def _live(self, incoming: Incoming, life: Life) -> None:
+        """A life of a session: all of it, or what is between two rests."""
+        processes.work_for(life.pid)
         channel = Channel(incoming.connection)
         try:
-            self._attend(channel, incoming)
+            if life.state:
+                self._go_on(channel, incoming, life)
+            else:
+                self._begin(channel, incoming, life)
         except ConnectionLost:
             pass
         except PgError as error:
-            self.log.report(error.report)
-            with suppress(ConnectionLost):
-                channel.send(b"E", reports.body(error.report, str.encode))
-                channel.flush()
+            self._tell(channel, error)
         finally:
             channel.close()
 
-    def _attend(self, channel: Channel, incoming: Incoming) -> None:
+    def _go_on(self, channel: Channel, incoming: Incoming, life: Life) -> None:
+        """Go on with a session that was at rest."""
+        from pgrepl.backend import HOOKS
+
+        rest = Rest.loaded(life.state)
+        session = rest.session(HOOKS, self._catalog())
+        backend = Backend(channel, session, self.log, incoming.place, rest.about, life)
+        backend.go_on(rest)
+        self._serve(backend, life)
+
+    def _serve(self, backend: Backend, life: Life) -> None:
+        session = backend.session
+        session.providers = door_views.providers(self.doors.hba_file, self.doors.ident_file)
+        rest = None
+        try:
+            rest = backend.serve()
+        finally:
+            with suppress(PgError):
+                session.close()
+        if rest is not None:
+            life.leave(rest.dumped())
+
+    def _catalog(self) -> Catalog:
+        from pgrepl.catalog.opening import open_catalog
+
+        return open_catalog(self.catalog, folder=str(self.settings.folder))
+
+    def _begin(self, channel: Channel, incoming: Incoming, life: Life) -> None:
         with _in_time(self.settings.authentication_seconds):
             packet = startup.receive(channel, self.tls)
             if isinstance(packet, CancelRequest):
@@ -69,24 +113,18 @@ class Server:
             if packet.replication == "physical":
                 raise PgError("0A000", "physical replication is not supported", severity="FATAL")
             session = self._enter(channel, packet, incoming)
-        try:
-            session.providers = door_views.providers(self.doors.hba_file, self.doors.ident_file)
-            backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet))
-            if packet.replication:
-                from pgrepl.server.replication.commands import ReplicationCommands
+        backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet), life)
+        if packet.replication:
+            from pgrepl.server.replication.commands import ReplicationCommands
 
-                backend.take_commands(ReplicationCommands(backend).run)
-            backend.greet(os.getpid(), incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
-            backend.serve()
-        finally:
-            with suppress(PgError):
-                session.close()
+            backend.take_commands(ReplicationCommands(backend).run)
+        backend.greet(life.pid, incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
+        self._serve(backend, life)
 
     def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming) -> Session:
         from pgrepl.backend import HOOKS
-        from pgrepl.catalog.opening import open_catalog
 
-        catalog = open_catalog(self.catalog, folder=str(self.settings.folder))
+        catalog = self._catalog()
         client = authentication.client_of(channel, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         authentication.authenticate(channel, outside, client, self.doors)

@@ -81,7 +81,7 @@ class Extended:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._statements: dict[str, Prepared] = {}
+        self.statements: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._executed = 0  # statements since the last Sync
 
@@ -102,7 +102,7 @@ class Extended:
 
     def forget_unnamed(self) -> None:
         """A simple query drops the unnamed statement and portal."""
-        self._statements.pop("", None)
+        self.statements.pop("", None)
         self._portals.pop("", None)
         self._forget_portals()
 
@@ -126,11 +126,11 @@ class Extended:
         text = client.decode(body.string())
         given = [body.uint32() for _ in range(_count(body))]
         body.end()
-        if name and name in self._statements:
+        if name and name in self.statements:
             raise PgError("42P05", f'prepared statement "{name}" already exists')
         if not name:
-            self._statements.pop("", None)
-        self._statements[name] = self._prepared(text, given)
+            self.statements.pop("", None)
+        self.statements[name] = self._prepared(text, given)
         client.channel.send(b"1")
 
     def _prepared(self, text: str, given: Sequence[int]) -> Prepared:
@@ -141,7 +141,7 @@ class Extended:
         return Prepared(text, found.types, found.columns, found.tag, found.ends_block)
 
     def _statement(self, name: str) -> Prepared:
-        found = self._statements.get(name)
+        found = self.statements.get(name)
         if found is None:
             text = (
                 f'prepared statement "{name}" does not exist' if name else "unnamed prepared statement does not exist"
@@ -333,7 +333,7 @@ class Extended:
         kind, name = body.byte(), self._client.decode(body.string())
         body.end()
         if kind == b"S":
-            self._statements.pop(name, None)
+            self.statements.pop(name, None)
         elif kind == b"P":
             self._portals.pop(name, None)
         else:

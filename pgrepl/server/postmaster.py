@@ -33,6 +33,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
+from pgrepl.server.keeper import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.state import RUNNING, STOPPING, ServerState
@@ -44,7 +45,6 @@ _LAUNCH_AGAIN = 5.0  # seconds until a process of the server's own that has ende
 _AGAIN = 0.5  # seconds until processes that are to end are told so again
 _KEY_BYTES = 32
 _OVERLAP = 2.0  # seconds in which the processes of a killed server may still hold its locks
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 @dataclass
@@ -324,9 +324,7 @@ class Postmaster:
                 signal.signal(number, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             signal.signal(signal.SIGQUIT, lambda *_: os._exit(2))
-            _end_with_parent()
-            if os.getppid() != parent:
-                os._exit(2)
+            end_with_parent(parent, signal.SIGQUIT)
             for each in [*self._listening, *(own.socket for own in self.own if own.socket and own is not its)]:
                 each.close()
             os.close(self._wake)
@@ -357,14 +355,6 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _end_with_parent() -> None:
-    """Have this process end when the postmaster does, however that ends."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGQUIT)
 
 
 def _fatal(message: str, hint: str | None = None) -> PgError:
