@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeColumn, LakeTable
 
 _BATCH = 65536  # rows read at a time
+_FEW = 16  # rows of a row group whose columns are remembered for the next look-up
 _BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are read together
 
 
@@ -201,7 +202,7 @@ class _Scan:
         wanted = self.wanted
         rest = [c for c in wanted if c not in self.limit_columns]
         for some in self.lots(groups):
-            arrays = reader.remembered(some, self.limit_columns)
+            arrays = reader.searched(some, self.limit_columns)
             mask = self.limited[0].mask(arrays[0])
             for limit, array in zip(self.limited[1:], arrays[1:], strict=True):
                 mask = pc.and_(mask, limit.mask(array))
@@ -238,7 +239,13 @@ class _Scan:
         kept = self.alive(inside + shift, born)
         if not len(kept):
             return
-        more = dict(zip([c.position for c in rest], reader.read([group], rest) if rest else [], strict=True))
+        if not rest:
+            arrays = []
+        elif len(kept) <= _FEW:
+            arrays = reader.looked_up(group, rest)
+        else:
+            arrays = reader.read([group], rest)
+        more = dict(zip([c.position for c in rest], arrays, strict=True))
         taken = [
             _take(more[c.position], kept - start) if c.position in more else _take(have[c.position], kept - shift)
             for c in wanted

@@ -188,37 +188,51 @@ def _leaves(kind: pa.DataType) -> int:
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields))
 
 
-_MOST_BYTES = 256 * 1024 * 1024
-_columns: Recent[tuple[str, tuple[int, ...], int], Any] = Recent(
-    _MOST_BYTES, lambda array: int(array.nbytes)
-)  # by path, row groups and column
+_MB = 1024 * 1024
+
+
+def _columns(most: int) -> Recent[tuple[str, tuple[int, ...], int], Any]:
+    """Arrays by path, row groups and column."""
+    return Recent(most, lambda array: int(array.nbytes))
+
+
+_searched = _columns(256 * _MB)
+_looked_up = _columns(64 * _MB)
 
 
 class DataFileReader:
-    """An open data file, which reads columns in the wanted order."""
+    """A data file, opened when something is read of it, which reads columns in the wanted order."""
 
     def __init__(self, footer: Footer) -> None:
-        import pyarrow.parquet as pq
-
         self.footer = footer
-        with storage.reading(footer.path):
-            source = storage.open_input(footer.path)
-            size = source.size()
-            self._file = pq.ParquetFile(
-                source,
-                metadata=footer.metadata,
-                coerce_int96_timestamp_unit="us",
-                pre_buffer=False,
-                page_checksum_verification=True,
-            )
-        if size != footer.size:
-            damaged(footer.path, f"It has {size} bytes instead of {footer.size}.")
+        self._opened: Any = None
+
+    @property
+    def _file(self) -> Any:
+        if self._opened is None:
+            import pyarrow.parquet as pq
+
+            footer = self.footer
+            with storage.reading(footer.path):
+                source = storage.open_input(footer.path)
+                size = source.size()
+                self._opened = pq.ParquetFile(
+                    source,
+                    metadata=footer.metadata,
+                    coerce_int96_timestamp_unit="us",
+                    pre_buffer=False,
+                    page_checksum_verification=True,
+                )
+            if size != footer.size:
+                damaged(footer.path, f"It has {size} bytes instead of {footer.size}.")
+        return self._opened
 
     def __enter__(self) -> DataFileReader:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._file.close(force=True)
+        if self._opened is not None:
+            self._opened.close(force=True)
 
     def read(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
         """Whole columns of some row groups."""
@@ -228,15 +242,28 @@ class DataFileReader:
         self._count(groups, table.num_rows)
         return [table.column(i) for i in order]
 
-    def remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
-        """Whole columns of some row groups, each in one piece, from the cache if they are there."""
-        found = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
+    def searched(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
+        """Whole columns of some row groups, each in one piece, in which rows are searched; they are remembered."""
+        return self._remembered(_searched, groups, columns)
+
+    def looked_up(self, group: int, columns: Sequence[FileColumn]) -> list[Any]:
+        """Whole columns of a row group, each in one piece, for a few of its rows: others are likely to be looked up
+        next."""
+        return self._remembered(_looked_up, [group], columns)
+
+    def _remembered(
+        self,
+        memory: Recent[tuple[str, tuple[int, ...], int], Any],
+        groups: Sequence[int],
+        columns: Sequence[FileColumn],
+    ) -> list[Any]:
+        found = [memory.get((self.footer.path, tuple(groups), c.position)) for c in columns]
         missing = [c for c, array in zip(columns, found, strict=True) if array is None]
         if missing:
             fresh = iter([plain_array(array) for array in self.read(groups, missing)])
             found = [next(fresh) if array is None else array for array in found]
         for column, array in zip(columns, found, strict=True):
-            _columns.put((self.footer.path, tuple(groups), column.position), array)
+            memory.put((self.footer.path, tuple(groups), column.position), array)
         return found
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:

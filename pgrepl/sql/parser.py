@@ -21,15 +21,43 @@ from pgrepl.sql.scanner import Token, error_at, tokens
 from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
 
 if TYPE_CHECKING:
+    from pgrepl.errors import Report
     from pgrepl.sql.nodes import PlAssign, SelectStmt
 
 FindBuilder = Callable[[str], "tuple[Builder, int | tuple[int, ...]]"]
 
 
+_LONGEST, _MOST = 2000, 100  # of texts whose statements are remembered, and how many of them
+_Key = tuple[str, bool, bool, bool]  # a text and the rules
+_known: dict[_Key, list[RawStmt] | None] = {}  # None: the text has been seen once
+
+
 def parse(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> list[RawStmt]:
-    """The statements of a query string as raw_parser returns them, without empty ones."""
-    statements: list[RawStmt] = _parser().parse("parse_toplevel", text, on_notice, rules)
+    """The statements of a query string as raw_parser returns them, without empty ones. Those of a text that comes again
+    are remembered: drivers send the same few texts."""
+    key = text, rules.conforming, rules.warning, rules.quote
+    known = _known.get(key)
+    if known is not None:
+        return list(known)
+    noticed = False
+
+    def notice(report: Report) -> None:
+        nonlocal noticed
+        noticed = True
+        if on_notice is not None:
+            on_notice(report)
+
+    statements: list[RawStmt] = _parser().parse("parse_toplevel", text, notice, rules)
+    if not noticed and len(text) <= _LONGEST:
+        _remember(key, statements)
     return statements
+
+
+def _remember(key: _Key, statements: list[RawStmt]) -> None:
+    known = list(statements) if key in _known else None
+    while len(_known) >= _MOST:
+        _known.pop(next(iter(_known), key), None)
+    _known[key] = known
 
 
 def parse_expression(text: str, on_notice: OnNotice | None = None) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.errors import PgError, Report
+from pgrepl.sql.literals import StringRules
 from pgrepl.sql.nodes import AConst, AConstKind, AExpr, AExprKind, ColumnRef, TypeName, UnsupportedStmt
 from pgrepl.sql.parser import parse, parse_expression, parse_type_name
 
@@ -97,6 +98,17 @@ def test_notices_reach_the_caller() -> None:
     ]
     parse(f"SELECT {'x' * 64} INTO GLOBAL TEMP t")
     assert len(notices) == 2
+
+
+def test_a_text_that_comes_again() -> None:
+    first, second, third = (parse("SELECT 1; SELECT 2") for _ in range(3))
+    assert first == second == third
+    assert second[0] is third[0] and second is not third
+    notices: list[Report] = []
+    for _ in range(3):
+        parse(r"SELECT 'a\\b'", notices.append, StringRules(conforming=False))
+        assert parse(r"SELECT 'a\\b'") != parse(r"SELECT 'a\\b'", None, StringRules(conforming=False))
+    assert len(notices) == 3
 
 
 def test_an_expression_by_itself() -> None:

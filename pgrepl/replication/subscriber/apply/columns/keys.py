@@ -159,7 +159,7 @@ class Keys:
         rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)
         wanted = [there[c.column_id] for c in self.columns if c.column_id in there]
         # the next batch is likely to need these row groups again
-        known = reader.remembered if again else reader.read
+        known = reader.searched if again else reader.read
         read = iter([plain_array(array) for array in known(groups, wanted)] if wanted else [])
         arrays = []
         for column in self.columns:
