@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from pgrepl.catalog import processes, statistics, tables
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.instrument import Instruments
     from pgrepl.types.text import TextStyle
 
+_Row = TypeVar("_Row")
 Parameter: TypeAlias = "tuple[int, str | None]"  # the OID of its type, or of unknown, and its text; None: NULL
 
 _SEVERITY_SQLSTATE = {"WARNING": "01000"}
@@ -177,6 +178,7 @@ class Session:
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS
         self.triggered: list[int] = []  # relations whose triggers are running
         self.unsettled: list[Unsettled] = []  # whose triggers are running
+        self.reads_at: int | None = None  # the snapshot at which tables are read; None: as they are now
         self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
         self.touches = 0  # how many rows were
 
@@ -410,6 +412,26 @@ class Session:
         it reads or `writes` these tables: it sees the rows before the one that the trigger fires for."""
         for each in self.unsettled:
             each.settle(tables, writes=writes)
+
+    @contextmanager
+    def reading_at(self, snapshot: int | None) -> Iterator[None]:
+        """Read tables as they were at a snapshot, or as they are now."""
+        before, self.reads_at = self.reads_at, snapshot
+        try:
+            yield
+        finally:
+            self.reads_at = before
+
+    def read_at(self, snapshot: int | None, rows: Iterable[_Row]) -> Iterator[_Row]:
+        """Rows that are computed while they are read, from tables as they were at a snapshot, or are now."""
+        waiting = iter(rows)
+        while True:
+            with self.reading_at(snapshot):
+                try:
+                    row = next(waiting)
+                except StopIteration:
+                    return
+            yield row
 
     # --- memory ---------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ many queries up. `location` is the 0-based character offset in the statement the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import Any
@@ -494,7 +494,7 @@ class Rte:
     function_coldefs: tuple[bool, ...] = ()  # whether each has a column definition list
     ordinality: bool = False
     values: tuple[tuple[Expr, ...], ...] = ()
-    rows: Sequence[tuple[Any, ...]] | None = field(default=None, compare=False)  # VALUES that are computed already
+    rows: Iterable[tuple[Any, ...]] | None = field(default=None, compare=False)  # VALUES that are computed apart
     cte: str | None = None
     cte_levelsup: int = 0
     self_reference: bool = False  # a recursive query's name inside itself

@@ -55,7 +55,10 @@ def _few_left(session: Session, table: LakeTable, snapshot: int, missed: set[int
 
 
 def last_snapshot(session: Session) -> int:
-    """The last snapshot that the running transaction sees, with those of its own statements."""
+    """The last snapshot that the running transaction sees, with those of its own statements; or the one at which the
+    session reads now."""
+    if session.reads_at is not None:
+        return session.reads_at
     return session.transaction.numbering.last_snapshot()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ class TableOverlay:
     files: list[DataFile] = field(default_factory=list)
     row_ids: set[int] = field(default_factory=set)  # of the catalog's rows that have been changed or deleted
     _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids by column and value
+
+    def copied(self) -> TableOverlay:
+        dead = {file: dict(positions) for file, positions in self.dead_positions.items()}
+        return TableOverlay(
+            dict(self.rows), dict(self.snapshots), set(self.dead_rows), dead, list(self.files), set(self.row_ids)
+        )
 
     def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
         self.remove(row_id)
@@ -60,9 +67,26 @@ class Overlays:
         self.first_snapshot = first_snapshot  # the catalog's last one when the first change was made
         self.replayed = False  # the transaction has taken the write lock since, and has written all into the catalog
         self._tables: dict[int, TableOverlay] = {}
+        self._kept: dict[int, dict[int, TableOverlay]] = {}
 
-    def overlay(self, table_id: int) -> TableOverlay | None:
-        return None if self.replayed else self._tables.get(table_id)
+    def overlay(self, table_id: int, snapshot: int | None = None) -> TableOverlay | None:
+        """A table's changes now, or at a snapshot that is kept."""
+        if self.replayed:
+            return None
+        tables = self._tables if snapshot is None else self._kept.get(snapshot, self._tables)
+        return tables.get(table_id)
+
+    @contextmanager
+    def keeping(self, snapshot: int) -> Iterator[None]:
+        """Keep the changes as they are now, at this snapshot, beside those that are made meanwhile."""
+        known = self._kept.get(snapshot)
+        if known is None:
+            self._kept[snapshot] = {table: own.copied() for table, own in self._tables.items()}
+        try:
+            yield
+        finally:
+            if known is None:
+                self._kept.pop(snapshot, None)
 
 
 def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay | None:
@@ -71,7 +95,7 @@ def overlay(session: Session, table: LakeTable, snapshot: int) -> TableOverlay |
     if pending is None:
         return None
     assert isinstance(pending, Overlays)
-    found = pending.overlay(table.table_id)
+    found = pending.overlay(table.table_id, snapshot)
     return found if found is not None and snapshot > pending.first_snapshot else None
 
 

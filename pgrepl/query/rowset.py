@@ -25,6 +25,7 @@ from pgrepl.query.group_columns import over_groups
 from pgrepl.query.initplans import with_values
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
+from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
@@ -104,9 +105,9 @@ def passing_rows(
     """The rows for a caller that reads them once and keeps none. `choice`: the caller has chosen the engine."""
     query = query if expanded else expand_views(session, query)
     context = Context(session)
-    if session.unsettled:
+    if session.unsettled and session.reads_at is None:
         session.settle(_tables_of(session, query), writes=False)
-    if locks_rows(query):
+    if locks_rows(query) or _reads_statements(query):
         return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
     choice = choice or choose(session, query, context)
     if choice.engine is engine.Engine.COLUMNS:
@@ -136,6 +137,11 @@ def passing_rows(
             engine.done(session, "SELECT", engine.Engine.SPARK)
             return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
     return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+
+
+def _reads_statements(query: Query) -> bool:
+    """Whether the query reads rows of a statement in WITH, which runs as they are read."""
+    return any(isinstance(entry.rows, LazyRows) for level in levels(query) for entry in level.rtable)
 
 
 def _tables_of(session: Session, query: Query) -> set[int]:

@@ -21,9 +21,9 @@ column need not be filled in: `local` does that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog.constraint import constraint_of_index
 from pgrepl.catalog.inheritance import inheritors
@@ -42,8 +42,8 @@ from pgrepl.rows.locking import lock_conflicting, lock_keys, lock_new_keys, wait
 from pgrepl.rows.routing import Router, converter
 from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
 from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_triggers
-from pgrepl.rows.unique import UniqueChecks, UniqueIndex
-from pgrepl.rows.write import next_snapshot, write_changes
+from pgrepl.rows.unique import UniqueChecks
+from pgrepl.rows.unwritten import Unwritten
 
 if TYPE_CHECKING:
     from pgrepl.lake.place import RowPlace
@@ -62,21 +62,17 @@ class RowChecks:
         if kind is not ModifyKind.MERGE:
             self.events = (TriggerEvent(kind.value),)
         self.begun: set[tuple[int, TriggerEvent]] = set()  # statements whose BEFORE triggers have fired
-        self.written = 0  # changes that have been written already, as a trigger's function had to see them
+        self.together = False  # with the other statements of a WITH list, row by row
         self._session = session
         self._router: Router | None = None
         self._tables: dict[tuple[int, bool], TableChecks] = {}
-        self._unique: dict[int, UniqueChecks] = {}
+        self._unwritten = Unwritten(session)
+        self._statement = self._unwritten.new_statement()
         self._set: frozenset[int] | None = None  # the columns that ON CONFLICT DO UPDATE, or MERGE, sets
         self._merged: set[tuple[int, RowPlace]] = set()  # rows that a MERGE has changed
         self._triggers: dict[int, RelationTriggers | None] = {}
         self._by_row = False  # there are BEFORE triggers
-        self._done: dict[int, ModifiedRow] = {}  # by number, when done one by one
-        self._unwritten: list[int] = []
-        self._unwritten_tables: set[int] = set()
         self._begun = 0  # rows that were touched before count as they are now
-        self._ahead = Ahead(())
-        self._late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # of changes that are written
         self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
         self._numbers: dict[int, int] = {}  # by number of a change given to `local`: its position in the result
         self._converters: dict[int, Callable[[Row], Row]] = {}
@@ -92,11 +88,9 @@ class RowChecks:
         COPY inserts rows into unique indexes in batches: `entered` gives, for the number of a failing row, how many
         rows have been inserted by then."""
         if conflict is not None:
-            self._set = conflict.modified
-            self.modified |= conflict.modified
-            self.updates = conflict.update is not None
+            self._note_conflict(conflict)
         if self.has_before_triggers():
-            return self._one_by_one(changes, conflict, reads_tables=entered is None)
+            return self._all_one_by_one(changes, conflict, reads_tables=entered is None)
         prepared: list[ModifiedRow] = []
         failure: PgError | None = None
         try:
@@ -120,15 +114,33 @@ class RowChecks:
         self._numbers = {number: position for position, number in enumerate(done)}
         return list(done.values())
 
+    def _note_conflict(self, conflict: ConflictAction) -> None:
+        self._set = conflict.modified
+        self.modified |= conflict.modified
+        self.updates = conflict.update is not None
+
     def merges(self, events: Collection[TriggerEvent], updated: frozenset[int]) -> None:
         """Note what the actions of a MERGE do, and the columns that its UPDATEs set."""
         self.events = tuple(event for event in TriggerEvent if event in events)
         self._set = updated
 
+    def join(self, others: Unwritten, begun: set[tuple[int, TriggerEvent]]) -> None:
+        """Run together with the other statements of a WITH list, row by row."""
+        self._unwritten, self._statement = others, others.new_statement()
+        self.begun = begun
+        self.together = True
+        self.has_before_triggers()
+
     def take_written(self, numbers: Iterable[int]) -> None:
         """Note the numbers of changes that have been made already."""
-        self._numbers = {number: position for position, number in enumerate(numbers)}
-        self.written = len(self._numbers)
+        for number in numbers:
+            self._numbers[number] = len(self._numbers)
+            self._unwritten.written[self._statement] += 1
+
+    @property
+    def written(self) -> int:
+        """The number of changes that have been written already, as a trigger's function had to see them."""
+        return self._unwritten.written[self._statement]
 
     @property
     def kept(self) -> list[int]:
@@ -139,8 +151,7 @@ class RowChecks:
         """The keys of deferrable unique constraints to check again after the write, by the positions of the changes
         that `local` returned."""
         found: dict[int, list[Recheck]] = {}
-        late = [*self._late, *(each for unique in self._unique.values() for each in unique.late)]
-        for number, index, values in late:
+        for number, index, values in self._unwritten.late(self._statement):
             if fires_recheck(self._session, constraint_of_index(self._session, index.info.oid)):
                 found.setdefault(self._numbers[number], []).append(Recheck(index, values))
         return found
@@ -280,10 +291,11 @@ class RowChecks:
     # --- unique keys --------------------------------------------------------------------------------------------------
 
     def _enter(
-        self, prepared: Mapping[int, ModifiedRow], conflict: ConflictAction | None, before: Sequence[int] | None = None
+        self, prepared: Mapping[int, ModifiedRow], conflict: ConflictAction | None, *, one_by_one: bool = False
     ) -> dict[int, ModifiedRow]:
-        """Enter the keys of changes, by their numbers. `before`: those of the statement that are not written yet, if it
-        does its changes one by one."""
+        """Enter the keys of changes, by their numbers. `one_by_one`: other changes may have been done that are not
+        written yet."""
+        work = self._unwritten
         rows: dict[int, list[Row]] = {}
         whole: set[int] = set()  # tables that get rows, not only new versions: all their keys are new
         for change in prepared.values():
@@ -297,54 +309,32 @@ class RowChecks:
                 lock_keys(self._session, list(prepared.values()), None if conflict is None else conflict.arbiters)
             for table, new in rows.items():
                 rel = relation(self._session, table)
-                changed = None if table in whole or before is not None else self._changed(rel)
-                unique = self._unique.get(table) if before is not None else None
+                unique = work.unique.get(table) if one_by_one else None
                 if unique is None:
-                    unique = UniqueChecks(self._session, rel, changed)
-                    self._enter_again(unique, before or ())
+                    changed = None if table in whole or one_by_one else self._changed(rel)
+                    unique = work.unique[table] = UniqueChecks(self._session, rel, changed)
+                    work.enter_again(unique)
                 unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
-                self._unique[table] = unique
             if not locking or not self._have_changed(rows, conflict):
                 break
-            self._unique.clear()
+            work.unique.clear()
         done: dict[int, ModifiedRow] = {}
         for number, change in prepared.items():
             self.failed = number
-            if change.new is None:
-                done[number] = change
-            elif conflict is not None and change.old is None:
+            if change.new is not None and conflict is not None and change.old is None:
                 resolved = self._resolve_conflict(change, change.new, number, conflict)
                 if resolved is not None:
                     done[number] = resolved
-            else:
-                stays = change.table == change.to
-                self._unique[change.to].enter(
-                    change.new,
-                    number,
-                    replaces=change.place if stays else None,
-                    old=change.old if stays else None,
-                )
-                done[number] = change
+                continue
+            work.enter(change, work.name(self._statement, number))
+            done[number] = change
         return done
-
-    def _enter_again(self, unique: UniqueChecks, numbers: Sequence[int]) -> None:
-        """Enter the keys of changes that have been done, but not written."""
-        for number in numbers:
-            change = self._done[number]
-            if change.new is not None and change.to == unique.relation.oid:
-                stays = change.table == change.to
-                unique.enter(
-                    change.new,
-                    number,
-                    replaces=change.place if stays else None,
-                    old=change.old if stays else None,
-                )
 
     def _have_changed(self, tables: Iterable[int], conflict: ConflictAction | None) -> bool:
         """Whether other transactions have changed rows that have the keys of new ones, while this statement waited for
         them or locked them for DO UPDATE."""
         for table in tables:
-            places = self._unique[table].places
+            places = self._unwritten.unique[table].places
             if wait_for_changes(self._session, table, places):
                 return True
             if conflict is not None and conflict.update is not None and lock_conflicting(self._session, table, places):
@@ -355,10 +345,11 @@ class RowChecks:
         self, change: ModifiedRow, row: Row, number: int, conflict: ConflictAction
     ) -> ModifiedRow | None:
         """Insert the row, update the row that has its key, or do nothing (ExecOnConflictUpdate)."""
-        unique = self._unique[change.to]
+        unique = self._unwritten.unique[change.to]
+        name = self._unwritten.name(self._statement, number)
         found = unique.conflict(row, conflict.arbiters)
         if found is None:
-            unique.enter(row, number)
+            unique.enter(row, name)
             return change
         if found.holder in unique.unseen:  # ExecCheckTupleVisible
             raise PgError("40001", "could not serialize access due to concurrent update")
@@ -393,7 +384,7 @@ class RowChecks:
         if self._session.transaction.locks_rows:
             lock_new_keys(self._session, updated)
         unique.load([new], [a.num for a in rel.columns])
-        unique.enter(new, number, replaces=found.holder, old=old)
+        unique.enter(new, name, replaces=found.holder, old=old)
         return updated
 
     # --- BEFORE triggers ----------------------------------------------------------------------------------------------
@@ -419,48 +410,45 @@ class RowChecks:
         )
         return self._by_row
 
-    def _one_by_one(
+    def one_by_one(
+        self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None = None
+    ) -> Iterator[tuple[int, ModifiedRow]]:
+        """The changes with their numbers, each done before the next is looked at."""
+        if conflict is not None:
+            self._note_conflict(conflict)
+        self._begun = self._session.touches
+        for number, change in enumerate(changes):
+            self.failed = number
+            if self.together and not self._is_first(change):
+                continue
+            self._check_stands(change, "updated")
+            prepared = self._prepared(change)
+            if prepared is None:
+                continue
+            self._check_stands(change, "deleted" if change.new is None else "updated")
+            for entered, each in self._enter({number: prepared}, conflict, one_by_one=True).items():
+                self._unwritten.add(self._statement, entered, each)
+                self._numbers[entered] = len(self._numbers)
+                yield entered, each
+        self.failed = None
+
+    def _all_one_by_one(
         self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None, *, reads_tables: bool
     ) -> list[ModifiedRow]:
-        """The changes, each done before the next is looked at. `reads_tables`: they come from tables that functions of
-        triggers may change."""
+        """`reads_tables`: the changes come from tables that functions of triggers may change."""
         ahead = Ahead(changes)
         if reads_tables:
-            self._ahead = ahead
-        self._session.unsettled.append(self)
-        self._begun = self._session.touches
-        try:
-            for number, change in enumerate(ahead):
-                self.failed = number
-                self._check_stands(change, "updated")
-                prepared = self._prepared(change)
-                if prepared is not None:
-                    self._check_stands(change, "deleted" if change.new is None else "updated")
-                    for entered, each in self._enter({number: prepared}, conflict, self._unwritten).items():
-                        self._done[entered] = each
-                        self._unwritten.append(entered)
-                        self._unwritten_tables.update((each.table, each.to))
-        finally:
-            self._session.unsettled.remove(self)
-            if not self._session.unsettled:
-                self._session.touched.clear()
-        self.failed = None
-        self._numbers = {number: position for position, number in enumerate(self._done)}
-        return list(self._done.values())
+            self._unwritten.ahead = ahead
+        with self._unwritten.running():
+            return [change for _, change in self.one_by_one(ahead, conflict)]
 
-    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
-        """Write the changes that have been done, if they are of these tables (Session.settle)."""
-        if writes:
-            self._ahead.read()
-        if not self._unwritten or (tables is not None and self._unwritten_tables.isdisjoint(tables)):
-            return
-        numbers, self._unwritten = self._unwritten, []
-        self._unwritten_tables.clear()
-        self._late += [each for unique in self._unique.values() for each in unique.late]
-        self._unique.clear()
-        self.written += len(numbers)
-        write_changes(self._session, [self._done[number] for number in numbers])
-        next_snapshot(self._session)
+    def _is_first(self, change: ModifiedRow) -> bool:
+        """A row that two statements of a WITH list change is changed by the first."""
+        if change.place is None or (change.table, change.place) not in self._unwritten.changed:
+            return True
+        if self.kind is ModifyKind.MERGE:
+            raise affected_twice()
+        return False
 
     def _check_stands(self, change: ModifiedRow, done: str) -> None:
         """A function that a trigger has called may have changed the row."""

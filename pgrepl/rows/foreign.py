@@ -13,7 +13,8 @@ INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
@@ -56,15 +57,28 @@ _FEW = 64  # events that are fired one by one where their order could matter
 def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
     """Fire the triggers for the written changes of a statement. The changes of CASCADE and its like, and those of
     functions that triggers call, are further snapshots."""
-    fire_all(session, [(checks, changes)])
+    fire_all(session, [Part(checks, changes)])
 
 
-def fire_all(session: Session, written: Sequence[tuple[RowChecks, Sequence[ModifiedRow]]]) -> None:
+@dataclass(frozen=True)
+class Part:
+    """Changes that a statement has written, one behind the other. `end`: they are the last ones."""
+
+    checks: RowChecks
+    changes: Sequence[ModifiedRow]
+    first: int = 0  # the position of the first of them among the statement's changes
+    end: bool = True
+
+
+def fire_all(session: Session, parts: Sequence[Part]) -> None:
     """The same for the statements of one WITH list."""
     queue = Queue(session)
-    for checks, changes in written:
-        queue.calls.begun |= checks.begun
-        queue.add(checks, changes)
+    late: dict[int, dict[int, list[Recheck]]] = {}
+    for part in parts:
+        queue.calls.begun |= part.checks.begun
+        if id(part.checks) not in late:
+            late[id(part.checks)] = part.checks.rechecks()
+        queue.add(part, late[id(part.checks)])
     queue.run()
 
 
@@ -168,12 +182,13 @@ class Queue:
 
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
-    def add(self, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
+    def add(self, part: Part, late: Mapping[int, Sequence[Recheck]]) -> None:
         """Add the events of changes that a statement has written, row by row; for one row in the order of the triggers'
-        names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…."""
-        named, late = checks.relation, checks.rechecks()
+        names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…. `late`: keys to check again, by the positions of the changes."""
+        checks, changes = part.checks, part.changes
+        named = checks.relation
         calls_of = self.calls.of_rows(checks, changes)
-        for position, change in enumerate(changes):
+        for position, change in enumerate(changes, part.first):
             first = len(self.events)
             again = late.get(position, ()) if late else ()
             self.events += [each for each in again if each.index.info.primary]
@@ -182,9 +197,10 @@ class Queue:
             calls = calls_of(change) if calls_of is not None else ()
             if calls:
                 self.events[first:] = sorted([*self.events[first:], *calls], key=lambda event: event.name)
-        ended, replaced = self.calls.of_statement(checks)
-        self.events += ended
-        self._replaced.update(map(id, replaced))
+        if part.end:
+            ended, replaced = self.calls.of_statement(checks)
+            self.events += ended
+            self._replaced.update(map(id, replaced))
 
     def add_keys(self, named: Relation, change: ModifiedRow) -> None:
         """Add the events of a row for foreign keys."""
@@ -316,7 +332,8 @@ class Queue:
         if not events:
             self._raise_first(group, [group])
             return
-        self.add(*act(self.session, events, self.calls))
+        checks, changes = act(self.session, events, self.calls)
+        self.add(Part(checks, changes), checks.rechecks())
         if events[0].action == SET_DEFAULT:  # the default may be the removed key itself
             found = self._still_referenced(events, restrict=False)
             if found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,24 +18,28 @@ if TYPE_CHECKING:
 
 def fire_instead(session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]) -> list[ModifiedRow]:
     """Fire the triggers for each row. Returns the rows that count as changed, as the triggers give them back."""
-    view = checks.relation
-    triggers = relation_triggers(session, view)
-    done: dict[int, ModifiedRow] = {}
     ahead = Ahead(changes)
     session.unsettled.append(ahead)
     try:
-        for number, change in enumerate(ahead):
-            checks.failed = number
-            row = change.new if change.new is not None else change.old
-            if triggers is not None:
-                row = triggers.instead(event_of(change), change.old, change.new)
-            if row is not None:
-                new = row if change.new is not None else None
-                done[number] = replace(change, new=new, to=view.oid)
+        return [change for _, change in instead_one_by_one(session, checks, ahead)]
     finally:
         session.unsettled.remove(ahead)
         if not session.unsettled:
             session.touched.clear()
+
+
+def instead_one_by_one(
+    session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]
+) -> Iterator[tuple[int, ModifiedRow]]:
+    """The same, each before the next is looked at; with the numbers of the changes."""
+    view = checks.relation
+    triggers = relation_triggers(session, view)
+    for number, change in enumerate(changes):
+        checks.failed = number
+        row = change.new if change.new is not None else change.old
+        if triggers is not None:
+            row = triggers.instead(event_of(change), change.old, change.new)
+        if row is not None:
+            checks.take_written([number])
+            yield number, replace(change, new=row if change.new is not None else None, to=view.oid)
     checks.failed = None
-    checks.take_written(done)
-    return list(done.values())

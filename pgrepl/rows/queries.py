@@ -86,10 +86,15 @@ class Asking:
         counts = [Aggref(oids.INT8, func=count.oid, args=(expr,)) for expr in exprs or [_ONE]]
         self.first_row(self._query(counts, where=where, has_aggregates=True))
 
-    def duplicate(self, keys: Sequence[Expr], operators: Sequence[tuple[int, int]], where: Expr | None) -> Row | None:
-        """The smallest key values that several rows have; `operators` are the = and < of each key."""
+    def duplicate(
+        self, keys: Sequence[Expr], operators: Sequence[tuple[int, int]], where: Expr | None, having: Sequence[Expr]
+    ) -> Row | None:
+        """The smallest key values that several rows have; `operators` are the = and < of each key. `having`: what else
+        must be true for them."""
         groups = tuple(SortGroup(n, eqop, sortop) for n, (eqop, sortop) in enumerate(operators, 1))
-        query = self._query(keys, where=where, group=groups, having=more_than_one(), sort=groups, limit=_ONE)
+        query = self._query(
+            keys, where=where, group=groups, having=every([more_than_one(), *having]), sort=groups, limit=_ONE
+        )
         return self.first_row(replace(query, has_aggregates=True))
 
     def _query(self, shown: Sequence[Expr], **clauses: Any) -> Query:

@@ -124,9 +124,11 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     keys = [own(column(rel, attnum) if attnum else next(exprs), rel) for attnum in info.columns[:count]]
     operators = [(equality_operator(oid), opclass_operator(oid, LESS)) for oid in info.opclasses[:count]]
     conditions = [] if info.predicate is None else [own(info.predicate, rel)]
-    if not info.nulls_not_distinct:
-        conditions += [is_not_null(key) for key in keys]
-    found = asking.duplicate(keys, operators, every(conditions))
+    present = [] if info.nulls_not_distinct else [is_not_null(key) for key in keys]
+    if not info.exprs:
+        conditions += present
+        present = []  # an expression is computed once for each row: its groups are asked
+    found = asking.duplicate(keys, operators, every(conditions), present)
     if found is not None:
         shown = index_key(session, info, found)
         raise PgError(

@@ -157,7 +157,7 @@ def explain_modify(
     from pgrepl.expr.dml.merge_queries import joined_query
     from pgrepl.expr.dml.plan import Command
     from pgrepl.expr.dml.queries import found_query, insert_query
-    from pgrepl.writing.run import plan as plan_of
+    from pgrepl.writing.planning import plan as plan_of
     from pgrepl.writing.run import with_choice
 
     planned = with_choice(session, plan_of(session, analyze_modifying(session, stmt)))

@@ -18,12 +18,11 @@ from pgrepl.frozen import frozen
 from pgrepl.query.rowset import stream
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
-from pgrepl.rows.instead import fire_instead
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.types import oids
-from pgrepl.writing.modify import Pending, begun, finished, replayed, with_values
+from pgrepl.writing.modify import Running, replayed, with_values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -44,9 +43,9 @@ class _Joined:
 _Decided = tuple[MergeAction, ModifiedRow]
 
 
-def merge(session: Session, modify: Modify, *, hidden: bool = False) -> Pending:
+def merge(session: Session, modify: Modify, *, hidden: bool = False) -> Running:
     """`hidden`: row security shows no row of the target, and lets none in."""
-    return _Merge(session, modify, hidden).run()
+    return _Merge(session, modify, hidden).running()
 
 
 class _Merge:
@@ -73,13 +72,11 @@ class _Merge:
         query = condition_query(self.session, self.modify, self._joined.carried, self._now)
         return replayed(self.session, query)
 
-    def run(self) -> Pending:
+    def running(self) -> Running:
         session, modify = self.session, self.modify
         checks = prepare(session, self.target, ModifyKind.MERGE, modify.named)
         checks.merges([TriggerEvent(c.value) for c in modify.commands], modify.named_by(Command.UPDATE))
-        started = begun(session, checks, self._changes())
-        done = fire_instead(session, checks, started) if self.target.kind == "v" else checks.local(started)
-        return finished(session, modify, checks, done, self._carried, self._joined.carried)
+        return Running(session, modify, checks, self._changes(), carried=self._carried, columns=self._joined.carried)
 
     def _changes(self) -> Iterator[ModifiedRow]:
         rows = self._rows()

@@ -6,7 +6,7 @@ Rows are computed from the state before the statement, checked one after the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
@@ -26,7 +26,7 @@ from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
-from pgrepl.rows.instead import fire_instead
+from pgrepl.rows.instead import fire_instead, instead_one_by_one
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.routing import converter
 from pgrepl.rows.trigger_data import TriggerEvent
@@ -45,7 +45,7 @@ class Pending:
 
     modify: Modify
     checks: RowChecks
-    changes: Sequence[ModifiedRow]
+    changes: list[ModifiedRow]
     returned: Sequence[tuple[Any, ...]] = ()
 
     @property
@@ -53,35 +53,141 @@ class Pending:
         return len(self.changes)
 
 
-def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Pending:
-    """`hidden`: row security lets no row in."""
-    target = relation(session, modify.relid)
-    checks = prepare(session, target, ModifyKind.INSERT, modify.named)
-    conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
-    rows = stream(session, insert_query(session, modify))
-    if hidden:
-        rows = _refused(target, rows)
-    new = (ModifiedRow(target.oid, new=row) for row in rows)
-    changes = checks.local(begun(session, checks, new, conflict), conflict)
-    return finished(session, modify, checks, changes, ())
+@dataclass
+class Running:
+    """A statement that is ready to be carried out. Its rows are computed as `changes` is read; of each `carried` gets
+    what RETURNING needs beside the row: `columns`, if it is not what only RETURNING uses."""
 
+    session: Session
+    modify: Modify
+    checks: RowChecks
+    changes: Iterable[ModifiedRow]
+    conflict: ConflictAction | None = None
+    carried: Sequence[Row] = ()
+    columns: Sequence[Var] | None = None
 
-def begun(
-    session: Session, checks: RowChecks, changes: Iterable[ModifiedRow], conflict: ConflictAction | None = None
-) -> Iterable[ModifiedRow]:
-    """Fire the BEFORE triggers of the statement. It reads tables as they were before."""
-    if not enabled_triggers(session, checks.relation.oid):
-        return changes
-    ahead = Ahead(changes)
-    session.unsettled.append(ahead)
-    try:
+    def run(self) -> Pending:
+        """Carry it out. RETURNING sees what the statement saw."""
+        session, checks = self.session, self.checks
+        started = self._begun()
+        done = fire_instead(session, checks, started) if self._is_view else checks.local(started, self.conflict)
+        test = self._view_test()
+        if test is not None:
+            for change in done:
+                test(change)
+        returned: list[Row] = []
+        if self.modify.returning:
+            carried = [self.carried[number] for number in checks.kept] if self.carried else ((),) * len(done)
+            shown = [self._shown(change, more) for change, more in zip(done, carried, strict=True)]
+            returned = list(rows_of(session, returning_query(session, self.modify, shown, self.columns)))
+        return Pending(self.modify, checks, done, returned)
+
+    def one_by_one(self, snapshot: int) -> Iterator[tuple[ModifiedRow, Row]]:
+        """Carry it out as the changes are read, which come with the rows of RETURNING. Tables are read as they were at
+        the snapshot."""
+        session, checks = self.session, self.checks
+        self._fire_before()
+        changes = session.read_at(snapshot, self.changes)
+        if self._is_view:
+            done = instead_one_by_one(session, checks, changes)
+        else:
+            done = checks.one_by_one(changes, self._conflict_at(snapshot))
+        test = self._view_test()
+        now: list[Row] = []
+        returning = None
+        if self.modify.returning:
+            returning = replayed(session, returning_query(session, self.modify, now, self.columns))
+        for number, change in done:
+            if test is not None:
+                with session.reading_at(snapshot):
+                    test(change)
+            row: Row = ()
+            if returning is not None:
+                now[:] = [self._shown(change, self.carried[number] if self.carried else ())]
+                with session.reading_at(snapshot):
+                    row = returning()[0]
+            yield change, row
+
+    @property
+    def _is_view(self) -> bool:
+        return self.checks.relation.kind == "v"
+
+    def _begun(self) -> Iterable[ModifiedRow]:
+        """Fire the BEFORE triggers of the statement. It reads tables as they were before."""
+        session = self.session
+        if not enabled_triggers(session, self.checks.relation.oid):
+            return self.changes
+        ahead = Ahead(self.changes)
+        session.unsettled.append(ahead)
+        try:
+            self._fire_before()
+        finally:
+            session.unsettled.remove(ahead)
+        return ahead
+
+    def _fire_before(self) -> None:
+        session, checks, conflict = self.session, self.checks, self.conflict
         for event in checks.events:
             before_statement(session, checks.relation, event, checks.set_columns(checks.relation), checks.begun)
         if conflict is not None and conflict.update is not None:
             before_statement(session, checks.relation, TriggerEvent.UPDATE, conflict.modified, checks.begun)
-    finally:
-        session.unsettled.remove(ahead)
-    return ahead
+
+    def _conflict_at(self, snapshot: int) -> ConflictAction | None:
+        """ON CONFLICT's action, whose subqueries read tables as they were at the snapshot."""
+        conflict, session = self.conflict, self.session
+        if conflict is None or conflict.update is None:
+            return conflict
+        update = conflict.update
+
+        def then(table: Relation, old: Row, proposed: Row) -> Row | None:
+            with session.reading_at(snapshot):
+                return update(table, old, proposed)
+
+        return replace(conflict, update=then)
+
+    def _shown(self, change: ModifiedRow, more: Row) -> Row:
+        """A changed row as RETURNING sees it."""
+        return (*self.checks.named(change), change.to or change.table, *more)
+
+    def _view_test(self) -> Callable[[ModifiedRow], None] | None:
+        """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show
+        (ExecWithCheckOptions)."""
+        from pgrepl.rows.checks_text import failing_row
+
+        session, modify, checks = self.session, self.modify, self.checks
+        target = relation(session, modify.relid)
+        now: list[Row] = []
+        tests = [
+            (option.view, replayed(session, check_query(session, modify, option, now)))
+            for option in modify.check_options
+            if option.view
+        ]
+
+        def test(change: ModifiedRow) -> None:
+            if change.new is None:
+                return
+            row = checks.named(change)
+            now[:] = [(*row, change.to)]
+            for view, passes in tests:
+                if not passes():
+                    message = f'new row violates check option for view "{view}"'
+                    raise PgError("44000", message, detail=failing_row(session, target, row, modify.named))
+
+        return test if tests else None
+
+
+def insert(session: Session, modify: Modify, arbiters: frozenset[int], *, hidden: bool = False) -> Running:
+    """`hidden`: row security lets no row in."""
+    target = relation(session, modify.relid)
+    checks = prepare(session, target, ModifyKind.INSERT, modify.named)
+    conflict = _on_conflict(session, modify, modify.conflict, arbiters) if modify.conflict is not None else None
+
+    def changes() -> Iterator[ModifiedRow]:
+        rows = stream(session, insert_query(session, modify))
+        for row in _refused(target, rows) if hidden else rows:
+            yield ModifiedRow(target.oid, new=row)
+
+    return Running(session, modify, checks, changes(), conflict)
 
 
 def _refused(target: Relation, rows: Iterator[Row]) -> Iterator[Row]:
@@ -132,9 +238,9 @@ def with_values(row: Row, attnums: Iterable[int], values: Iterable[Any]) -> Row:
 # --- UPDATE and DELETE ----------------------------------------------------------------------------------------------
 
 
-def update(session: Session, modify: Modify) -> Pending:
+def update_or_delete(session: Session, modify: Modify) -> Running:
     target = relation(session, modify.relid)
-    checks = prepare(session, target, ModifyKind.UPDATE, modify.named)
+    checks = prepare(session, target, ModifyKind(modify.command.value), modify.named)
     carried: list[Row] = []
 
     def changes() -> Iterator[ModifiedRow]:
@@ -142,29 +248,13 @@ def update(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = checks.local(begun(session, checks, changes()))
-    return finished(session, modify, checks, done, carried)
+    return Running(session, modify, checks, changes(), carried=carried)
 
 
-def delete(session: Session, modify: Modify) -> Pending:
-    target = relation(session, modify.relid)
-    checks = prepare(session, target, ModifyKind.DELETE)
-    carried: list[Row] = []
-
-    def changes() -> Iterator[ModifiedRow]:
-        for change, rest in _found_and_locked(session, modify, target):
-            carried.append(rest)
-            yield change
-
-    done = checks.local(begun(session, checks, changes()))
-    return finished(session, modify, checks, done, carried)
-
-
-def nothing(session: Session, modify: Modify) -> Pending:
+def nothing(session: Session, modify: Modify) -> Running:
     """An UPDATE or DELETE that finds no row."""
     checks = prepare(session, relation(session, modify.relid), ModifyKind(modify.command.value), modify.named)
-    begun(session, checks, ())
-    return finished(session, modify, checks, (), ())
+    return Running(session, modify, checks, ())
 
 
 def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[ModifiedRow, Row]]:
@@ -245,7 +335,7 @@ def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tup
 # --- views with INSTEAD OF triggers -----------------------------------------------------------------------------------
 
 
-def instead(session: Session, modify: Modify) -> Pending:
+def instead(session: Session, modify: Modify) -> Running:
     """The triggers change whatever they do; here nothing is written."""
     view = relation(session, modify.relid)
     checks = prepare(session, view, ModifyKind(modify.command.value), modify.named)
@@ -260,51 +350,4 @@ def instead(session: Session, modify: Modify) -> Pending:
             carried.append(rest)
             yield change
 
-    done = fire_instead(session, checks, begun(session, checks, changes()))
-    return finished(session, modify, checks, done, carried)
-
-
-# --- the end of a statement -----------------------------------------------------------------------------------------
-
-
-def finished(
-    session: Session,
-    modify: Modify,
-    checks: RowChecks,
-    changes: Sequence[ModifiedRow],
-    carried: Sequence[Row],
-    columns: Sequence[Var] | None = None,
-) -> Pending:
-    """RETURNING sees what the statement saw. `columns`: what is carried, if it is not what only RETURNING uses."""
-    _check_views(session, modify, checks, changes)
-    returned: list[Row] = []
-    if modify.returning:
-        rest = [carried[number] for number in checks.kept] if carried else ((),) * len(changes)
-        written = [
-            (*checks.named(change), change.to or change.table, *more)
-            for change, more in zip(changes, rest, strict=True)
-        ]
-        returned = list(rows_of(session, returning_query(session, modify, written, columns)))
-    return Pending(modify, checks, changes, returned)
-
-
-def _check_views(session: Session, modify: Modify, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
-    """WITH CHECK OPTION: no row may be written through a view that the view would not show (ExecWithCheckOptions)."""
-    from pgrepl.rows.checks_text import failing_row
-
-    target = relation(session, modify.relid)
-    now: list[Row] = []
-    tests = [
-        (option.view, replayed(session, check_query(session, modify, option, now)))
-        for option in modify.check_options
-        if option.view
-    ]
-    for change in changes if tests else ():
-        if change.new is None:
-            continue
-        row = checks.named(change)
-        now[:] = [(*row, change.to)]
-        for view, test in tests:
-            if not test():
-                message = f'new row violates check option for view "{view}"'
-                raise PgError("44000", message, detail=failing_row(session, target, row, modify.named))
+    return Running(session, modify, checks, changes(), carried=carried)

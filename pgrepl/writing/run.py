@@ -1,34 +1,28 @@
 """INSERT, UPDATE, DELETE and MERGE as statements, alone or in WITH.
 
-A statement is first computed and then written: all statements in one WITH list, and the statement they belong to, see
-the state before any of them. A small statement is computed in this process: in a transaction block its changes are
-pending, under row locks (rows/locking.py); outside a block it holds the catalog's write lock instead, unless other
-sessions hold locks. A large one is staged by kernels or Spark: outside a block without the write lock, and again if
-another session has meanwhile changed what it read (as READ COMMITTED waits and goes on).
+A statement is first computed and then written. A small one is computed in this process: in a transaction block its
+changes are pending, under row locks (rows/locking.py); outside a block it holds the catalog's write lock instead,
+unless other sessions hold locks. A large one is staged by kernels or Spark: outside a block without the write lock, and
+again if another session has meanwhile changed what it read (as READ COMMITTED waits and goes on).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.catalog.row_security import hides_rows
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_modifying
-from pgrepl.expr.dml.defaults import with_constants
-from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.range_table import var_of
-from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target
+from pgrepl.expr.tree import Cte
 from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows
@@ -36,10 +30,9 @@ from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 from pgrepl.types.lake_lists import is_no_list
-from pgrepl.writing import permissions
 from pgrepl.writing.engine_choice import choose_to_modify
+from pgrepl.writing.planning import ModifyPlan, plan, running
 from pgrepl.writing.read_only import check_writable
-from pgrepl.writing.targets import check_targets
 from pgrepl.writing.views import on_tables
 
 if TYPE_CHECKING:
@@ -49,16 +42,6 @@ if TYPE_CHECKING:
 
 Statement = InsertStmt | UpdateStmt | DeleteStmt | MergeStmt | AnalyzedStmt
 _TRIES = 3  # without the write lock; then with it
-
-
-@frozen
-class ModifyPlan:
-    """A statement on tables, with all defaults; its privileges have been checked."""
-
-    modify: Modify
-    arbiters: frozenset[int] = frozenset()
-    hidden: bool = False  # row security hides all rows
-    choice: Choice | None = None  # of the engine; None: row by row, as the statement stands in a WITH list
 
 
 @frozen
@@ -199,17 +182,28 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
 def _locked(session: Session, written: Modify, *, small: bool = False, planned: ModifyPlan | None = None) -> Result:
     """Run the statement; the session holds the locks it needs. `planned`: its plan, if it is known already and WITH has
     no statement that changes rows."""
-    ctes, before = with_queries(session, written.ctes)
+    if modifies(written.ctes):
+        from pgrepl.writing.together import Together
+
+        together = Together(session, written.ctes)
+        return _result(session, written, together.modify(written))
     if planned is None:
-        written = replace(written, ctes=ctes)
-        planned = plan(session, written) if before or small else with_choice(session, plan(session, written))
-    staged = _staged(session, planned) if not before and not small else None
+        planned = plan(session, written) if small else with_choice(session, plan(session, written))
+    staged = _staged(session, planned) if not small else None
     if staged is not None:
         return _applied(session, written, staged)
     if planned.choice is not None and planned.choice.unfit and not planned.choice.on_spark:
         _say_declined(session, planned.modify, planned.choice.unfit, "by whole columns")
-    done = work_out(session, planned)
-    write(session, [*before, done])
+    from pgrepl.rows.foreign import fire_triggers
+    from pgrepl.rows.write import write_changes
+
+    done = running(session, planned).run()
+    write_changes(session, done.changes[done.checks.written :])
+    fire_triggers(session, done.checks, done.changes)
+    return _result(session, written, done)
+
+
+def _result(session: Session, written: Modify, done: Pending) -> Result:
     if not written.returning:
         return Result(_tag(written, done.count))
     columns = tuple([ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning])
@@ -224,21 +218,9 @@ def _tag(modify: Modify, count: int) -> str:
     return f"{words} {count}"
 
 
-def plan(session: Session, written: Modify) -> ModifyPlan:
-    """Plan the statement and check its privileges."""
-    from pgrepl.rows.arbiters import arbiter_indexes
-
-    modify, levels = on_tables(session, written)
-    modify = with_constants(session, modify)
-    arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()
-    permissions.check(session, levels)
-    check_targets(session, modify)
-    return ModifyPlan(modify, arbiters, hides_rows(session, relation(session, modify.relid), levels[-1].role))
-
-
 def _chosen(session: Session, written: Modify) -> ModifyPlan | None:
     """The plan with its engine. None: statements in its WITH list must be carried out first."""
-    if any(cte.modify is not None for cte in written.ctes):
+    if modifies(written.ctes):
         return None
     return with_choice(session, plan(session, written))
 
@@ -299,78 +281,6 @@ def _say_declined(session: Session, modify: Modify, reason: object, how: str) ->
     engine.declined(session, command, reason, f"{command} is not carried out {how}")
 
 
-def work_out(session: Session, planned: ModifyPlan) -> Pending:
-    """Compute the changes of the statement; nothing is written yet."""
-    from pgrepl.writing.modify import delete, insert, instead, nothing, update
-
-    modify = planned.modify
-    if modify.command is Command.MERGE:
-        from pgrepl.writing.merge import merge
-
-        return merge(session, modify, hidden=planned.hidden)
-    if relation(session, modify.relid).kind == "v":
-        return instead(session, modify)
-    if modify.command is Command.INSERT:
-        return insert(session, modify, planned.arbiters, hidden=planned.hidden)
-    if planned.hidden:
-        return nothing(session, modify)
-    if modify.command is Command.UPDATE:
-        return update(session, modify)
-    return delete(session, modify)
-
-
-def write(session: Session, pending: Sequence[Pending]) -> None:
-    """Write the changes of the statements, each at a snapshot of its own, and fire the triggers behind them."""
-    from pgrepl.rows.foreign import fire_all
-    from pgrepl.rows.write import next_snapshot, write_changes
-
-    gone: set[tuple[int, Any]] = set()
-    for number, each in enumerate(pending):
-        changes = each.changes[each.checks.written :]
-        if len(pending) > 1:
-            # a row that two statements change is changed by the first
-            changes = [c for c in changes if c.place is None or (c.table, c.place) not in gone]
-            gone |= {(c.table, c.place) for c in changes if c.place is not None}
-        if number:
-            next_snapshot(session)
-        write_changes(session, changes)
-    fire_all(session, [(each.checks, each.changes) for each in pending])
-
-
-# --- statements in WITH ---------------------------------------------------------------------------------------------
-
-
-def with_queries(session: Session, ctes: Sequence[Cte]) -> tuple[tuple[Cte, ...], list[Pending]]:
-    """The WITH list with the returned rows in place of the statements that change rows, and these statements, not
-    written yet."""
-    done: list[Cte] = []
-    pending: list[Pending] = []
-    modifies = any(cte.modify is not None for cte in ctes)
-    for cte in ctes:
-        if cte.modify is None:
-            done.append(_settled(session, cte, done) if modifies else cte)
-            continue
-        found = work_out(session, plan(session, replace(cte.modify, around=tuple(done))))
-        pending.append(found)
-        done.append(replace(cte, query=_rows_query(cte.query, found.returned), modify=None))
-    return tuple(done), pending
-
-
-def _settled(session: Session, cte: Cte, before: Sequence[Cte]) -> Cte:
-    """A volatile query beside statements that change rows, replaced by its rows, so that all statements see the
-    same."""
-    from pgrepl.query.rowset import rows_of
-
-    if not any(is_volatile(expr) for expr, _ in walk_deep(cte.query)):
-        return cte
-    targets = tuple(Target(var_of(c, n), c.name, n) for n, c in enumerate(cte.query.columns, 1))
-    entry = Rte(RteKind.CTE, cte.name, cte.query.columns, cte=cte.name)
-    found = rows_of(session, Query(targets, (entry,), (RangeRef(1),), ctes=(*before, cte)))
-    return replace(cte, query=_rows_query(cte.query, list(found)), recursive=False)
-
-
-def _rows_query(query: Query, rows: Sequence[tuple[Any, ...]]) -> Query:
-    """A query that gives these rows."""
-    columns = query.columns
-    targets = tuple(Target(var_of(c, n), c.name, n) for n, c in enumerate(columns, 1))
-    return Query(targets, (rows_rte("*RETURNED*", columns, rows),), (RangeRef(1),))
+def modifies(ctes: Sequence[Cte]) -> bool:
+    """Whether a WITH list has statements that change rows."""
+    return any(cte.modify is not None for cte in ctes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.lock_modes import RelationMode
@@ -10,11 +9,11 @@ from pgrepl.catalog.transaction import is_read_only
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query
 from pgrepl.query import permissions
-from pgrepl.query.rowset import rows_of
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.writing.read_only import check_writable
-from pgrepl.writing.run import target_tables, with_queries, write
+from pgrepl.writing.run import target_tables
+from pgrepl.writing.together import Together
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -41,7 +40,4 @@ def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tu
 
 def modifying_rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
     """The rows of a query whose privileges have been checked; the session holds the locks it needs."""
-    ctes, pending = with_queries(session, query.ctes)
-    rows = list(rows_of(session, replace(query, ctes=ctes)))
-    write(session, pending)
-    return rows
+    return Together(session, query.ctes).select(query)

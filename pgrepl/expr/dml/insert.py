@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from pgrepl.catalog.relation import Relation
@@ -184,8 +184,8 @@ class Source:
         return len(expr.args) if isinstance(expr, RowExpr) else -1
 
 
-def rows_rte(name: str, columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Rte:
-    """A range table entry for rows that have been computed already."""
+def rows_rte(name: str, columns: tuple[Column, ...], rows: Iterable[tuple[Any, ...]]) -> Rte:
+    """A range table entry for rows that are computed apart."""
     return Rte(RteKind.VALUES, name, columns, alias=name, rows=rows)
 
 

@@ -334,7 +334,8 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
         recursive=modify.recursive,
         has_sublinks=True,
     )
-    return within(query, modify)
+    links = tuple(_link(map_level(link, other)) for link in conflict.multi)
+    return within(_computed_once(query, links), modify)
 
 
 # --- views ----------------------------------------------------------------------------------------------------------

@@ -139,7 +139,7 @@ def _planned(stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, session: Se
 
 
 def _plan(modify: Modify, session: Session) -> None:
-    from pgrepl.writing.run import plan
+    from pgrepl.writing.planning import plan
 
     plan(session, modify)
 

@@ -41,9 +41,9 @@ def routine_function(session: Session, proc: Proc, call: Call) -> Callable[..., 
 def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
     """Run the routine once, with its owner's privileges and settings of its own if it was made so."""
     language = _language(routine)
-    if not routine.prosecdef and routine.proconfig is None:
+    if not routine.prosecdef and routine.proconfig is None and session.reads_at is None:
         return language.call(session, routine, args, call)
-    with _surroundings(session, routine):
+    with _surroundings(session, routine), session.reading_at(None):
         found = language.call(session, routine, args, call)
         return list(found) if routine.proretset else found
 
