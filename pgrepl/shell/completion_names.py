@@ -174,7 +174,37 @@ def _is_inner(proc: Proc) -> bool:
 def _types(session: Session, asked: Asked) -> list[str]:
     from pgrepl.types.builtin import types
 
-    return sorted({*_SQL_TYPES, *(each.name for each in types if _PLAIN.fullmatch(each.name))})
+    own = [*_own_types("ed")(session, asked), *_relations("c")(session, asked)]
+    return sorted({*_SQL_TYPES, *own, *(each.name for each in types if _PLAIN.fullmatch(each.name))})
+
+
+def _own_types(kinds: str) -> Names:
+    """Enums (e) or domains (d): unqualified names of visible ones; qualified names once a schema is typed."""
+
+    def names(session: Session, asked: Asked) -> list[str]:
+        from pgrepl.catalog import store
+        from pgrepl.catalog.namespace import schemas, search_path
+        from pgrepl.catalog.tables import pg_type
+
+        schema_names = {row.oid: quote_identifier(str(row.nspname)) for row in schemas(session)}
+        visible = set(search_path(session))
+        found = [row for kind in kinds for row in store.rows(session, pg_type, typtype=kind)]
+        if "." in asked.current:
+            return [f"{schema_names.get(row.typnamespace, '')}.{quote_identifier(row.typname)}" for row in found]
+        return [quote_identifier(row.typname) for row in found if row.typnamespace in visible]
+
+    return names
+
+
+def _enums_and_composites(session: Session, asked: Asked) -> list[str]:
+    return sorted({*_own_types("e")(session, asked), *_relations("c")(session, asked)})
+
+
+def _triggers(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.catalog import store
+    from pgrepl.catalog.tables import pg_trigger
+
+    return sorted({quote_identifier(row.tgname) for row in store.rows(session, pg_trigger) if not row.tgisinternal})
 
 
 def _values(session: Session, asked: Asked) -> list[str]:
@@ -204,6 +234,7 @@ NAMES: dict[str, Names] = {
     "<column>": _columns,
     "<condition>": _conditions,
     "<database>": _databases,
+    "<domain>": _own_types("d"),
     "<function>": _functions,
     "<index>": _relations("iI"),
     "<matview>": _relations("m"),
@@ -216,7 +247,9 @@ NAMES: dict[str, Names] = {
     "<setting>": _settings,
     "<subscription>": _subscriptions,
     "<table>": _relations("rp"),
+    "<trigger>": _triggers,
     "<type>": _types,
+    "<own type>": _enums_and_composites,
     "<value>": _values,
     "<view>": _relations("v"),
 }

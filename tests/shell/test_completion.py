@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.shell.completion import completions
+from pgrepl.shell.completion_rules import STATEMENTS, following
 from pgrepl.shell.connection import Connection, ConnectTarget
 from pgrepl.shell.shell import Shell
+from pgrepl.shell.sql_help import topics
 
 SCRIPT = """
 create schema sales;
@@ -21,6 +23,9 @@ create publication pub_a for table orders;
 create publication pub_b for all tables;
 create role ann login;
 create database shop;
+create type mood as enum ('sad', 'happy');
+create type sales.pair as (a int, b int);
+create domain positive as int check (value > 0);
 """
 
 
@@ -55,6 +60,16 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("create publication p for all tables with (publish = ", ["'insert, update, delete, truncate'"]),
         ("create subscription s ", ["CONNECTION"]),
         ("copy o", ["orders"]),
+        ("create do", ["domain"]),
+        ("drop type ", ["IF EXISTS", "mood"]),
+        ("drop type sales.", ["sales.pair"]),
+        ("alter type mood rename ", ["ATTRIBUTE", "TO", "VALUE"]),
+        ("alter type mood add value 'x' ", ["AFTER", "BEFORE"]),
+        ("alter domain ", ["positive"]),
+        ("alter domain positive add constraint c ", ["CHECK (", "NOT NULL"]),
+        ("create domain d as mo", ["money", "mood"]),
+        ("comment on domain ", ["positive"]),
+        ("ca", ["call"]),
         ("copy orders ", ["FROM", "TO"]),
         ("copy orders from ", ["PROGRAM", "STDIN"]),
         ("copy orders from 'x' ", ["WHERE", "WITH ("]),
@@ -131,6 +146,15 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 )  # fmt: skip
 def test_what_may_follow(shell: Shell, before: str, offered: list[str]) -> None:
     assert completions(shell, before)[1] == offered
+
+
+def test_every_command_that_has_help_is_offered() -> None:
+    """By its first word, and what is made, changed or dropped by its kind."""
+    offered = {word.split()[0] for word in STATEMENTS}
+    assert offered == {topic.command.split()[0] for topic in topics()}
+    for verb in ("ALTER", "CREATE", "DROP"):
+        kinds = {topic.command.removeprefix(f"{verb} ") for topic in topics() if topic.command.startswith(f"{verb} ")}
+        assert kinds - {"TABLE AS", "OWNED"} - set(following([verb]) or ()) == set()
 
 
 def test_what_stands_behind_the_cursor_counts(shell: Shell) -> None:
