@@ -44,6 +44,8 @@ class SecondConnection(Protocol):
 class Owner(Defining, Protocol):
     """The session that owns the transaction."""
 
+    is_nested: bool
+
     @property
     def settings(self) -> Settings: ...
 

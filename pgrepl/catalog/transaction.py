@@ -490,8 +490,8 @@ class Transaction(CatalogTransaction):
 
     def require_some_block(self, what: str) -> None:
         """An error outside a block, for statements whose effect ends with it (RequireTransactionBlock). The block of
-        several statements in one string will do."""
-        if self.block is Block.NONE:
+        several statements in one string will do, or a routine."""
+        if self.block is Block.NONE and not self._session.is_nested:
             raise PgError("25P01", f"{what} can only be used in transaction blocks")
 
     def _require_block(self, what: str) -> None:

@@ -75,9 +75,19 @@ def code_of(
     )  # fmt: skip
     known: Code | None = session.derived.get(key)
     if known is None:
-        known = compiled_function(session, routine, argtypes, result, collation, relation)
+        known = compiled_function(session, routine, argtypes, result, collation, relation, _signature(session, routine))
         session.derived[key] = known
     return known
+
+
+def _signature(session: Session, routine: pg_proc) -> str:
+    """The routine's name in CONTEXT lines: as it was in the session's first call, until the routine itself changes. A
+    type of its arguments may have another name by now, or the search path have changed."""
+    row, signature = session.signatures.get(routine.oid, ("", ""))
+    if row != repr(routine):
+        signature = session.object_name(oids.REGPROCEDURE, routine.oid)
+        session.signatures[routine.oid] = repr(routine), signature
+    return signature
 
 
 def compiled_function(
@@ -87,10 +97,12 @@ def compiled_function(
     result: int,
     collation: int = 0,
     relation: Relation | None = None,
+    signature: str | None = None,
 ) -> Code:
+    """`signature`: the name in CONTEXT lines, if it is not the present one."""
     function = Function(
         routine.proname,
-        session.object_name(oids.REGPROCEDURE, routine.oid),
+        signature or session.object_name(oids.REGPROCEDURE, routine.oid),
         routine.prosrc,
         routine.oid,
         is_procedure=routine.prokind == "p",

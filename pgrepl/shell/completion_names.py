@@ -182,13 +182,12 @@ def _own_types(kinds: str) -> Names:
     """Enums (e) or domains (d): unqualified names of visible ones; qualified names once a schema is typed."""
 
     def names(session: Session, asked: Asked) -> list[str]:
-        from pgrepl.catalog import store
         from pgrepl.catalog.namespace import schemas, search_path
-        from pgrepl.catalog.tables import pg_type
+        from pgrepl.catalog.user_types import type_rows
 
         schema_names = {row.oid: quote_identifier(str(row.nspname)) for row in schemas(session)}
         visible = set(search_path(session))
-        found = [row for kind in kinds for row in store.rows(session, pg_type, typtype=kind)]
+        found = [row for row in type_rows(session) if row.typtype in kinds and not row.typelem]
         if "." in asked.current:
             return [f"{schema_names.get(row.typnamespace, '')}.{quote_identifier(row.typname)}" for row in found]
         return [quote_identifier(row.typname) for row in found if row.typnamespace in visible]
@@ -201,10 +200,9 @@ def _enums_and_composites(session: Session, asked: Asked) -> list[str]:
 
 
 def _triggers(session: Session, asked: Asked) -> list[str]:
-    from pgrepl.catalog import store
-    from pgrepl.catalog.tables import pg_trigger
+    from pgrepl.catalog.triggers import all_triggers
 
-    return sorted({quote_identifier(row.tgname) for row in store.rows(session, pg_trigger) if not row.tgisinternal})
+    return sorted({quote_identifier(each.name) for each in all_triggers(session) if not each.is_internal})
 
 
 def _values(session: Session, asked: Asked) -> list[str]:

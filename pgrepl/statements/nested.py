@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def execute_nested(session: Session, stmt: Statement) -> Result:
     """Carry out the statement; its rows are Python values. What it has written is seen by the next one."""
     _take_locks(session, stmt)
-    keeps, streams = session.keeps_values, session.streams
-    session.keeps_values, session.streams = True, False
+    before = session.keeps_values, session.streams, session.is_nested
+    session.keeps_values, session.streams, session.is_nested = True, False, True
     try:
         result = execute(stmt, session)
     finally:
-        session.keeps_values, session.streams = keeps, streams
+        session.keeps_values, session.streams, session.is_nested = before
     session.transaction.numbering.store_snapshot()
     return result
 

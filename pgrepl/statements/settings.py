@@ -85,8 +85,8 @@ def set_transaction(session: Session, options: Iterable[DefElem]) -> None:
 
 
 def _warn_outside_block(session: Session, what: str) -> None:
-    """As WarnNoTransactionBlock."""
-    if session.transaction.block is Block.NONE:
+    """As WarnNoTransactionBlock: a routine need not know."""
+    if session.transaction.block is Block.NONE and not session.is_nested:
         session.notice("WARNING", f"{what} can only be used in transaction blocks", sqlstate="25P01")
 
 

@@ -1,0 +1,44 @@
+-- the names of functions in CONTEXT, while they change; statements of blocks inside functions
+create schema s;
+create function f(a int) returns int language plpgsql as $$ begin
+ execute 'alter function f(int) rename to g'; raise notice 'one'; perform 1/0; return 1;
+exception when division_by_zero then raise notice 'two'; raise; end $$;
+select f(1);
+begin; savepoint s; select f(1); rollback to s; commit;
+create function h() returns void language plpgsql as $$ declare c text; begin
+ execute 'drop function h()'; get diagnostics c = pg_context; raise notice '%', c; raise warning 'w'; raise exception 'gone'; end $$;
+select h();
+create type mood as enum ('a');
+create function m(x mood) returns void language plpgsql as $$ begin raise notice 'in'; execute 'alter type mood rename to temper'; raise notice 'after'; end $$;
+select m('a');
+select m('a');
+alter function m(temper) set schema s;
+select s.m('a');
+set search_path = s, public;
+select m('a');
+reset search_path;
+create function o() returns void language plpgsql as $$ begin raise notice 'path'; execute 'set local search_path = pg_catalog'; raise notice 'path'; end $$;
+begin;
+select public.o();
+select public.o();
+commit;
+select o();
+create function r() returns int language sql as $$ select 1/0 $$;
+select r();
+do $$ begin execute 'alter function r() rename to r2'; perform r2(); end $$;
+create procedure p() language plpgsql as $$ begin execute 'alter procedure p() rename to p2'; raise notice 'p'; commit; raise notice 'q'; perform 1/0; end $$;
+call p();
+create table t (a int);
+create function tf() returns trigger language plpgsql as $$ begin execute 'alter function tf() rename to tg'; raise notice 'x'; execute 'alter function tg() rename to tf'; return new; end $$;
+create trigger t before insert on t for each row execute function tf();
+insert into t values (1);
+insert into t values (1);
+create or replace function q(n int) returns int language plpgsql as $$ begin raise notice 'old'; if n > 0 then execute 'create or replace function q(n int) returns int language plpgsql as $x$ begin raise notice ''new''; return 5; end $x$'; return q(n - 1); end if; return 0; end $$;
+select q(1);
+create function loc() returns void language plpgsql as $$ begin lock table t; set constraints all deferred; set local work_mem = '1MB'; set transaction read write; execute 'lock table t'; end $$;
+select loc();
+create function loc2() returns void language sql as $$ lock table t; set local work_mem = '1MB'; select 1 $$;
+select loc2();
+do $$ begin lock table t in share mode; set local work_mem = '2MB'; end $$;
+create function cur() returns void language plpgsql as $$ begin execute 'declare c cursor for select 1'; end $$;
+select cur();
