@@ -141,6 +141,13 @@ def _conditions(session: Session, asked: Asked) -> list[str]:
     return keys or alike
 
 
+def _shared(session: Session, asked: Asked) -> list[str]:
+    """The columns for JOIN … USING: those that the last relation and another one have."""
+    found = [each for named in asked.before if (each := _relation(session, named.name)) is not None]
+    others = {column.name for relation in found[:-1] for column in relation.columns}
+    return [quote_identifier(column.name) for column in found[-1].columns if column.name in others] if found else []
+
+
 def _equal(one: Named, its: Relation, a: int, two: Named, theirs: Relation, b: int) -> str:
     left, right = its.attributes[a - 1].name, theirs.attributes[b - 1].name
     return f"{one.alias}.{quote_identifier(left)} = {two.alias}.{quote_identifier(right)}"
@@ -243,6 +250,7 @@ NAMES: dict[str, Names] = {
     "<schema>": _schemas,
     "<sequence>": _relations("S"),
     "<setting>": _settings,
+    "<shared>": _shared,
     "<subscription>": _subscriptions,
     "<table>": _relations("rp"),
     "<trigger>": _triggers,

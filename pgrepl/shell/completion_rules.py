@@ -385,7 +385,7 @@ NOT MATCHED BY TARGET AND ** THEN -> DO NOTHING | INSERT
 ^MERGE ** MATCHED ** THEN INSERT -> ( | DEFAULT VALUES | OVERRIDING | VALUES (
 ^MERGE ** MATCHED ** THEN -> DELETE | DO NOTHING | UPDATE SET
 ^MERGE ** ON ** WHEN -> MATCHED | NOT MATCHED
-^MERGE ** ON -> <expression>
+^MERGE ** ON -> <condition> | <expression>
 ^MERGE ** ON * -> WHEN MATCHED | WHEN NOT MATCHED
 ^MERGE ** ON * =|<|> * -> WHEN MATCHED | WHEN NOT MATCHED
 ^MERGE ** UPDATE SET|, -> <column>
@@ -399,7 +399,9 @@ UPDATE * SET -> <column>
 DELETE -> FROM
 FROM|JOIN -> <relation>
 ^TABLE -> <relation>
-^SELECT|WITH ** JOIN ** ON -> <condition> | <expression>
+JOIN ** ON -> <condition> | <expression>
+JOIN ** USING ( -> <shared>
+JOIN ** USING ( ** , -> <shared>
 ^SELECT|WITH ** CAST ( ** AS -> <type>
 SELECT -> <expression> | DISTINCT
 WHERE|AND|OR|ON|BY|HAVING|NOT|SELECT|DISTINCT|CASE|WHEN|THEN|ELSE|RETURNING -> <expression>

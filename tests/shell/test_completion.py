@@ -103,6 +103,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("select * from orders o join lines l on ", [
             '"No"', '"Odd"', "id", "l.", "o.", "o.id = l.order_id", "order_id", "total",
         ]),
+        ("create view v as select * from orders o join sales.items i on i", ["i.", "id", "item_id"]),
+        ("explain select * from orders o join cheap on ", ['"Odd"', "cheap.", "id", "o.", "o.id = cheap.id", "total"]),
+        ("select * from orders o join lines on true join cheap on o.id", ["o.id", "o.id = cheap.id"]),
+        ("merge into orders o using cheap c on o", ['"Odd"', "o.", "o.id = c.id"]),
+        ("select * from lines l join orders using (", ["total"]),
+        ("select * from orders join cheap using (id, ", ["id"]),
         ("select * from orders a join orders b on a.id = b.id and b.t", ["b.total"]),
         ("select * from sales.items i join cheap c on c", ["c."]),
         ("select to_cha", ["to_char("]),

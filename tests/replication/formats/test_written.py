@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,24 +83,33 @@ class Written:
         self.path = folder / f"out-{form}"
         self.publication = publication
 
-    def run(self, since: int | None = 0, *, upto: int | None = None, writer: LineWriter | None = None) -> None:
+    def run(
+        self,
+        since: int | None = 0,
+        *,
+        upto: int | None = None,
+        writer: LineWriter | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         session = open_session(self.instance.catalog, "pub")
         try:
             if self.name == "parquet":
-                self._round(session, ParquetSink(self.path), since, upto)
+                self._round(session, ParquetSink(self.path), since, upto, stopped)
                 return
             with self.path.open("r+b" if self.path.exists() else "w+b") as file:
                 context = Context("pub", WIRE_STYLE, lambda: 0, bool(self.with_schema))
                 made = writer or line_writer(self.name, context)
-                self._round(session, LineSink(made, file, str(self.path)), since, upto)
+                self._round(session, LineSink(made, file, str(self.path)), since, upto, stopped)
         finally:
             session.close()
 
-    def _round(self, session: Any, sink: Sink, since: int | None, upto: int | None) -> None:
+    def _round(
+        self, session: Any, sink: Sink, since: int | None, upto: int | None, stopped: Callable[[], bool]
+    ) -> None:
         out = ChangeWriter(session, [self.publication], f"slot_{self.form.replace('+', '_')}", sink)
         try:
             out.start(since)
-            out.round(upto, lambda: False)
+            out.round(upto, stopped)
         finally:
             out.close()
 
@@ -247,6 +256,38 @@ def test_what_was_written_but_not_confirmed_is_not_written_twice(
             file.write(b'{"op":"ins')  # the beginning of a line
     written.run()
     assert [each.new and each.new["id"] for each in written.events()] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_slot_moves_on_with_each_portion(
+    instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may write meanwhile, and what is written stays so when the run is told to stop."""
+    monkeypatch.setattr("pgrepl.replication.decoding.changes._PORTION", 1)
+    instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
+    written = Written(instance, form, tmp_path)
+    written.run()
+    for number in range(4):
+        instance.play("pub", f"INSERT INTO t VALUES ({number})")
+    slot = "SELECT confirmed_flush_lsn FROM pg_replication_slots"
+    seen = [instance.play("pub", slot)]
+
+    def stopped() -> bool:
+        seen.append(instance.play("pub", slot))
+        instance.play("pub", f"INSERT INTO t VALUES ({10 + len(seen)})")
+        return len(seen) > 3
+
+    written.run(stopped=stopped)
+    assert len({str(each) for each in seen}) > 2
+    assert instance.play("pub", slot) != seen[0]
+    after = instance.play("pub", slot)
+    ids = [each.new and each.new["id"] for each in written.events()]
+    assert ids == ["0", "1", "2", "3"][: len(ids)] and len(ids) < 4
+    monkeypatch.setattr("pgrepl.replication.formats.sinks.LineSink.resume", lambda sink, start: sink._file.seek(0, 2))
+    written.run()
+    ids = [each.new and each.new["id"] for each in written.events()]
+    assert ids[:4] == ["0", "1", "2", "3"] and len(set(ids)) == len(ids)
+    assert instance.play("pub", slot) != after
 
 
 def test_an_error_in_a_transaction_leaves_the_ones_before_it(instance: Instance, tmp_path: Path) -> None:

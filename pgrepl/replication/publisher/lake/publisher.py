@@ -353,7 +353,9 @@ class LakePublisher(Publisher):
             return found
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
-        with self._writing(within) as session:
+        """While transactions are being read, it is committed apart from the reading, which may go on for long."""
+        is_reading = within is None and self._session.transaction.in_statement
+        with slots.at_once(self._session) if is_reading else self._writing(within) as session:
             slots.confirm(session, slot, lsn)
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
