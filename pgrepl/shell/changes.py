@@ -110,7 +110,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         handle = os.open(path, os.O_WRONLY if is_other else os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as problem:
         raise PgError("58P01", f'could not open file "{path}" for writing: {problem.strerror}') from None
-    with open(handle, "wb" if is_other else "r+b") as file:
+    with open(handle, "wb" if is_other else "r+b", buffering=0) as file:
         yield file
 
 

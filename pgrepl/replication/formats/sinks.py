@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import quote
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _LOOK = 1 << 20
 _ROWS = 50_000  # of a table, that are held in memory
+_BYTES = 1 << 16  # of lines, that are written together
 
 
 class Sink(Protocol):
@@ -69,6 +71,8 @@ class LineSink:
         self._writer, self._file, self.name = writer, file, name
         self._is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.seekable() and file.readable()
         self._end = 0  # of what was flushed
+        self._waiting: list[bytes] = []  # lines; a buffer of Python's would be written when the file is closed
+        self._size = 0  # of these
 
     def resume(self, start: int) -> None:
         if not self._is_regular:
@@ -91,19 +95,31 @@ class LineSink:
     def write(self, transaction: WireTransaction) -> int:
         size = 0
         for line in self._writer.lines(transaction):
-            size += self._file.write(line)
+            self._waiting.append(line)
+            self._size += len(line)
+            size += len(line)
+            if self._size >= _BYTES:
+                self._write_out()
         return size
 
+    def _write_out(self) -> None:
+        rest = memoryview(b"".join(self._waiting))
+        self._waiting, self._size = [], 0
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
     def flush(self) -> None:
+        self._write_out()
         self._file.flush()
         if self._is_regular:
             os.fsync(self._file.fileno())
             self._end = self._file.tell()
 
     def abandon(self) -> None:
+        self._waiting, self._size = [], 0
         if self._is_regular:
-            self._file.flush()
             self._file.truncate(self._end)
+            self._file.seek(self._end)
 
 
 def _lines_backwards(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
@@ -173,9 +189,10 @@ class ParquetSink:
         return self._open[relation]
 
     def flush(self) -> None:
-        done, self._closed, self._open = [*self._closed, *self._open.values()], [], {}
+        done = [*self._closed, *self._open.values()]
         for file in done:
             file.close()
+        self._closed, self._open = [], {}
         for file in done:
             os.replace(file.part, file.path)
         for folder in {file.path.parent for file in done}:
@@ -287,7 +304,9 @@ class _TableFile:
         self._file.close()
 
     def remove(self) -> None:
-        self._file.close()
+        self._writer = None
+        with suppress(OSError):  # it writes what is left
+            self._file.close()
         self.part.unlink(missing_ok=True)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,7 +31,7 @@ from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text, write_text
 from tests.harness.forked import pgrepl
 from tests.harness.played import Instance
-from tests.harness.programs import eventually, started
+from tests.harness.programs import PATIENCE, eventually, started
 
 FORMS = ["jsonl", "wal2json", "debezium", "debezium+schema", "parquet"]
 COLUMNS = {
@@ -374,6 +376,27 @@ def test_a_full_disk_is_an_error_and_the_slot_stays(instance: Instance, tmp_path
     assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_full_disk_leaves_what_was_written_before(form: str, tmp_path: Path) -> None:
+    def found() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in [out, *out.rglob("*")] if path.is_file()}
+
+    ran, out = partial(pgrepl, cwd=tmp_path), tmp_path / "out"
+    ran("-q", "-c", "CREATE TABLE t (id int PRIMARY KEY, s text)", "-c", "CREATE PUBLICATION p FOR TABLE t")
+    arguments = ("changes", "p", "--from-lsn", "0/0", "--format", form, "-o", "out")
+    ran("-q", "-c", "INSERT INTO t VALUES (0, 'first')")
+    assert ran(*arguments).returncode == 0
+    before = found()
+    ran("-q", "-c", "INSERT INTO t SELECT g, md5(g::text) || md5('x' || g) FROM generate_series(1, 40000) g")
+    most = 2_000_000  # bytes of a file
+    limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
+    with started(*arguments, cwd=tmp_path, preexec_fn=limited) as program:
+        assert program.wait(PATIENCE) == 1
+        assert program.stderr is not None and 'could not write to "out": File too large' in program.stderr.read()
+    assert found() == before
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -391,7 +414,6 @@ def test_the_command_as_a_person_runs_it(tmp_path: Path) -> None:
     assert (ran("changes", "p").stdout, first.returncode) == ("", 0)
     wrong = ran("changes", "nosuch")
     assert (wrong.stderr, wrong.returncode) == ('ERROR:  publication "nosuch" does not exist\n', 1)
-    assert ran("changes", "p", "--from-lsn", "x").stderr == ('ERROR:  invalid input syntax for type pg_lsn: "x"\n')
     assert ran("changes", "p", "--format", "parquet").returncode == 2
     assert ran("changes", "p", "-o", "no/such/file").stderr == (
         'ERROR:  could not open file "no/such/file" for writing: No such file or directory\n'
