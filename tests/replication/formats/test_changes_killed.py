@@ -1,4 +1,4 @@
-"""`pgrepl changes` is killed or stopped at any moment and started again: nothing is lost, and in files nothing doubled."""
+"""`pgrepl changes`, killed or stopped at any moment and started again, loses nothing, and doubles nothing in files."""
 
 from __future__ import annotations
 
