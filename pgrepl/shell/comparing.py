@@ -34,7 +34,7 @@ _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
 def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: str, username: str) -> int:
     """Print the statements that bring a database to what FILE (-: standard input) declares with CREATE, ALTER, COMMENT
     and GRANT: publications with their filters and column lists, subscriptions, tables, views, triggers, types,
-    functions, procedures, sequences, schemas, roles. What the file does not name stays as it is.
+    functions, procedures, sequences, schemas, roles, default privileges. What the file does not name stays as it is.
 
     Nothing is dropped without --drop: columns, constraints, indexes and memberships that the file does not have, and
     objects of the kinds that it declares. When the statements have been run, a second plan is empty. A password is set
@@ -168,7 +168,7 @@ def diff_command(one: str, other: str, catalog: str, dbname: str, username: str)
     if sides[0].catalog == sides[1].catalog:
         kinds.discard("role")
     if any(side.catalog is None for side in sides):
-        kinds -= {"role", "subscription"}
+        kinds -= {"role", "subscription", "default privileges"}
         without = ("owner", "privileges", "comment")
     have, wanted = (side.definitions(kinds) for side in sides)
     found = changes(have, wanted, drops=True, without=without)

@@ -18,6 +18,10 @@ WAYS: dict[str, list[str]] = {
     "bob": ["CREATE ROLE bob; GRANT ann TO bob", "CREATE ROLE bob; GRANT ann TO bob WITH ADMIN TRUE, INHERIT FALSE"],
     "s": ["CREATE SCHEMA s", "CREATE SCHEMA s; ALTER SCHEMA s OWNER TO ann; GRANT USAGE ON SCHEMA s TO bob",
           "CREATE SCHEMA s; COMMENT ON SCHEMA s IS 'a schema'"],
+    "defaults": ["ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO bob",
+                 "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO ann WITH GRANT OPTION;"
+                 " ALTER DEFAULT PRIVILEGES REVOKE ALL ON FUNCTIONS FROM PUBLIC",
+                 "ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT ALL ON SEQUENCES TO PUBLIC"],
     "mood": ["CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE mood AS ENUM ('low', 'high', 'top')",
              "CREATE TYPE mood AS ENUM ('none', 'low', 'mid', 'high', 'top'); COMMENT ON TYPE mood IS 'm'"],
     "small": ["CREATE DOMAIN s.small AS int CHECK (VALUE < 10)",
@@ -128,6 +132,39 @@ def test_without_drop_what_is_not_declared_stays(here: Path, capsys: pytest.Capt
     assert plan("CREATE PUBLICATION p FOR TABLE other;", capsys, "--drop")[0] == (
         "ALTER PUBLICATION p SET TABLE ONLY public.other;\nDROP PUBLICATION undeclared;\n"
     )
+
+
+def test_default_privileges(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(here) as there:
+        there(
+            "CREATE ROLE joe",
+            "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO joe",
+            "ALTER DEFAULT PRIVILEGES FOR ROLE joe IN SCHEMA public GRANT SELECT ON SEQUENCES TO PUBLIC",
+        )
+    declared = (
+        "CREATE SCHEMA s;\nALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO joe;\nCREATE TABLE t (a int);\n"
+        "ALTER DEFAULT PRIVILEGES FOR ROLE joe REVOKE ALL ON FUNCTIONS FROM PUBLIC;\n"
+        "ALTER DEFAULT PRIVILEGES FOR ROLE CURRENT_ROLE IN SCHEMA s GRANT USAGE ON TYPES TO joe WITH GRANT OPTION;\n"
+    )
+    for_all, for_joe = ("ALTER DEFAULT PRIVILEGES FOR ROLE " + role for role in ("postgres", "joe"))
+    first = f"{for_all} REVOKE ALL ON TABLES FROM joe;\n"
+    gone = f"{for_joe} IN SCHEMA public REVOKE ALL ON SEQUENCES FROM PUBLIC;\n"
+    rest = (
+        "CREATE SCHEMA s;\nALTER SCHEMA s OWNER TO postgres;\n"
+        "CREATE TABLE public.t (\n    a integer\n);\nALTER TABLE public.t OWNER TO postgres;\n"
+        "GRANT SELECT ON TABLE public.t TO joe;\n"
+        f"{for_all} GRANT SELECT ON TABLES TO joe;\n"
+        f"{for_joe} REVOKE ALL ON FUNCTIONS FROM PUBLIC;\n"
+        f"{for_all} IN SCHEMA s GRANT USAGE ON TYPES TO joe WITH GRANT OPTION;\n"
+    )
+    assert plan(declared, capsys) == (first + rest, "", 0)
+    assert plan(declared, capsys, "--drop") == (first + gone + rest, "", 0)
+    assert plan(declared, capsys, "--drop", "--apply")[2] == 0
+    assert plan(declared, capsys, "--drop") == ("", "", 0)
+    with Database(here) as there:
+        there("CREATE DATABASE other")
+    assert run(["diff", "postgres", "other"]) == 1
+    assert f"{for_joe} GRANT EXECUTE ON FUNCTIONS TO PUBLIC;\n" in capsys.readouterr().out
 
 
 def test_views_and_filters_let_go_of_a_column_that_changes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

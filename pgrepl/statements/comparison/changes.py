@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.statements.comparison.columns import anew, changed_columns, gone_columns
+from pgrepl.statements.comparison.default_privileges import KIND as DEFAULT_PRIVILEGES
+from pgrepl.statements.comparison.default_privileges import default_privilege_definitions
 from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase
 from pgrepl.statements.comparison.relations import placed_parts, relation_definitions, schema_definitions
 from pgrepl.statements.comparison.replication import publication_definitions, subscription_definitions
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 VIEWS = ("view", "materialized view")
-KINDS = ("role", "schema", "type", "routine", "sequence", "table", *VIEWS, "publication", "subscription")
+KINDS = (
+    "role", "schema", "type", "routine", "sequence", "table", *VIEWS, "publication", "subscription", DEFAULT_PRIVILEGES,
+)  # fmt: skip
 _DROPPED_TOGETHER = (*VIEWS, "table", "sequence", "schema")
 _DROP_ORDER = (
     ("subscription",), ("publication",), VIEWS, ("table",), ("routine",), ("sequence",), ("type",), ("schema",),
@@ -46,7 +50,7 @@ def definitions(
         found.append(role_definitions(session))
     found += [schema_definitions(session), type_definitions(session), relation_definitions(session)]
     found += [routine_definitions(session, placed_parts(session)), publication_definitions(session)]
-    found.append(subscription_definitions(session, typed or {}))
+    found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
     return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
 
@@ -104,6 +108,8 @@ def changes(
             owner = before.facts.get("owned by") if before.kind == "sequence" else None
             if owner is not None:
                 _drop_owned(work, before, owner, wanted)
+            elif drops and before.kind == DEFAULT_PRIVILEGES:
+                _undo(work, before.facts[DEFAULT_PRIVILEGES])
             elif drops:
                 work.dropped.append(before)
             else:

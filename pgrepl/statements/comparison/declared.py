@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import (
+    AlterDefaultPrivilegesStmt,
     CompositeTypeStmt,
     CreateDatabaseStmt,
     CreateDomainStmt,
@@ -27,6 +29,7 @@ from pgrepl.sql.nodes import (
 from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.comparison.changes import Definitions
+from pgrepl.statements.comparison.default_privileges import KIND, named
 from pgrepl.statements.comparison.definition import Key
 from pgrepl.statements.rehearsal.execute import Rehearsal
 from pgrepl.statements.run import run
@@ -38,7 +41,8 @@ _STEERING = frozenset(
     ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")
 )
 _DECLARING = _STEERING | {
-    "AlterDomainStmt", "AlterEnumStmt", "AlterFunctionStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt",
+    "AlterDefaultPrivilegesStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterFunctionStmt", "AlterObjectSchemaStmt",
+    "AlterOwnerStmt",
     "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
     "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
     "CreatePublicationStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
@@ -60,10 +64,10 @@ class Naming(Rehearsal):
     def execute(self, stmt: Statement, session: Session) -> Result:
         if type(stmt).__name__ in _STEERING and command_tag(stmt) != "SELECT INTO":
             return super().execute(stmt, session)
-        self._note(stmt)
+        self._note(stmt, session)
         return Result(command_tag(stmt))
 
-    def _note(self, stmt: Statement) -> None:
+    def _note(self, stmt: Statement, session: Session) -> None:
         if isinstance(stmt, (CreateStmt, ViewStmt, CreateSeqStmt, CreateTableAsStmt)):
             kind = _KINDS[type(stmt)]
             schema = quote_identifier(stmt.relation.schema or "public")
@@ -77,13 +81,16 @@ class Naming(Rehearsal):
         elif isinstance(stmt, CreateSchemaStmt):
             self.named.add(("schema", quote_identifier(stmt.name or "")))
             for element in stmt.elements:
-                self._note(element)
+                self._note(element, session)
         elif isinstance(stmt, CreatePublicationStmt):
             self.named.add(("publication", quote_identifier(stmt.name)))
         elif isinstance(stmt, CreateSubscriptionStmt):
             self.named.add(("subscription", quote_identifier(stmt.name)))
         elif isinstance(stmt, CreateRoleStmt):
             self.named.add(("role", quote_identifier(stmt.name)))
+        elif isinstance(stmt, AlterDefaultPrivilegesStmt):
+            with reading(session):
+                self.named.update((KIND, name) for name in named(stmt, session))
 
     def _note_type(self, name: RangeVar) -> None:
         self.named.add(("type", quote_qualified(name.schema or "public", name.name)))
