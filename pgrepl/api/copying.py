@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pgrepl.api.dumping import dumped
 from pgrepl.api.exceptions import ProgrammingError
+from pgrepl.types.lake_arrays import content
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -124,6 +125,9 @@ class _Taken:
 
     def write_rows(self, rows: Sequence[bytes], /) -> None:
         self._data.writelines(rows)
+
+    def write_lines(self, lines: Any, /) -> None:
+        self._data.write(content(lines))
 
 
 class _Sent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class CopyData(Protocol):
@@ -30,3 +30,6 @@ class CopySink(Protocol):
 
     def write_rows(self, rows: Sequence[bytes], /) -> None:
         """Write rows, of which each may be a message of its own."""
+
+    def write_lines(self, lines: Any, /) -> None:
+        """Write rows that are an Arrow array of large strings."""

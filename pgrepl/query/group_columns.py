@@ -19,9 +19,8 @@ from pgrepl.engine import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import lookup, rewrite, var_attnums, walk
-from pgrepl.query.bounds import bounds_of
-from pgrepl.query.shape import aggregates, only_entry, uses_groups
-from pgrepl.query.tables import is_user_table
+from pgrepl.query.shape import aggregates, uses_groups
+from pgrepl.query.table_columns import TableColumns, condition, only_table
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.names import numeric_precision_scale
@@ -74,17 +73,14 @@ def _source(query: Query) -> Rte | None:
         or not uses_groups(query)
     ):
         return None
-    entry = only_entry(query)
-    plain = entry is not None and is_user_table(entry) and entry.sample is None and entry.pinned is None
-    return entry if plain else None
+    return only_table(query)
 
 
 def _program(query: Query, context: Context) -> Program | None:
-    """The condition of WHERE for Arrow; None: Arrow does not compute it."""
-    from pgrepl.expr.arrow.program import divided, program_of
+    """The condition of WHERE for Arrow; None: Arrow does not compute all of it."""
+    from pgrepl.expr.arrow.program import divided
 
-    condition = tree.Const(oids.BOOL, value=True) if query.where is None else query.where
-    program = program_of(condition, context)
+    program = condition(query, context)
     return program if program is not None and not divided(program.expr)[1] else None
 
 
@@ -154,7 +150,7 @@ def over_groups(session: Session, query: Query, context: Context) -> Query:
     over = [target.expr for target in targets] + ([having] if having is not None else [])
     if any(_reads_more(expr, len(columns)) for expr in over):
         raise Declined("columns that a key decides")
-    rows: list[tuple[Any, ...]] = list(_Groups(session, query, entry, context).rows())
+    rows: list[tuple[Any, ...]] = list(_Groups(session, query, context).rows())
     groups = Rte(RteKind.VALUES, entry.name, tuple(columns.values()), alias=entry.alias, rows=rows)
     return replace(
         query,
@@ -237,20 +233,10 @@ def _form(expr: Expr) -> Form:
     return form(expr.type, expr.typmod)
 
 
-def _empty(form: Form) -> Any:
-    from pgrepl.types.lake_arrays import plain_array
-
-    return plain_array(form.to_array([]))
-
-
 class _Groups:
-    def __init__(self, session: Session, query: Query, entry: Rte, context: Context) -> None:
+    def __init__(self, session: Session, query: Query, context: Context) -> None:
         from pgrepl.expr.arrow.operations import columnar
-        from pgrepl.lake.table import lake_table
-        from pgrepl.query.serializable import note_reads
-        from pgrepl.rows.members import members
 
-        self._session = session
         self._context = context
         program, inputs = _program(query, context), _inputs(query)
         if program is None:
@@ -261,30 +247,15 @@ class _Groups:
             place = inputs.index(node.args[0]) if node.args else None
             self._parts.append(_Part(node, place, None if node.filter is None else inputs.index(node.filter)))
         self._compiled = [columnar(expr) for expr in inputs]
-        read = {attnum: entry.columns[attnum - 1] for expr in (*inputs, program.expr) for attnum in var_attnums(expr)}
-        self._attnums = sorted(read)
-        self._forms = forms = {
-            attnum: _form(tree.Var(column.type, typmod=column.typmod)) for attnum, column in read.items()
-        }
-        self._test = None if query.where is None else program.test(forms)
-        varno = query.from_[0].varno if isinstance(query.from_[0], RangeRef) else 0
-        self._bounds = bounds_of(query, context).get(varno, ())
-        scanned = members(session, entry.relid, entry.inh)
-        note_reads(session, scanned, self._bounds)
-        self._tables = [(member, lake_table(session, member.relation.oid)) for member in scanned]
-        for member, table in self._tables:
-            if any(table.column(member.numbers[n]).form.lake != form.lake for n, form in forms.items()):
-                raise Declined("columns of other types in the lake")
+        wanted = {attnum for expr in inputs for attnum in var_attnums(expr)}
+        self._table = TableColumns(session, query, context, program, wanted)
         self._how: list[str] = []  # of each kept column
-        self._node = None if session.instruments is None else session.instruments.of(query, frozenset((varno,)))
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
         import pyarrow as pa
 
-        if not self._attnums and not self._keys and self._test is None and not self._compiled:  # only count(*)
-            from pgrepl.lake.local import count as count_rows
-
-            return [(sum(count_rows(self._session, table) for _, table in self._tables),) * len(self._parts)]
+        if not self._keys and not self._table.filters and not self._compiled:  # only count(*)
+            return [(self._table.count(),) * len(self._parts)]
         try:
             found = self._all()
         except pa.ArrowException as problem:
@@ -300,7 +271,8 @@ class _Groups:
 
         known: list[pa.Table] = []
         waiting = 0
-        portions = self._portions if self._node is None else partial(self._node.run, self._portions, itemgetter(0))
+        rows, node = self._table.portions, self._table.node
+        portions = rows if node is None else partial(node.run, rows, itemgetter(0))
         for size, columns in portions():
             groups = self._grouped(size, columns)
             known.append(groups)
@@ -315,35 +287,6 @@ class _Groups:
         if groups.num_rows > _MOST_GROUPS:
             raise Declined("too many groups")
         return groups
-
-    def _portions(self) -> Iterator[tuple[int, dict[int, Any]]]:
-        """The rows that pass WHERE, read by another thread while Arrow groups; the first portion is empty."""
-        from concurrent.futures import ThreadPoolExecutor
-
-        from pgrepl.lake.local import columns
-
-        yield 0, {attnum: _empty(form) for attnum, form in self._forms.items()}
-        for member, table in self._tables:
-            own = [member.numbers[attnum] for attnum in self._attnums]
-            portions = columns(self._session, table, own, member.bounds(self._bounds))
-            with ThreadPoolExecutor(1) as reader:
-                coming = reader.submit(next, portions, None)
-                while (portion := coming.result()) is not None:
-                    coming = reader.submit(next, portions, None)
-                    size, arrays = portion
-                    yield self._passing(size, dict(zip(self._attnums, arrays, strict=True)))
-
-    def _passing(self, size: int, columns: dict[int, Any]) -> tuple[int, dict[int, Any]]:
-        if self._test is None:
-            return size, columns
-        import pyarrow.compute as pc
-
-        places = pc.indices_nonzero(self._test(columns, size))
-        if self._node is not None:
-            self._node.removed += size - len(places)
-        if len(places) == size:
-            return size, columns
-        return len(places), {attnum: array.take(places) for attnum, array in columns.items()}
 
     def _grouped(self, size: int, columns: dict[int, Any]) -> pa.Table:
         import pyarrow as pa

@@ -125,7 +125,7 @@ class Channel:
         if len(self._out) >= _FULL:
             self.flush()
 
-    def send_raw(self, data: bytes) -> None:
+    def send_raw(self, data: bytes | memoryview) -> None:
         """Bytes that are no message, or several messages."""
         self._out += data
         if len(self._out) >= _FULL:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel
+from pgrepl.types.lake_arrays import content
 
 _DATA = struct.Struct("!cI")
 
@@ -81,3 +83,19 @@ class CopyOut:
     def write_rows(self, rows: Sequence[bytes], /) -> None:
         pack = _DATA.pack
         self._channel.send_raw(b"".join([pack(b"d", len(row) + 4) + row for row in rows]))
+
+    def write_lines(self, lines: Any, /) -> None:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        count = len(lines)
+        heads = np.empty(count, [("kind", "S1"), ("length", ">u4")])
+        heads["kind"] = b"d"
+        heads["length"] = pc.binary_length(lines).to_numpy() + 4
+        ends = np.arange(0, (count + 1) * _DATA.size, _DATA.size, dtype=np.int64)
+        made = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(heads.tobytes())]
+        )
+        messages = pc.binary_join_element_wise(made, lines.cast(pa.large_binary()), pa.scalar(b"", pa.large_binary()))
+        self._channel.send_raw(content(messages))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.shell import interrupt
@@ -17,6 +17,7 @@ from pgrepl.shell.input import CopySource, standard_input
 from pgrepl.shell.lexer import Lexer, Prompt, Stop
 from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import NO_CONNECTION, Shell
+from pgrepl.types.lake_arrays import content
 
 if TYPE_CHECKING:
     from pgrepl.shell.streams import Stream
@@ -168,6 +169,9 @@ class ShellSink:
 
     def write_rows(self, rows: Sequence[bytes]) -> None:
         self.write(b"".join(rows))
+
+    def write_lines(self, lines: Any) -> None:
+        self.write(bytes(content(lines)))
 
 
 class CopyTraffic:

@@ -29,6 +29,17 @@ def plain_array(array: Any) -> Any:
     return array
 
 
+def content(array: Any) -> memoryview:
+    """The bytes of all values of an array of large strings or binaries without NULLs, one behind the other."""
+    import numpy as np
+
+    _, offsets, data = array.buffers()
+    if not len(array) or data is None:
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+    return memoryview(data)[int(ends[0]) : int(ends[-1])]
+
+
 def arrow_type(name: str) -> Any:
     import pyarrow as pa
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.context import Context
+from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen
+from pgrepl.interrupts import check_for_interrupts
 from pgrepl.query import permissions
+from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.result import Result
 from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.query.run import as_text
+from pgrepl.query.table_columns import TableColumns, condition, plain_columns
 from pgrepl.sql.nodes import (
     ColumnRef,
     CopyStmt,
@@ -28,6 +34,7 @@ from pgrepl.sql.nodes import (
     UpdateStmt,
 )
 from pgrepl.types.encodings import text_to_bytes
+from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
@@ -67,10 +74,49 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     with outgoing(session, stmt, binary=False, columns=len(source.names)) as place:
         if options.header == "true":
             place.write_rows([text_to_bytes(writer.header(), encoding)])
+        whole = _whole_columns(session, source) if encoding == "UTF8" else None
+        if whole is not None:
+            for columns in whole:
+                check_for_interrupts()
+                place.write_lines(writer.lines(columns))
+                count += len(columns[0])
+            engine.done(session, "COPY", engine.Engine.COLUMNS)
+            return Result(f"COPY {count}")
         for batch in _batches(session, source):
             place.write_rows([text_to_bytes(writer.line(row), encoding) for row in batch])
             count += len(batch)
     return Result(f"COPY {count}")
+
+
+def _whole_columns(session: Session, source: Source) -> Iterator[list[Any]] | None:
+    """The texts of the rows by columns, in portions; None: they are few, or their query does more than to read columns
+    of one table."""
+    query = source.query
+    fits = query is not None and not session.unsettled and (engine.is_auto(session) or engine.never_spark(session))
+    if query is None or not fits:
+        return None
+    query = expand_views(session, query)
+    wanted, context = plain_columns(query), Context(session)
+    if not wanted or extent_of(session, query, context).rows <= _LINES:
+        return None
+    where = condition(query, context)
+    if where is None or any(is_row_type(column.type) for column in query.columns):
+        return None
+    try:
+        rows = TableColumns(session, query, context, where, wanted)
+    except engine.Declined:
+        return None
+    return _texts(session, rows, wanted, [column.type for column in query.columns])
+
+
+def _texts(session: Session, rows: TableColumns, wanted: Sequence[int], types: Sequence[int]) -> Iterator[list[Any]]:
+    from pgrepl.types.column_text import column_text
+
+    style = session.text_style
+    columns = list(zip(wanted, types, strict=True))
+    for count, arrays in rows.portions():
+        if count:
+            yield [column_text(arrays[attnum], typoid, rows.forms[attnum], style) for attnum, typoid in columns]
 
 
 def prepared(stmt: CopyStmt, session: Session) -> tuple[Source, CopyOptions, list[bool]]:

@@ -14,9 +14,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from pgrepl.errors import PgError
+from pgrepl.types.lake_arrays import content
 from pgrepl.writing.copy.programs import program_failed
 
 if TYPE_CHECKING:
@@ -234,6 +235,10 @@ class Outgoing:
     def write_rows(self, rows: Sequence[bytes]) -> None:
         self.write(b"".join(rows))
 
+    def write_lines(self, lines: Any) -> None:
+        """Write rows that are an Arrow array of large strings."""
+        self.write(bytes(content(lines)))
+
     def write(self, data: bytes) -> None:
         try:
             self._file.write(data)
@@ -300,6 +305,9 @@ class OutgoingClient(Outgoing):
 
     def write_rows(self, rows: Sequence[bytes]) -> None:
         self._opened().write_rows(rows)
+
+    def write_lines(self, lines: Any) -> None:
+        self._opened().write_lines(lines)
 
     def finish(self) -> None:
         self._opened()

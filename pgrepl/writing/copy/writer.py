@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
+from pgrepl.types.lake_arrays import content
 from pgrepl.writing.copy.copy_options import CopyOptions
 
 _LETTERS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
@@ -23,7 +26,13 @@ class LineWriter:
         if options.csv:
             self._header_quoting = _csv_field(options, force=False, alone=alone)
             self._quoting = [_csv_field(options, force=force, alone=alone) for force in force_quote]
+            self._always_quoted = force_quote
+            self._special_characters = "\r\n" + options.delimiter + options.quote
+            self._special_texts = [options.null, "\\."]
         else:
+            self._always_quoted = [False] * len(names)
+            self._special_characters = "".join(_LETTERS) + "\\" + options.delimiter
+            self._special_texts = []
             self._header_quoting = _text_field(options)
             self._quoting = [self._header_quoting] * len(names)
 
@@ -35,6 +44,45 @@ class LineWriter:
         null = self._null
         fields = [null if text is None else quote(text) for text, quote in zip(row, self._quoting, strict=True)]
         return self._delimiter.join(fields) + "\n"
+
+    def lines(self, columns: Sequence[Any]) -> Any:
+        """The lines of many rows: arrays of large strings, of the values of each column."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        text = pa.large_string()
+        fields = [self._field(number, column) for number, column in enumerate(columns)]
+        delimiter = pa.scalar(self._delimiter, text)
+        joined = pc.binary_join_element_wise(*fields, delimiter, null_handling="replace", null_replacement=self._null)
+        return pc.binary_join_element_wise(joined, pa.scalar("\n", text), pa.scalar("", text))
+
+    def _field(self, number: int, column: Any) -> Any:
+        """A column's fields. Texts are looked at one by one only if one of them has a special character."""
+        import pyarrow as pa
+
+        if not self._always_quoted[number] and not self._has_special(column):
+            return column
+        quote = self._quoting[number]
+        return pa.array([None if text is None else quote(text) for text in column.to_pylist()], pa.large_string())
+
+    def _has_special(self, column: Any) -> bool:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if self._special[np.frombuffer(content(column), np.uint8)].any():
+            return True
+        whole = pa.array(self._special_texts, pa.large_string())
+        return bool(len(whole)) and bool(pc.any(pc.is_in(column, value_set=whole)).as_py())
+
+    @cached_property
+    def _special(self) -> Any:
+        """Which bytes are special in a field."""
+        import numpy as np
+
+        found = np.zeros(256, bool)
+        found[list(self._special_characters.encode())] = True
+        return found
 
 
 def _text_field(options: CopyOptions) -> Quoting:

@@ -1,0 +1,121 @@
+"""The rows of one table that pass a query's WHERE, as whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.engine import Declined
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Query, RangeRef, Rte
+from pgrepl.expr.walk import var_attnums
+from pgrepl.query.bounds import bounds_of
+from pgrepl.query.shape import only_entry, uses_groups
+from pgrepl.query.tables import is_user_table
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.expr.context import Context
+    from pgrepl.types.lake_arrays import Form
+
+Portion = tuple[int, dict[int, Any]]  # the number of rows, and their columns by attnum
+
+
+def only_table(query: Query) -> Rte | None:
+    """The table that a query reads, if it reads nothing else."""
+    entry = only_entry(query)
+    plain = entry is not None and is_user_table(entry) and entry.sample is None and entry.pinned is None
+    return entry if plain else None
+
+
+def condition(query: Query, context: Context) -> Program | None:
+    """WHERE for Arrow; None: it needs the session."""
+    from pgrepl.expr.arrow.program import program_of
+
+    return program_of(tree.Const(oids.BOOL, value=True) if query.where is None else query.where, context)
+
+
+def plain_columns(query: Query) -> list[int] | None:
+    """The columns of its only table that a query returns as they stand, in their order; None: it does more."""
+    if only_table(query) is None or uses_groups(query):
+        return None
+    if query.distinct is not None or query.windows or query.has_target_srfs or query.has_sublinks or query.ctes:
+        return None
+    if query.sort or query.limit is not None or query.offset is not None or query.row_marks:
+        return None
+    found = [target.expr for target in query.targets if not target.junk]
+    plain = [each.attnum for each in found if isinstance(each, tree.Var) and each.attnum > 0 and not each.levelsup]
+    return plain if len(plain) == len(found) else None
+
+
+class TableColumns:
+    """The rows, in portions. `node`: of EXPLAIN ANALYZE, which counts those that are left out."""
+
+    def __init__(
+        self, session: Session, query: Query, context: Context, program: Program, attnums: Collection[int]
+    ) -> None:
+        """`attnums`: the columns that are wanted."""
+        from pgrepl.lake.table import lake_table
+        from pgrepl.query.serializable import note_reads
+        from pgrepl.rows.members import members
+        from pgrepl.types.lake_forms import form
+
+        entry = only_table(query)
+        assert entry is not None
+        self._session = session
+        read = {*attnums, *(() if query.where is None else var_attnums(program.expr))}
+        self.attnums = sorted(read)
+        columns = {attnum: entry.columns[attnum - 1] for attnum in self.attnums}
+        self.forms: dict[int, Form] = {attnum: form(each.type, each.typmod) for attnum, each in columns.items()}
+        self._test = None if query.where is None else program.test(self.forms)
+        varno = query.from_[0].varno if isinstance(query.from_[0], RangeRef) else 0
+        self._bounds = bounds_of(query, context).get(varno, ())
+        scanned = members(session, entry.relid, entry.inh)
+        note_reads(session, scanned, self._bounds)
+        self._tables = [(member, lake_table(session, member.relation.oid)) for member in scanned]
+        for member, table in self._tables:
+            if any(table.column(member.numbers[n]).form.lake != form.lake for n, form in self.forms.items()):
+                raise Declined("columns of other types in the lake")
+        self.node = None if session.instruments is None else session.instruments.of(query, frozenset((varno,)))
+
+    @property
+    def filters(self) -> bool:
+        return self._test is not None
+
+    def count(self) -> int:
+        """The number of all rows; there is no WHERE."""
+        from pgrepl.lake.local import count
+
+        return sum(count(self._session, table) for _, table in self._tables)
+
+    def portions(self) -> Iterator[Portion]:
+        """The rows that pass WHERE, read by another thread while the caller works; the first portion is empty."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from pgrepl.lake.local import columns
+        from pgrepl.types.lake_arrays import plain_array
+
+        yield 0, {attnum: plain_array(form.to_array([])) for attnum, form in self.forms.items()}
+        for member, table in self._tables:
+            own = [member.numbers[attnum] for attnum in self.attnums]
+            portions = columns(self._session, table, own, member.bounds(self._bounds))
+            with ThreadPoolExecutor(1) as reader:
+                coming = reader.submit(next, portions, None)
+                while (portion := coming.result()) is not None:
+                    coming = reader.submit(next, portions, None)
+                    size, arrays = portion
+                    yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)))
+
+    def _passing(self, size: int, columns: dict[int, Any]) -> Portion:
+        if self._test is None:
+            return size, columns
+        import pyarrow.compute as pc
+
+        places = pc.indices_nonzero(self._test(columns, size))
+        if self.node is not None:
+            self.node.removed += size - len(places)
+        if len(places) == size:
+            return size, columns
+        return len(places), {attnum: array.take(places) for attnum, array in columns.items()}

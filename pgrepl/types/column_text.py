@@ -1,0 +1,112 @@
+"""The text of a whole column, as the output functions of its type give it for each value (types/text.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.types import oids
+from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import writer
+
+if TYPE_CHECKING:
+    from pgrepl.types.lake_arrays import Form
+
+GREENWICH = ("GMT", "UTC", "Etc/UTC")
+_AS_IS = frozenset((oids.TEXT, oids.VARCHAR, oids.NAME, oids.JSON))
+_FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, counted from 1970
+_DAY = 86_400_000_000
+_SECOND = 1_000_000
+
+
+def column_text(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
+    """The texts as an array of large strings, NULLs as they are. `form` is that of the column in the lake."""
+    import pyarrow as pa
+
+    array = plain_array(array)
+    found = _at_once(array, typoid, style)
+    if found is None:
+        write = writer(typoid)
+        found = pa.array([None if v is None else write(v, style) for v in form.from_array(array)], pa.large_string())
+    return found if found.type == pa.large_string() else found.cast(pa.large_string())
+
+
+def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
+    """The texts, if Arrow writes them as PostgreSQL does."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if typoid in oids.INTEGERS or typoid == oids.OID:
+        return array.cast(pa.large_string()) if pa.types.is_integer(kind) else None
+    if typoid in _AS_IS:
+        return array if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+    if typoid == oids.BOOL:
+        return pc.if_else(array, "t", "f") if pa.types.is_boolean(kind) else None
+    if typoid == oids.NUMERIC:
+        plain = pa.types.is_decimal(kind) and 0 <= kind.scale <= PLAIN_SCALE
+        return array.cast(pa.large_string()) if plain else None
+    if typoid == oids.UUID:
+        return _uuids(array) if kind == pa.binary(16) else None
+    if style.date_format != "ISO":
+        return None
+    if typoid == oids.DATE:
+        return array.cast(pa.large_string()) if kind == pa.date32() and _within(array.cast(pa.int32()), 1) else None
+    zoned = typoid == oids.TIMESTAMPTZ
+    if typoid == oids.TIMESTAMP or (zoned and style.timezone in GREENWICH):
+        return _timestamps(array, "+00" if zoned else "") if pa.types.is_timestamp(kind) else None
+    return None
+
+
+def _within(units: Any, in_a_day: int) -> bool:
+    """Whether all dates are in the years 1 to 9999."""
+    import pyarrow.compute as pc
+
+    least = pc.min_max(units)
+    low, high = least["min"].as_py(), least["max"].as_py()
+    return low is None or (low >= _FIRST_DAY * in_a_day and high < (_LAST_DAY + 1) * in_a_day)
+
+
+def _timestamps(array: Any, zone: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if array.type.unit != "us":
+        return None
+    usecs = array.cast(pa.int64())
+    if not _within(usecs, _DAY):
+        return None
+    seconds = pc.divide(usecs, _SECOND)
+    if pc.all(pc.equal(pc.multiply(seconds, _SECOND), usecs)).as_py() is not False:
+        texts = seconds.cast(pa.timestamp("s")).cast(pa.large_string())
+    else:
+        texts = usecs.cast(pa.timestamp("us")).cast(pa.large_string())
+        texts = pc.replace_substring_regex(texts, r"\.?0{1,6}$", "")
+    if not zone:
+        return texts
+    return pc.binary_join_element_wise(texts, *[pa.scalar(each, pa.large_string()) for each in (zone, "")])
+
+
+_HYPHENS = (8, 13, 18, 23)
+_TEXT_OF_UUID = 36
+
+
+def _uuids(array: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    count = len(array)
+    raw = np.frombuffer(array.buffers()[1], np.uint8, count * 16, array.offset * 16).reshape(count, 16)
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    made = np.empty((count, _TEXT_OF_UUID), np.uint8)
+    made[:, _HYPHENS] = ord("-")
+    places = [place for place in range(_TEXT_OF_UUID) if place not in _HYPHENS]
+    made[:, places[::2]] = digits[raw >> 4]
+    made[:, places[1::2]] = digits[raw & 15]
+    ends = np.arange(0, (count + 1) * _TEXT_OF_UUID, _TEXT_OF_UUID, dtype=np.int64)
+    texts = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(made))
+    if not array.null_count:
+        return texts
+    import pyarrow.compute as pc
+
+    return pc.if_else(array.is_valid(), texts, None)
