@@ -5,6 +5,7 @@ Only making, migrating and verifying a catalog load this module: SQLAlchemy take
 
 from __future__ import annotations
 
+import sqlite3
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +100,21 @@ def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
         made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
         found[table.name] = [str(statement.compile(dialect=dialect)) for statement in made]
     return found
+
+
+@cache
+def _empty() -> sqlite3.Connection:
+    """All system tables, without rows, in memory. To copy them takes a tenth of the time that making them takes."""
+    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for statements in _statements(is_sqlite=True).values():
+        for statement in statements:
+            made.execute(statement)
+    return made
+
+
+def copy_empty(target: sqlite3.Connection) -> None:
+    """Make the system tables in a new file."""
+    _empty().backup(target)
 
 
 def create(link: CatalogConnection) -> None:

@@ -62,12 +62,21 @@ def both(real: RealReplicas) -> Iterator[Both]:
     ours.close()
 
 
-@pytest.fixture(scope="module", params=[16] if OTHER_RELEASE in os.environ else [16, 18])
-def publishing(request: pytest.FixtureRequest) -> Iterator[PublishingServer]:
-    """A server whose databases are publishers, of both releases of the wheel or of another one."""
-    made = PublishingServer(request.param)
+@pytest.fixture(scope="session")
+def publishing_servers() -> Iterator[dict[int, PublishingServer]]:
+    """By release; they serve all files of tests, which leave them as they were."""
+    made: dict[int, PublishingServer] = {}
     yield made
-    made.server.stop()
+    for each in made.values():
+        each.server.stop()
+
+
+@pytest.fixture(scope="module", params=[16] if OTHER_RELEASE in os.environ else [16, 18])
+def publishing(request: pytest.FixtureRequest, publishing_servers: dict[int, PublishingServer]) -> PublishingServer:
+    """A server whose databases are publishers, of both releases of the wheel or of another one."""
+    if request.param not in publishing_servers:
+        publishing_servers[request.param] = PublishingServer(request.param)
+    return publishing_servers[request.param]
 
 
 @pytest.fixture

@@ -12,8 +12,14 @@ from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import Server
 
 T = "CREATE TABLE t (a int, b text); ALTER TABLE t REPLICA IDENTITY FULL"  # what is applied twice is there twice
-ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)
 ALL_T = "SELECT * FROM t ORDER BY a, b"
+
+
+@pytest.fixture(scope="module")
+def publishing() -> Iterator[PublishingServer]:
+    made = PublishingServer(18)
+    yield made
+    made.server.stop()
 
 
 @pytest.fixture
@@ -43,7 +49,6 @@ def standby(served: Served) -> Iterator[PublishingServer]:
     served.pub("SELECT pg_drop_replication_slot('standby')")
 
 
-@ON_ONE
 def test_a_standby_with_synchronized_slots_goes_on(served: Served, standby: PublishingServer) -> None:
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
@@ -88,7 +93,6 @@ def test_a_standby_with_synchronized_slots_goes_on(served: Served, standby: Publ
         ]
 
 
-@ON_ONE
 def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served) -> None:
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
@@ -115,7 +119,6 @@ def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served)
     served.pub("SELECT pg_reload_conf()")
 
 
-@ON_ONE
 def test_a_server_restored_from_an_older_backup_is_not_followed(served: Served) -> None:
     publishing = served.publishing
     data, backup = str(publishing.server.folder / "data"), str(publishing.server.folder / "backup")

@@ -201,12 +201,12 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES][::2])
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 
 
-@pytest.mark.parametrize("name", ["whole number", "partitions"])
+@pytest.mark.parametrize("name", ["partitions", pytest.param("whole number", marks=pytest.mark.slow)])
 def test_random_changes_by_spark(
     trio: Trio, made: list[int], name: str, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 from pgrepl.writing import modify_columns, modify_spark
+from tests.harness.engines import on_engines
 from tests.harness.played import Instance
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
     return instance
 
 
-@pytest.mark.parametrize(
-    ("statement", "answer", "shown", "rows"),
+@on_engines(
+    "tables", "statement, answer, shown, rows",
     [
         ("INSERT INTO t (a, b, c) SELECT k + 10, v, w FROM src WHERE k < 3", ["INSERT 0 2"],
          "SELECT * FROM t WHERE a > 10 ORDER BY a", ["11|v1|1.5|22", "12|v2|3.0|24"]),
@@ -95,7 +96,6 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
         ("INSERT INTO t (a, b) SELECT k, v FROM src WHERE k > 3 ON CONFLICT (a) DO UPDATE SET b = excluded.b || t.a",
          ["INSERT 0 3"], "SELECT a, b FROM t WHERE a > 3 ORDER BY a", ["4|v44", "5|v5", "6|v6"]),
     ],
-    ids=lambda value: value[:60] if isinstance(value, str) else "",
 )  # fmt: skip
 def test_rows_are_changed(tables: Instance, statement: str, answer: list[str], shown: str, rows: list[str]) -> None:
     assert sorted(tables.play("pub", statement)) == answer
@@ -114,8 +114,8 @@ def test_rows_proposed_to_on_conflict_are_not_kept(spark: SparkSession, instance
     assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
-@pytest.mark.parametrize(
-    ("statement", "answer"),
+@on_engines(
+    "tables", "statement, answer",
     [
         ("INSERT INTO t (a) SELECT k FROM src", [
             'ERROR:  duplicate key value violates unique constraint "t_pkey"', "DETAIL:  Key (a)=(1) already exists."]),
@@ -135,7 +135,6 @@ def test_rows_proposed_to_on_conflict_are_not_kept(spark: SparkSession, instance
             "ERROR:  numeric field overflow",
             "DETAIL:  A field with precision 6, scale 1 must round to an absolute value less than 10^5."]),
     ],
-    ids=lambda value: value[:60] if isinstance(value, str) else "",
 )  # fmt: skip
 def test_what_fails_leaves_nothing(tables: Instance, statement: str, answer: list[str]) -> None:
     before = tables.play("pub", "SELECT * FROM t ORDER BY a", "SELECT * FROM p ORDER BY a")

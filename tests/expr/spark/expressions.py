@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import cache
 from random import Random
@@ -392,18 +392,23 @@ def batch(exprs: list[tree.Expr], answers: list[list[Any]], statement: Statement
 
 def every_native(random: Random, variants: int) -> Iterator[tuple[str, tree.Expr]]:
     """Calls of each operator and function that has native SQL, by the name it is registered by: over columns first,
-    then with constants behind the first argument."""
+    then with constants behind the first argument; one variant is either."""
     maker = Maker(random)
+
+    def wanted() -> Iterable[int]:
+        return range(variants) if variants > 1 else (random.randrange(2),)
+
     for typoid, (native, _) in _operators().items():
         for each in native:
             operands = (each.left, each.right) if each.left else (each.right,)
             source = source_of(_proc(each.code))
-            for variant in range(variants):
+            for variant in wanted():
                 args = tuple(_argument(maker, o, variant, place) for place, o in enumerate(operands))
                 yield source, tree.OpExpr(typoid, op=each.oid, args=args)
     for typoid, (functions, _) in _functions().items():
         for proc in functions:
-            for variant in range(variants * (5 if proc.name in WITH_UNIT else 1)):
+            units = range(variants * 5) if proc.name in WITH_UNIT else wanted()
+            for variant in units:
                 given = [_argument(maker, o, variant, place) for place, o in enumerate(proc.argtypes)]
                 yield source_of(proc), _call(proc, given, typoid, random)
 

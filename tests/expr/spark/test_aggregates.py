@@ -210,14 +210,14 @@ def compared(
 
 
 def test_aggregates_over_types(spark: SparkSession) -> None:
-    """Each aggregate over a few of the columns it takes."""
+    """Each aggregate over one of the types it takes."""
     random = Random(8)
     by_function: dict[int, list[tree.Aggref]] = {}
     for node in plain():
         by_function.setdefault(node.func, []).append(node)
-    nodes = [node for group in by_function.values() for node in random.sample(group, min(2, len(group)))]
+    nodes = [random.choice(group) for group in by_function.values()]
     assert compared(spark, nodes, rows()) == []
-    assert len(nodes) > 100
+    assert len(nodes) > 60
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_aggregates_over_every_type(spark: SparkSession) -> None:
 
 def test_aggregates_with_distinct_filter_and_order(spark: SparkSession) -> None:
     random = Random(3)
-    assert compared(spark, random.sample(list(varied()), 30), rows()) == []
+    assert compared(spark, random.sample(list(varied()), 15), rows()) == []
 
 
 def test_nothing_is_aggregated(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pgrepl import engine as engines
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
+from tests.harness.engines import on_engines
 from tests.harness.played import Instance, lines_of
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ def test_all_files_of_a_folder_or_of_a_pattern(engine: Instance, tmp_path: Path)
     assert engine.play("pub", "SELECT * FROM t ORDER BY a") == ["1|one", "2|two", "3|", "4|"]
 
 
-@pytest.mark.parametrize(
-    ("values", "kind", "shown"),
+@on_engines(
+    "engine", "values, kind, shown",
     [
         (pa.array([1, None], pa.int8()), "int", ["1", ""]),
         (pa.array([2**63], pa.uint64()), "numeric", ["9223372036854775808"]),
@@ -140,8 +141,8 @@ def test_int96_is_in_utc(engine: Instance, tmp_path: Path) -> None:
     assert engine.play("pub", "SELECT x FROM t") == ["2023-11-14 22:13:20+00"]
 
 
-@pytest.mark.parametrize(
-    ("table", "columns", "answer"),
+@on_engines(
+    "engine", "table, columns, answer",
     [
         ("a int", {"x": [1]}, [
             'ERROR:  column "x" of file "{file}" does not exist in relation "t"',
