@@ -91,7 +91,9 @@ def test_every_type(lake: Lake, where: str) -> None:
     for name, (kind, written, seen) in tables.items():  # the statistics leave out nothing
         if kind.endswith("[]") or kind in ("json", "jsonb"):
             continue
-        for number, text in enumerate(seen or written):
+        values = seen or written
+        for number in {0, len(values) // 2, len(values) - 1}:
+            text = values[number]
             literal = "'" + text.replace("'", "''") + "'"
             found = lake.duck(f"SELECT n FROM postgres.{name} WHERE a = {literal} ORDER BY n")
             assert (str(number),) in found, (kind, text)

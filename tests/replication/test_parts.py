@@ -179,7 +179,11 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-@pytest.mark.parametrize("name", CASES)
+SOME = [pytest.param(name, marks=[pytest.mark.slow] if number % 2 else []) for number, name in enumerate(CASES)]
+OTHERS = [pytest.param(name, marks=[] if number % 2 else [pytest.mark.slow]) for number, name in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
     ready(trio, case)
@@ -201,7 +205,7 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", [*CASES][::2])
+@pytest.mark.parametrize("name", SOME)
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 

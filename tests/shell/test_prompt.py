@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -157,6 +158,12 @@ class Terminal:
     def press(self, keys: str) -> None:
         self.child.send(keys)
 
+    def close(self) -> None:
+        """End it, however long that takes: pexpect waits for a tenth of a second."""
+        self.child.kill(signal.SIGKILL)
+        self.child.wait()
+        self.child.close()
+
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
@@ -164,7 +171,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal.see('Type "help" for help.')
     terminal.see("postgres=#")
     yield terminal
-    terminal.child.close(force=True)
+    terminal.close()
 
 
 def test_statements_and_transactions(terminal: Terminal) -> None:
@@ -328,7 +335,7 @@ def test_history_outlives_the_session_without_passwords(terminal: Terminal, tmp_
     again.see("postgres=#")
     again.press("\x1b[A\x1b[A\x1b[A\r")
     again.see("(1 row)\n")
-    again.child.close(force=True)
+    again.close()
 
 
 def test_long_results_go_through_the_pager(tmp_path: Path) -> None:
@@ -342,7 +349,7 @@ def test_long_results_go_through_the_pager(tmp_path: Path) -> None:
     terminal.see("Pager usage is off.\n")
     terminal.enter("select 1 as unpaged;")
     terminal.see("\n unpaged\n")
-    terminal.child.close(force=True)
+    terminal.close()
 
 
 def test_without_line_editing(tmp_path: Path) -> None:
@@ -352,4 +359,4 @@ def test_without_line_editing(tmp_path: Path) -> None:
     terminal.see("postgres-#")
     terminal.see("-----\n   2\n(1 row)\n")
     terminal.see("postgres=#")
-    terminal.child.close(force=True)
+    terminal.close()
