@@ -8,6 +8,7 @@ from typing import Any
 from pgrepl.expr import tree, typefacts
 from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns, plain_function, proc_of
 from pgrepl.expr.context import Call, Context
+from pgrepl.expr.polymorphic import resolve
 from pgrepl.expr.walk import returns_set
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
@@ -28,6 +29,9 @@ def compile_set(
     function = plain_function(proc, call)
     compiled = [Compiler(context, special).compile(arg) for arg in args]
     columns = out_columns(proc)
+    if columns is not None and not typefacts.POLYMORPHIC.isdisjoint(columns[0]) and context.has_session:
+        kinds = [resolve(call.session, call.argtypes, proc.argtypes, kind)[1] for kind in columns[0]]
+        columns = tuple(kinds), columns[1]
 
     def values(env: Any) -> Iterable[Any]:
         given = [arg(env) for arg in compiled]

@@ -181,3 +181,11 @@ def test_pgbench_runs(served: Serving, tmp_path: Path) -> None:
         done = subprocess.run(run, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
         assert "number of failed transactions: 0" in done.stdout
+
+
+def test_the_columns_of_a_primary_key_as_pgjdbc_asks(con: Connection) -> None:
+    con.execute("CREATE TABLE keyed (a int, b int, c text, PRIMARY KEY (c, a))")
+    query = """SELECT a.attname, (k.keys).n, k.keys::text FROM (SELECT i.indrelid, information_schema._pg_expandarray(
+        i.indkey) AS keys FROM pg_index i WHERE i.indrelid = 'keyed'::regclass) k JOIN pg_attribute a
+        ON a.attrelid = k.indrelid AND a.attnum = (k.keys).x ORDER BY 2"""
+    assert con.execute(query).fetchall() == [("c", 1, "(3,1)"), ("a", 2, "(1,2)")]

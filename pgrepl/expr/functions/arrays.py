@@ -364,6 +364,12 @@ def array_unnest(array: PgArray) -> tuple[Any, ...]:
     return array.items
 
 
+@implements("_pg_expandarray(anyarray)")
+def expandarray(array: PgArray) -> Iterator[tuple[Any, int]]:
+    """Drivers find the columns of a primary key by it."""
+    return ((item, number) for number, item in enumerate(array.items, 1))
+
+
 @implements("generate_subscripts", "generate_subscripts_nodir")
 def generate_subscripts(array: PgArray, dimension: int, reverse: bool = False) -> Iterator[int]:
     if not 1 <= dimension <= len(array.dims):
