@@ -93,6 +93,7 @@ class TransactionState(Protocol):
     in_statement: bool
     snapshot_taken: bool
     uses_temporary: bool
+    uncommitted_enums: set[int]
     uncommitted_labels: set[int]
     undo: list[Callable[[], None]]
     block: Block

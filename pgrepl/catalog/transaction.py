@@ -105,9 +105,8 @@ class Transaction(CatalogTransaction):
         self.notifications: Announcements | None = None  # None: the session has had none yet
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.uses_temporary = False  # it has looked up a temporary relation
-        self.uncommitted_labels: set[int] = (
-            set()
-        )  # new labels of enums that are older than it (uncommitted_enum_values)
+        self.uncommitted_enums: set[int] = set()  # types that it has created (uncommitted_enum_types)
+        self.uncommitted_labels: set[int] = set()  # new labels of other enums (uncommitted_enum_values)
 
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:
         """Undo the running statement, wait for a lock, and take the write lock again."""
@@ -331,6 +330,7 @@ class Transaction(CatalogTransaction):
         self.pending = None
         self.reads = None
         self.prefers_pending = self.uses_temporary = False
+        self.uncommitted_enums.clear()
         if self.uncommitted_labels:
             self.uncommitted_labels.clear()
             self._session.forget_all()

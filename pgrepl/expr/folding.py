@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import (
+    ArrayExpr,
+    BooleanTest,
     BoolExpr,
     CaseExpr,
     CoalesceExpr,
@@ -20,11 +22,14 @@ from pgrepl.expr.tree import (
     DistinctExpr,
     Expr,
     FuncExpr,
+    MinMaxExpr,
     NullIfExpr,
+    NullTest,
     OpExpr,
     RelabelType,
     ScalarArrayOpExpr,
     SubLink,
+    SubscriptingRef,
 )
 from pgrepl.expr.walk import children, functions_used, map_children
 from pgrepl.sql.nodes import BoolOp
@@ -34,7 +39,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _COMPUTED = (
-    FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, RelabelType, CoerceViaIO,
+    FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, RelabelType, CoerceViaIO, MinMaxExpr, ArrayExpr,
+    SubscriptingRef, NullTest, BooleanTest, BoolExpr,
 )  # fmt: skip
 
 
@@ -114,6 +120,8 @@ def _is_null(node: FuncExpr | OpExpr) -> bool:
 def _is_constant(node: Expr) -> bool:
     """Whether a call is immutable and has only constant arguments."""
     if isinstance(node, (FuncExpr, OpExpr)) and node.retset:
+        return False
+    if isinstance(node, SubscriptingRef) and node.assign is not None:
         return False
     if not all(isinstance(child, Const) for child in children(node)):
         return False

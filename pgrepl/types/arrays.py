@@ -53,9 +53,15 @@ def write_vector(value: PgArray) -> str:
 _DIMENSION = re.compile(r"([-+]?[0-9]*)(?:(:)([-+]?[0-9]*))?", re.ASCII)
 
 
-def read_array(text: str, elemtype: int, read_element: Callable[[str], Any], delimiter: str = ",") -> PgArray:
-    """The array of a literal, as array_in reads it."""
-    return _Reader(text, delimiter).read(elemtype, read_element)
+def read_array(
+    text: str,
+    elemtype: int,
+    read_element: Callable[[str], Any],
+    delimiter: str = ",",
+    read_null: Callable[[], None] | None = None,
+) -> PgArray:
+    """The array of a literal, as array_in reads it. `read_null` is called for each NULL."""
+    return _Reader(text, delimiter).read(elemtype, read_element, read_null)
 
 
 class _Reader:
@@ -76,7 +82,7 @@ class _Reader:
         while self.at < len(self.text) and self.text[self.at] in _SPACE:
             self.at += 1
 
-    def read(self, elemtype: int, read_element: Callable[[str], Any]) -> PgArray:
+    def read(self, elemtype: int, read_element: Callable[[str], Any], read_null: Callable[[], None] | None) -> PgArray:
         given = self.read_dimensions()
         if not given:
             if self.peek() != "{":
@@ -88,7 +94,7 @@ class _Reader:
             self.skip_space()
             if self.peek() != "{":
                 self.fail('Array contents must start with "{".')
-        dims, items = self.read_contents([size for _, size in given], read_element)
+        dims, items = self.read_contents([size for _, size in given], read_element, read_null)
         self.skip_space()
         if self.at < len(self.text):
             self.fail("Junk after closing right brace.")
@@ -135,7 +141,9 @@ class _Reader:
             raise PgError("54000", "array bound is out of integer range")
         return value
 
-    def read_contents(self, given: list[int], read_element: Callable[[str], Any]) -> tuple[list[int], list[Any]]:
+    def read_contents(
+        self, given: list[int], read_element: Callable[[str], Any], read_null: Callable[[], None] | None
+    ) -> tuple[list[int], list[Any]]:
         """As ReadArrayStr does: from the first { to the } that closes it."""
         dims = given + [-1] * (MAX_DIMENSIONS - len(given))
         ndim = len(given)
@@ -177,6 +185,8 @@ class _Reader:
             else:
                 if expect_delimiter:
                     self.fail("Unexpected array element.")
+                if kind == "null" and read_null is not None:
+                    read_null()
                 items.append(None if kind == "null" else read_element(word))
                 frozen = True
                 if level != ndim:

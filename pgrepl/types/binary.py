@@ -25,8 +25,8 @@ from pgrepl.types.ranges import PgMultirange, PgRange, make_multirange, make_ran
 from pgrepl.types.record import Record
 from pgrepl.types.sizes import check_items
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
-from pgrepl.types.text import reader
-from pgrepl.types.user_types import composite_type, tests_null
+from pgrepl.types.text import read_null, reader
+from pgrepl.types.user_types import composite_type
 
 __all__ = ["DEFAULT_STYLE", "BinaryMessage", "Receive", "Send", "receives", "sends"]
 
@@ -115,12 +115,6 @@ def receives(typoid: int) -> Receive | None:
     return None
 
 
-def receive_null(typoid: int, style: TextStyle) -> None:
-    """The receive functions of domains see NULL, too (domain_recv is not strict)."""
-    if style.check_domain is not None and not style.stored and tests_null(typoid):
-        style.check_domain(typoid, None)
-
-
 def _receive_domain(
     typoid: int, base: Receive, base_typmod: int, message: BinaryMessage, typmod: int, style: TextStyle
 ) -> Any:
@@ -180,7 +174,7 @@ def _receive_array(element: int, message: BinaryMessage, typmod: int, style: Tex
     for number in range(1, count + 1):
         item = message.item()
         if item is None:
-            receive_null(element, style)
+            read_null(element, style)
             items.append(None)
             continue
         items.append(receive(item, typmod, style))
@@ -276,7 +270,7 @@ def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextSt
             )
         item = message.item()
         if item is None:
-            receive_null(field.type, style)
+            read_null(field.type, style)
             values.append(None)
             continue
         values.append(receiver(field.type)(item, field.typmod, style))

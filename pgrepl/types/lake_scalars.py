@@ -196,7 +196,7 @@ def row_form(typoid: int, row: RowType) -> Form:
         return "(" + ",".join(words) + ")"
 
     def from_text(text: str) -> Any:
-        words = split_record(text)
+        words = list(split_record(text))
         given = [words[field.place] if field.place < len(words) else None for field in row.fields]
         values = [
             None if word is None else _field_form(field).from_inlined(word)

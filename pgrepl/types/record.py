@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -90,8 +90,9 @@ def quote_field(word: str) -> str:
     return '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'
 
 
-def split_record(text: str, count: int | None = None) -> list[str | None]:
-    """The text of each field as record_in finds it, None for NULL. count: the required number of fields; None: any."""
+def split_record(text: str, count: int | None = None) -> Iterator[str | None]:
+    """The text of each field as record_in finds it, None for NULL. count: the required number of fields; None: any. The
+    text behind a field is looked at when the next one is asked for."""
     body = text.strip(" \t\n\r\v\f")
 
     def fail(detail: str) -> PgError:
@@ -99,7 +100,6 @@ def split_record(text: str, count: int | None = None) -> list[str | None]:
 
     if not body.startswith("("):
         raise fail("Missing left parenthesis.")
-    fields: list[str | None] = []
     at = 1
     for n in itertools.count() if count is None else range(count):
         if n:
@@ -109,7 +109,7 @@ def split_record(text: str, count: int | None = None) -> list[str | None]:
                 raise fail("Too few columns.")
             at += 1
         if body[at : at + 1] in (",", ")"):
-            fields.append(None)
+            yield None
             continue
         word = []
         quoted = False
@@ -131,9 +131,8 @@ def split_record(text: str, count: int | None = None) -> list[str | None]:
             if not char:
                 raise fail("Unexpected end of input.")
             word.append(char)
-        fields.append("".join(word))
+        yield "".join(word)
     if body[at : at + 1] != ")":
         raise fail("Too many columns.")
     if body[at + 1 :]:
         raise fail("Junk after right parenthesis.")
-    return fields

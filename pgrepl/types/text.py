@@ -28,7 +28,14 @@ from pgrepl.types import oids
 from pgrepl.types.builtin import PgType, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
-from pgrepl.types.user_types import composite_type, described, labels_of_stored, order_of_labels, stored_labels
+from pgrepl.types.user_types import (
+    composite_type,
+    described,
+    labels_of_stored,
+    order_of_labels,
+    stored_labels,
+    tests_null,
+)
 
 if TYPE_CHECKING:
     from pgrepl.types.arrays import PgArray
@@ -105,14 +112,21 @@ def _row_reader(typoid: int) -> Reader:
         row = composite_type(typoid) or (style.lookup.row_type(typoid) if style.lookup is not None else None)
         if row is None:
             raise unsupported(f"type {format_type(typoid)}")
-        words = split_record(text, len(row.fields))
-        values = [
-            None if word is None else reader(field.type)(word, field.typmod, style)
-            for field, word in zip(row.fields, words, strict=True)
-        ]
+        words = split_record(text, len(row.fields))  # a field is read before the next one is looked for
+        values: list[Any] = []
+        for word, field in zip(words, row.fields, strict=True):
+            if word is None:
+                read_null(field.type, style)
+            values.append(None if word is None else reader(field.type)(word, field.typmod, style))
         return Record(values, row.types, row.names)
 
     return read
+
+
+def read_null(typoid: int, style: TextStyle) -> None:
+    """The input functions of domains see NULL, too: neither domain_in nor domain_recv is strict."""
+    if style.check_domain is not None and not style.stored and tests_null(typoid):
+        style.check_domain(typoid, None)
 
 
 def _domain_reader(typoid: int, row: PgType) -> Reader:
@@ -215,9 +229,11 @@ def _array_reader(element: int) -> Reader:
     from pgrepl.types.arrays import read_array
 
     read_element, delimiter = reader(element), _delimiter(element)
+    tested = tests_null(element)
 
     def read(text: str, typmod: int, style: TextStyle) -> PgArray:
-        return read_array(text, element, lambda word: read_element(word, typmod, style), delimiter)
+        null = (lambda: read_null(element, style)) if tested else None
+        return read_array(text, element, lambda word: read_element(word, typmod, style), delimiter, null)
 
     return read
 

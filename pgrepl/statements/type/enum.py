@@ -24,6 +24,7 @@ def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
     namespace = namespace_of_new(session, stmt.name)
     check_name_is_free(session, namespace, stmt.name.name)
     oid = insert_type(session, namespace, stmt.name.name, typtype="e")
+    session.transaction.uncommitted_enums.add(oid)
     for number, label in enumerate(stmt.labels):
         _check_length(label)
         if label in stmt.labels[:number]:
@@ -85,7 +86,7 @@ def _add(session: Session, enum: tables.pg_type, stmt: AlterEnumStmt) -> None:
         stored = f"{stmt.label} ({number})"
     values = {"enumtypid": enum.oid, "enumsortorder": place, "enumlabel": stmt.label, "storedlabel": stored}
     insert(session, tables.pg_enum, oid=oid, **values)
-    if enum.begin_snapshot <= session.transaction.numbering.committed_snapshot():
+    if enum.oid not in session.transaction.uncommitted_enums:
         session.transaction.uncommitted_labels.add(oid)
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.types.binary import BinaryMessage, check_function, receive_null, receiver, sender
+from pgrepl.types.binary import BinaryMessage, check_function, receiver, sender
 from pgrepl.types.binary_message import INVALID
 from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_null
 from pgrepl.writing.copy.reader import CopyColumn, placed
 
 _SIGNATURE = b"PGCOPY\n\377\r\n\0"
@@ -142,7 +143,7 @@ class BinaryReader:
         self._column = number
         size = self._int4("unexpected EOF in COPY data")
         if size == -1:
-            receive_null(self._columns[number].type, self._style)
+            read_null(self._columns[number].type, self._style)
             self._column = -1
             return None
         if size < 0:

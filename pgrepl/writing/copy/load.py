@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pgrepl.writing.copy.source import RowSource
 
 # When PostgreSQL empties its buffer of rows (MAX_BUFFERED_TUPLES, MAX_BUFFERED_BYTES)
-_BATCH_ROWS, _BATCH_BYTES = 1000, 65535
+BATCH_ROWS, BATCH_BYTES = 1000, 65535  # PostgreSQL writes so many rows together
 
 
 def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
@@ -74,7 +74,7 @@ class _Entering:
                 numbers.append(source.number)
                 yield ModifiedRow(table, new=row)
                 rows, size = rows + 1, size + source.size
-                if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                if rows >= BATCH_ROWS or size >= BATCH_BYTES:
                     self._batches.append(len(numbers))
                     rows = size = 0
         except PgError:

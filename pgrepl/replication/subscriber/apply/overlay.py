@@ -94,19 +94,23 @@ class Overlay:
 
     def insert(self, row: Row) -> Row:
         """Insert a row, after all checks (ExecSimpleRelationInsert); returns it with its generated columns."""
-        row = self._checked(row)
+        row = self.checked(row)
+        self.enter(row)
+        return row
+
+    def enter(self, row: Row) -> None:
+        """Insert a row whose constraints have been checked, all but unique keys."""
         live = LiveRow(row, None)
         self._unique.enter(row, live)
         self._touch(live)
         self._journal.add(Changed(self.relation, live, row, is_new=True))
         for finder in self._finders.values():
             finder.add(live)
-        return row
 
     def update(self, live: LiveRow, row: Row) -> Row:
         """Replace a row, after all checks (ExecSimpleRelationUpdate)."""
         self._require("UPDATE")
-        row = self._checked(row)
+        row = self.checked(row)
         old, holder = live.row, _holder(live)
         self._unique.enter(row, live, replaces=holder, old=old)
         for finder in self._finders.values():
@@ -154,7 +158,8 @@ class Overlay:
             check_replica_identity(self._session, self.relation, command)
             self._allowed.add(command)
 
-    def _checked(self, row: Row) -> Row:
+    def checked(self, row: Row) -> Row:
+        """The row with its generated columns, after the checks that need no other row."""
         row = self._checks.complete(row)
         self._checks.constraints(row)
         self._checks.bound(row)
