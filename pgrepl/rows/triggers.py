@@ -190,6 +190,13 @@ def enabled_triggers(session: Session, relid: int) -> list[Trigger]:
     return [trigger for trigger in found if is_enabled(trigger, role)]
 
 
+def inserts_one_by_one(session: Session, rel: Relation) -> bool:
+    """Whether PostgreSQL's COPY inserts each row before it reads the next, because of a BEFORE trigger, enabled or not
+    (CopyFrom); so that errors of keys come with the line's text. Partitions get their rows in batches."""
+    wanted = triggers.BEFORE | triggers.ROW | triggers.INSERT
+    return rel.kind != "p" and any(trigger.type & wanted == wanted for trigger in triggers_of(session, rel.oid))
+
+
 def has_instead_trigger(session: Session, view: int, event: TriggerEvent) -> bool:
     """Whether a view has an INSTEAD OF trigger for an event, enabled or not (view_has_instead_trigger)."""
     wanted = triggers.INSTEAD | _BITS[event]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.postgres.workload_tables import Table, key_value, partitioned_table, plain_table, value
+from tests.postgres.workload_triggers import FUNCTIONS, through_view, triggers
 
 PUBLISH = ("insert", "update", "delete", "truncate")
 
@@ -47,13 +48,14 @@ class Ask:
 Step = Say | CatchUp | Subscribe | Ask
 
 
-def workload(chance: Random) -> list[Step]:
-    return _Author(chance).write()
+def workload(chance: Random, *, with_triggers: bool = False) -> list[Step]:
+    return _Author(chance, with_triggers=with_triggers).write()
 
 
 class _Author:
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, *, with_triggers: bool) -> None:
         self.chance = chance
+        self.with_triggers = with_triggers
         self.steps: list[Step] = []
         self.tables = self._tables()
         self.publications: dict[str, str] = {}
@@ -66,6 +68,11 @@ class _Author:
         for table in self.tables:
             self.at("pub", *table.publisher)
             self.at("sub", *table.subscriber)
+        if self.with_triggers:
+            self.both(*FUNCTIONS)
+            for table in self.tables:
+                for where in ("pub", "sub"):
+                    self.at(where, *triggers(chance, table, where))
         for table in self.tables:
             if chance.random() < 0.8:
                 self.at("pub", self.insert(table, "pub"))
@@ -214,6 +221,8 @@ class _Author:
 
     def change(self, table: Table, where: str) -> str:
         kind = self.chance.random()
+        if self.with_triggers and where == "pub" and kind < 0.1:
+            return through_view(self.chance, table, self.where(table, where))
         if kind < 0.42:
             return self.insert(table, where)
         if kind < 0.74:

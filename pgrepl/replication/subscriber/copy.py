@@ -56,6 +56,7 @@ from pgrepl.replication.subscriber.schema_changes.known import remember
 from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
+from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.types.text import writer
 from pgrepl.writing.copy.load import BATCH_BYTES, BATCH_ROWS
 
@@ -269,11 +270,12 @@ def _load(
         try:
             leaf, there = (table, stored) if router is None else router.route(stored)
             overlay = player.overlay(leaf)
-            return _Placed(line, overlay, overlay.checked(there))
+            return _Placed(line, row, overlay, overlay.checked(there))
         except PgError as error:
             raise lines.of_row(error, line, row) from None
 
-    for portion in _portions(_batches(source.rows, measure)):
+    alone = inserts_one_by_one(session, table)
+    for portion in _portions(_batches(source.rows, measure, 1 if alone else BATCH_ROWS)):
         checked: list[list[_Placed]] = []
         failure: PgError | None = None
         for batch in portion:
@@ -283,7 +285,7 @@ def _load(
                 failure = error
                 break
             number += len(batch.rows)
-        _insert([each for rows in checked for each in rows], lines)
+        _insert([each for rows in checked for each in rows], lines, alone=alone)
         if failure is not None:
             raise failure
         count_rows(sum(len(batch.rows) for batch in portion), sum(batch.size for batch in portion))
@@ -295,6 +297,7 @@ class _Placed(NamedTuple):
     """A row that may be inserted, unless its keys are taken."""
 
     line: int
+    sent: Row
     overlay: Overlay
     row: Row
 
@@ -306,14 +309,14 @@ class _Batch(NamedTuple):
     size: int
 
 
-def _batches(rows: Iterable[Row], measure: Callable[[Row], int]) -> Iterator[_Batch]:
+def _batches(rows: Iterable[Row], measure: Callable[[Row], int], most: int) -> Iterator[_Batch]:
     """A batch gets its keys when all its rows have been checked."""
     found: list[Row] = []
     size = 0
     for row in rows:
         found.append(row)
         size += measure(row)
-        if len(found) >= BATCH_ROWS or size >= BATCH_BYTES:
+        if len(found) >= most or size >= BATCH_BYTES:
             yield _Batch(found, size)
             found, size = [], 0
     if found:
@@ -323,11 +326,13 @@ def _batches(rows: Iterable[Row], measure: Callable[[Row], int]) -> Iterator[_Ba
 def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
     """The batches whose keys are looked up together."""
     found: list[_Batch] = []
+    count = 0
     for batch in batches:
         found.append(batch)
-        if sum(len(each.rows) for each in found) >= PORTION:
+        count += len(batch.rows)
+        if count >= PORTION:
             yield found
-            found = []
+            found, count = [], 0
     if found:
         yield found
 
@@ -361,7 +366,7 @@ def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:
     return measure
 
 
-def _insert(placed: list[_Placed], lines: Lines) -> None:
+def _insert(placed: list[_Placed], lines: Lines, *, alone: bool) -> None:
     by_overlay: dict[Overlay, list[Row]] = {}
     for each in placed:
         by_overlay.setdefault(each.overlay, []).append(each.row)
@@ -370,8 +375,10 @@ def _insert(placed: list[_Placed], lines: Lines) -> None:
     for each in placed:
         try:
             each.overlay.enter(each.row)
-        except PgError as error:  # the line's text is not known any more
-            raise lines.of_number(error, each.line) from None
+        except PgError as error:
+            if alone:
+                raise lines.of_row(error, each.line, each.sent) from None
+            raise lines.of_number(error, each.line) from None  # the line's text is not known any more
 
 
 def tables_to_copy(session: Session, subid: int) -> Iterator[int]:

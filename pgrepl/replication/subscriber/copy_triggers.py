@@ -21,6 +21,7 @@ from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign import fire_triggers
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import before_statement
+from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.rows.write import write_changes
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def load(
     checks = prepare(session, table, ModifyKind.INSERT)
     read: list[Row] = []  # the portion that is being inserted
     count = 0  # of rows before it and the present one
+    one_by_one = inserts_one_by_one(session, table)
 
     def changes() -> Iterator[ModifiedRow]:
         nonlocal read, count
@@ -60,7 +62,7 @@ def load(
         failed = checks.failed
         if failed is None or (error.report.context is not None and error.report.context.startswith("COPY ")):
             return error
-        if failed != count - 1 or error.sqlstate == "23505":
+        if failed != count - 1 or (error.sqlstate == "23505" and not one_by_one):
             return lines.of_number(error, failed + 1)
         return lines.of_row(error, count, read[(count - 1) % portion])
 
@@ -68,7 +70,8 @@ def load(
     try:
         before_statement(session, table, TriggerEvent.INSERT, frozenset(), checks.begun)
         try:
-            done = checks.local(changes())
+            # nothing is read ahead: the rows come from no table here
+            done = checks.local(changes(), entered=lambda number: number)
         except PgError as error:
             raise placed(error) from None
         write_changes(session, done[checks.written :])
