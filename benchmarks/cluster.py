@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -16,12 +17,14 @@ from benchmarks.clock import ROOT
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+_PERIOD = 100_000  # microseconds in which a share of a core is counted
 
 
-def driven(folder: Path, events: Path, workers: int, script: str, *words: str) -> str:
-    """What a driver with so many workers printed. Spark's event log is in `events`."""
+def driven(folder: Path, events: Path, workers: int, script: str, *words: str, share: float = 1.0) -> str:
+    """What a driver with so many workers printed, each of which has a share of a core. Spark's event log is in
+    `events`."""
     events.mkdir()
-    with cluster(folder, workers) as master:
+    with cluster(folder, workers, share) as master:
         conf = {
             "spark.executor.memory": "768m",
             "spark.driver.memory": "512m",
@@ -57,8 +60,38 @@ def executors(events: Path, step: str) -> set[str]:
     return found
 
 
+def can_be_held() -> bool:
+    """May this process make control groups, so that several workers and a driver fit on a small machine?"""
+    try:
+        with _group(0.5):
+            return True
+    except OSError:
+        return False
+
+
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[str]:
+def _group(share: float) -> Iterator[Path]:
+    """A control group, of version 1 or 2, whose processes have a share of a core."""
+    parent = Path("/sys/fs/cgroup/cpu")
+    limit, value = "cpu.cfs_quota_us", str(int(share * _PERIOD))
+    if not parent.exists():
+        parent, limit, value = parent.parent, "cpu.max", f"{value} {_PERIOD}"
+    group = parent / f"pgrepl-bench-{secrets.token_hex(4)}"
+    group.mkdir()
+    try:
+        (group / limit).write_text(value)
+        yield group
+    finally:
+        for _ in range(100):
+            try:
+                group.rmdir()
+                break
+            except OSError:  # executors have not ended yet
+                time.sleep(0.1)
+
+
+@contextmanager
+def cluster(folder: Path, workers: int, share: float = 1.0) -> Iterator[str]:
     """The URL of its master."""
     import pyspark
 
@@ -69,10 +102,12 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
     with ExitStack() as stack:
 
         def start(*words: str) -> None:
+            command = [str(home / "bin" / "spark-class"), *words]
+            if share < 1 and words[0] == WORKER:
+                group = stack.enter_context(_group(share))
+                command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *command]
             with (folder / "log").open("a") as log:
-                made = subprocess.Popen(
-                    [str(home / "bin" / "spark-class"), *words], env={**os.environ, **small}, stdout=log, stderr=log
-                )
+                made = subprocess.Popen(command, env={**os.environ, **small}, stdout=log, stderr=log)
             stack.callback(made.wait)
             stack.callback(made.terminate)
 

@@ -59,7 +59,7 @@ OPTIONS: dict[str, tuple[str | None, str | None]] = {
     "version": ("V", None),
 }
 _OTHER_NAMES = {"set": "--variable"}
-_FAILURE, _NO_CONNECTION = 1, 2
+_FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
 _HELP = {"-?": "options", "--help": "options"}
 
 
@@ -103,7 +103,13 @@ def _option(name: str, short: str | None, takes: str | None) -> click.Option:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program's entry point."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        sys.exit(_run_configured(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # while a module was loaded, for instance, which is most of a short run
+        sys.exit(_INTERRUPTED)
+
+
+def _run_configured(arguments: Sequence[str]) -> int:
     _collect_seldom()
     from pgrepl.shell import config_file
 
@@ -111,9 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         config_file.apply(arguments, os.environ)
     except config_file.BadConfigFile as problem:
         sys.stderr.write(f"pgrepl: error: {problem}\n")
-        sys.exit(_FAILURE)
+        return _FAILURE
     _leave_pandas_out(arguments)
-    sys.exit(run(arguments))
+    return run(arguments)
 
 
 def _collect_seldom() -> None:

@@ -342,3 +342,18 @@ def test_roles_show_until_when_a_password_is_valid_in_the_sessions_zone_and_styl
         "a|Cannot login\nPassword valid until 01.01.2030 09:00:00 JST\nb|Cannot login\nPassword valid until infinity\n",
         0,
     )
+
+
+def test_control_c_while_modules_are_loaded(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "class Hook:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'pgrepl.shell.startup': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Hook())\n"
+        "from pgrepl.cli import main\n"
+        "main(['-c', 'SELECT 1'])\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
