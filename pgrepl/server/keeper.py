@@ -18,7 +18,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -33,7 +33,7 @@ class Life:
     pid: int  # by which the session is known
     postmaster: int
     state: bytes = b""  # what the one before has left; empty: the session begins
-    reloads: bool = False  # SIGHUP has come meanwhile
+    reloads: bool = False  # SIGHUP has come since the one before began
     left: int = -1  # the descriptor of the file for what is left to the next one; -1: there is no next one
 
     def leave(self, state: bytes) -> None:
@@ -52,7 +52,8 @@ class Keeper:
         self._terminate = terminate
         self._worker = 0
         self._terminated = False
-        self._reloads = False
+        self._hangups = 0  # counted, so that none is forgotten that comes while they are looked at
+        self._hangups_before = 0  # when the last process began
 
     def keep(self) -> None:
         """Keep the connection until the session has ended. Raises SystemExit in the session's processes."""
@@ -71,25 +72,28 @@ class Keeper:
         while self._is_left_by(life, waker) and self._is_asked():
             state = os.pread(self._left, os.fstat(self._left).st_size, 0)
             os.ftruncate(self._left, 0)
-            life = Life(os.getpid(), postmaster, state, self._reloads, self._left)
-            self._reloads = False
+            life = Life(os.getpid(), postmaster, state, left=self._left)
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        """A session that listens, or has locks, is never at rest: it needs no other signal then."""
+        """A session that listens, or has locks, is never at rest: it needs no other signal then. A process that is
+        about to leave takes no notice of SIGHUP: the next one will."""
         self._terminated |= number == signal.SIGTERM
+        self._hangups += number == signal.SIGHUP
         if self._worker:
             with suppress(ProcessLookupError):
                 os.kill(self._worker, number)
-        else:
-            self._reloads |= number == signal.SIGHUP
 
     def _is_left_by(self, life: Life, waker: int) -> bool:
         """Have a process live; False: the session has ended with it."""
         with _blocked():
+            hangups, before = self._hangups, self._hangups_before
             pid = os.fork()
             self._worker = pid
             if not pid:
-                self._live(life, waker)
+                self._live(replace(life, reloads=hangups != before), waker)
+        self._hangups_before = hangups
+        if self._hangups != hangups:  # it came while there was no process to pass it on to
+            os.kill(pid, signal.SIGHUP)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # a PID that is not collected is no other process's
         with _blocked():
             self._worker = 0
@@ -104,7 +108,8 @@ class Keeper:
         return os.fstat(self._left).st_size > 0
 
     def _live(self, life: Life, waker: int) -> None:
-        """In the session's process. One that goes on takes no signal before it can answer it."""
+        """In the session's process. One that goes on takes no signal before it can answer it, and none takes SIGHUP
+        before it can read its settings again."""
         end_with_parent(life.pid, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         for descriptor in (self._wake, waker):
@@ -112,7 +117,7 @@ class Keeper:
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
         if not life.state:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, set(SIGNALS) - {signal.SIGHUP})
         self._work(life)
         raise SystemExit(0)
 

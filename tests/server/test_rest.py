@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgrepl.server.keeper import Keeper, Life
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
 
@@ -189,3 +191,26 @@ def test_the_server_ends_with_sessions_at_rest(tmp_path: Path) -> None:
         for each in (client, idle):
             with pytest.raises(psycopg.errors.AdminShutdown):
                 each.execute("SELECT 1")
+
+
+def test_sighup_that_a_leaving_process_gets_is_for_the_next_one() -> None:
+    ours, theirs = socket.socketpair()
+
+    def work(life: Life) -> None:
+        if life.state:
+            theirs.sendall(b"read again" if life.reloads else b"as they were")
+        else:
+            os.kill(life.pid, signal.SIGHUP)
+            life.leave(b"the session")
+
+    pid = os.fork()
+    if not pid:
+        try:
+            Keeper(theirs, work, lambda: None).keep()
+        finally:
+            os._exit(0)
+    theirs.close()
+    with ours:
+        ours.sendall(b"a message")
+        assert ours.recv(100) == b"read again"
+    os.waitpid(pid, 0)
