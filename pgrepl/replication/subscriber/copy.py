@@ -275,7 +275,7 @@ def _load(
             raise lines.of_row(error, line, row) from None
 
     alone = inserts_one_by_one(session, table)
-    for portion in _portions(_batches(source.rows, measure, 1 if alone else BATCH_ROWS)):
+    for portion in _portions(_batches(source.rows, measure, 1 if alone else min(BATCH_ROWS, PORTION))):
         checked: list[list[_Placed]] = []
         failure: PgError | None = None
         for batch in portion:

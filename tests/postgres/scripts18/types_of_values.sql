@@ -24,3 +24,9 @@ copy tpe from stdin;
 (2,"{4}")
 \.
 select row(null,null)::pe;
+-- a label of a type of the same transaction
+BEGIN;
+CREATE TYPE bogus AS ENUM ('good');
+ALTER TYPE bogus ADD VALUE 'ugly';
+SELECT 'ugly'::bogus, enum_range(null::bogus);
+ROLLBACK;
