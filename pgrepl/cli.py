@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The program's entry point."""
     try:
         sys.exit(_run_configured(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # while a module was loaded, for instance, which is most of a short run
+    except KeyboardInterrupt:  # while modules are loaded, too, which is most of a short run
         sys.exit(_INTERRUPTED)
 
 

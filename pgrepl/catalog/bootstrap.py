@@ -66,17 +66,17 @@ SCHEMAS = {
 
 
 def create(link: CatalogConnection, data_path: str) -> None:
-    """Make all tables and fill them."""
+    """Make all tables in a new file, and fill them."""
+    from pgrepl.catalog import ddl
+
+    ddl.copy_empty(link.driver)
     link.begin(write=True)
-    _make(link, data_path)
+    _fill(link, data_path)
     sums.sum_up(link, declarative.every)
     link.commit()
 
 
-def _make(link: CatalogConnection, data_path: str) -> None:
-    from pgrepl.catalog import ddl
-
-    ddl.create(link)
+def _fill(link: CatalogConnection, data_path: str) -> None:
     for row_class, values in _contents(data_path):
         for names, rows in groupby(values, tuple):
             statement = Statement("insert", row_class.__table__, names, (), is_sqlite=link.is_sqlite)
@@ -86,6 +86,8 @@ def _make(link: CatalogConnection, data_path: str) -> None:
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
     """Make the catalog in a schema of a PostgreSQL database, unless it is there. Of two processes that do so at
     once, one waits for the other. True: it was made now."""
+    from pgrepl.catalog import ddl
+
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
     if exists:
@@ -100,7 +102,8 @@ def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
         )
     data_path = require_data_path(link, data_path)
     link.execute(f"CREATE SCHEMA {PG_SCHEMA}")
-    _make(link, data_path)
+    ddl.create(link)
+    _fill(link, data_path)
     # DuckDB would keep each type of inlined rows in another way here than in a file
     link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('data_inlining_row_limit', '0')")
     link.commit()

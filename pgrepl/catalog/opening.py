@@ -191,7 +191,7 @@ def sqlite_catalog(path: Path, name: str, reader: Callable[[], sqlite3.Connectio
 
 def _create_file(path: Path, name: str, data_path: str) -> None:
     """Make the catalog under another name and link it into place when it is complete."""
-    from pgrepl.catalog import bootstrap, ddl
+    from pgrepl.catalog import bootstrap
 
     owner = DataFolder(data_path, os.path.realpath(path), 0).other_owner(data_folder.local_mark(data_path))
     if owner is not None:
@@ -206,7 +206,6 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
         link = catalog.connect()
         try:
             link.execute("PRAGMA synchronous = OFF")  # it is synced when it is whole
-            ddl.copy_empty(link.driver)
             bootstrap.create(link, data_path)
             link.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")

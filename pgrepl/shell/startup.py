@@ -77,8 +77,6 @@ def run(options: Sequence[tuple[str, str | None]], arguments: Sequence[str]) -> 
         return _run(shell, options, arguments)
     except Exit as leaving:
         return leaving.code
-    except KeyboardInterrupt:
-        return 130
     except Exception as problem:
         shell.report(internal_error(problem).report, None)
         return FAILURE

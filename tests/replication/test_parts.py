@@ -179,11 +179,15 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-SOME = [pytest.param(name, marks=[pytest.mark.slow] if number % 2 else []) for number, name in enumerate(CASES)]
-OTHERS = [pytest.param(name, marks=[] if number % 2 else [pytest.mark.slow]) for number, name in enumerate(CASES)]
+def every_other(first: int) -> pytest.MarkDecorator:
+    """The cases of which every other one is slow."""
+    slow = {name for number, name in enumerate(CASES) if number % 2 != first}
+    return pytest.mark.parametrize(
+        "name", [pytest.param(n, marks=pytest.mark.slow if n in slow else ()) for n in CASES]
+    )
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every_other(1)
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
     ready(trio, case)
@@ -205,7 +209,7 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", SOME)
+@every_other(0)
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pgrepl.writing.copy.source import RowSource
 
 # When PostgreSQL empties its buffer of rows (MAX_BUFFERED_TUPLES, MAX_BUFFERED_BYTES)
-BATCH_ROWS, BATCH_BYTES = 1000, 65535  # PostgreSQL writes so many rows together
+BATCH_ROWS, BATCH_BYTES = 1000, 65535
 
 
 def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:

@@ -47,8 +47,7 @@ def _by_name(name: str) -> tuple[bool, bytes]:
 
 
 def _dms_order(name: str) -> tuple[bool, bytes]:
-    is_change = not name.rpartition("/")[2].startswith(_FULL_LOAD)
-    return is_change, name.encode("utf-8", "surrogateescape")
+    return not name.rpartition("/")[2].startswith(_FULL_LOAD), _by_name(name)[1]
 
 
 def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
