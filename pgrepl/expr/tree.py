@@ -59,7 +59,7 @@ class Const(Typed):
     value: Any = None
 
 
-# attnum of the pseudo column with a row's place (lake.place.RowPlace), by which UPDATE and DELETE find it again
+# attnum of the pseudo column with a row's place (lake.ctid.RowPlace), by which UPDATE and DELETE find it again
 PLACE = -100
 # attnum of merge_action() in the RETURNING list of a MERGE, as a column of the target
 MERGE_ACTION = -101

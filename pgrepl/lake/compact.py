@@ -5,7 +5,7 @@ until those expire; the new files have the same rows with the same row ids. Duck
 (`rewrite_delete`, `inline_flush`) tell readers of changes that there are none.
 
 Others may write to the table while its new files are staged: rows that they add stay where they are, and rows that they
-delete are deleted in the new files, too, at the snapshot of the compaction (compact_beside.py).
+delete are deleted in the new files, too, at the snapshot of the compaction (compact_concurrent.py).
 
 VACUUM merges all small files. Autovacuum, which runs again and again, merges by tiers: a file is merged when the
 smaller ones together have grown to its size, so that a row is rewritten only a few times however many small files come.
@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
-from pgrepl.lake import checksums, compact_beside, deleted_rows, inlined, storage
+from pgrepl.lake import checksums, compact_concurrent, deleted_rows, inlined, storage
 from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.data_file import DataFile, NewFile
 from pgrepl.lake.file_scan import portions
@@ -98,12 +98,12 @@ def commit(session: Session, staged: StagedCompaction) -> None:
     """Replace the old files by the new ones, under the write lock. Stale: others have changed more than rows, or too
     many."""
     table, plan = staged.table, staged.plan
-    gone = compact_beside.gone_since(session, table, plan.files, plan.inlined, staged.snapshot)
+    gone = compact_concurrent.gone_since(session, table, plan.files, plan.inlined, staged.snapshot)
     inlined.settle(session.link, table.table_id)
     ended = [file.data_file_id for file in plan.files]
     compaction = Compaction(session, table)
     compaction.run(staged.files, ended, gone.flushed)
-    compaction.delete_new(compact_beside.places(gone.rows, staged.files, compaction.file_ids))
+    compaction.delete_new(compact_concurrent.places(gone.rows, staged.files, compaction.file_ids))
 
 
 def _in_order(files: Sequence[DataFile]) -> list[DataFile]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.lake import inlined
+from pgrepl.lake.ctid import once
 from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.files import last_snapshot
-from pgrepl.lake.place import once
 
 if TYPE_CHECKING:
     import numpy as np

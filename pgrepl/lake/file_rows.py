@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
+from pgrepl.lake.ctid import row_ids
 from pgrepl.lake.file_scan import Portion, constant, locate
-from pgrepl.lake.place import row_ids
 
 if TYPE_CHECKING:
     import numpy as np

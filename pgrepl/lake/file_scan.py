@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
+from pgrepl.lake.ctid import once, row_ids
 from pgrepl.lake.deleted_rows import joined
-from pgrepl.lake.place import once, row_ids
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_lists import element_value

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.statistics import count_scan
 from pgrepl.lake import inlined
 from pgrepl.lake.bounds import Bound
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.files import data_files, last_snapshot
-from pgrepl.lake.place import RowPlace
 from pgrepl.lake.snapshot_pins import pin_for_block
 from pgrepl.types.values import hash_form
 
@@ -104,8 +104,8 @@ def count(session: Session, table: LakeTable) -> int:
 
             total += sum(portion.count for portion in portions(table, file, (), (), own, at, False))
         elif file.delete_files and (own or any(each.partial_max is not None for each in file.delete_files)):
+            from pgrepl.lake.ctid import once
             from pgrepl.lake.deleted_rows import joined
-            from pgrepl.lake.place import once
 
             total += file.record_count - len(once(joined(file.delete_files, own, at)[0]))
         else:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.lake import commit_rows
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.history import changes_after
 from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
-from pgrepl.lake.place import RowPlace
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -194,7 +194,7 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
         return
     import numpy as np
 
-    from pgrepl.lake.stage_places import locate
+    from pgrepl.lake.stage_positions import locate
 
     found = locate(session, write.table, np.array(sorted(row_ids), np.int64))
     if sum(map(len, found.files.values())) + len(found.inlined) < len(row_ids):

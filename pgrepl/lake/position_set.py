@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake.place import once
+from pgrepl.lake.ctid import once
 
 if TYPE_CHECKING:
     import numpy as np

@@ -134,7 +134,7 @@ class _Given(_Start):
     """A session that the program has made, whose JVM is not pgrepl's to end."""
 
     def __init__(self, given: SparkSession) -> None:
-        from pgrepl.lake.spark_given import beside
+        from pgrepl.lake.spark_existing import beside
 
         self.given = given
         self.wanted = SparkOptions()
@@ -262,7 +262,7 @@ def _tag_jobs(made: SparkSession) -> None:
         _here.tagged = made
     start = _start
     if isinstance(start, _Given) and start.driver is not None and getattr(_here, "given", None) is not made:
-        from pgrepl.lake.spark_given import GIVEN
+        from pgrepl.lake.spark_existing import GIVEN
 
         made.sparkContext.addJobTag(GIVEN)
         _here.given = made

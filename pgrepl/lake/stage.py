@@ -23,7 +23,7 @@ from pgrepl.lake.object_store_cache import writable
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
-from pgrepl.lake.stage_places import Positions, locate, positions, row_ids_of
+from pgrepl.lake.stage_positions import Positions, locate, positions, row_ids_of
 from pgrepl.lake.stage_progress import watch_folder
 from pgrepl.lake.stage_statistics import of_footer
 

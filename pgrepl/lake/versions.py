@@ -11,7 +11,7 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
     from pgrepl.lake.table import LakeTable
 
 _AT_ONCE = 500

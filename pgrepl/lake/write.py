@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import inlined, storage
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.ducklake_options import inlining_limit
 from pgrepl.lake.files import data_file, last_snapshot
 from pgrepl.lake.overlay import PROVISIONAL
-from pgrepl.lake.place import RowPlace
 from pgrepl.lake.position_set import PositionSet
 
 if TYPE_CHECKING:

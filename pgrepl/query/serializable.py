@@ -18,7 +18,7 @@ from pgrepl.rows.members import Member
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 _MOST_KEYS = 1000
 

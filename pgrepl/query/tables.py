@@ -13,7 +13,7 @@ from pgrepl.types.tid import ctid
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 _CTID, _XMIN = -1, -2
 # the values of the other system columns for a row that is visible to all transactions (FrozenTransactionId)

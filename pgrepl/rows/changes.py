@@ -10,7 +10,7 @@ from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 Row = tuple[Any, ...]  # column n of a table stands at n - 1
 

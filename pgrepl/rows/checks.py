@@ -46,7 +46,7 @@ from pgrepl.rows.unique import UniqueChecks
 from pgrepl.rows.unwritten import Unwritten
 
 if TYPE_CHECKING:
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 
 class RowChecks:

@@ -32,7 +32,7 @@ from pgrepl.types.builtin import opclass_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]

@@ -17,8 +17,8 @@ from pgrepl.catalog.locks import Wait
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.overlay import PROVISIONAL, own_rows
-from pgrepl.lake.place import RowPlace
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.key_locks import change_lock, key_lock

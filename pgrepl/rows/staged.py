@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.stage_places import Positions
+    from pgrepl.lake.stage_positions import Positions
 
 ROW = "__row"  # the row id of a new version, NULL of a new row
 

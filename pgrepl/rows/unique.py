@@ -28,7 +28,7 @@ from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
     from pgrepl.lake.table import LakeTable
 
 Row = tuple[Any, ...]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import choose
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.files import extent
-from pgrepl.lake.place import RowPlace
 from pgrepl.rows.checks_table_spark import python_rows
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids

@@ -18,7 +18,7 @@ from pgrepl.rows.write import next_snapshot, write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 _Late = tuple[int, UniqueIndex, tuple[Any, ...]]
 _MOST = 1 << 40  # changes of one statement

@@ -63,7 +63,7 @@ def changes_command(
     is_only_with("interval", "follow", follow)
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FOLDER")
-    from pgrepl.replication.decoding.changes import ChangeWriter, slot_name
+    from pgrepl.replication.decoding.change_writer import ChangeWriter, slot_name
 
     with connection(catalog, dbname, username) as opened, _stoppable() as stopped, ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)

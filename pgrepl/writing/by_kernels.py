@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.ctid import RowPlace
     from pgrepl.lake.kernels.change import ChangedTable, TableChange
     from pgrepl.lake.kernels.change_rows import ChangedPart
     from pgrepl.lake.kernels.copy_rows import KeySpan
     from pgrepl.lake.kernels.row_maker import KernelColumn
-    from pgrepl.lake.place import RowPlace
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.rows.changes import Row
     from pgrepl.rows.checks_spark import SparkChanges

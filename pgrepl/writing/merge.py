@@ -26,7 +26,7 @@ from pgrepl.writing.modify import Running, replayed, with_values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 
 @frozen

@@ -36,7 +36,7 @@ from pgrepl.writing.targets import changed_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.catalog.transaction import statement
 from pgrepl.lake import commit, local
 from pgrepl.lake.bounds import Bound
-from pgrepl.lake.place import RowPlace
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.table import LakeColumn, LakeField, LakeTable, lake_table
 from pgrepl.lake.write import Write
 from pgrepl.statements.run import run

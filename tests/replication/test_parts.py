@@ -23,9 +23,9 @@ from pgrepl.errors import PgError
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.replication.publisher.filters import are_columnar, by_columns
 from pgrepl.replication.publisher.lake import stream_columns
 from pgrepl.replication.publisher.plan import send_plan
+from pgrepl.replication.publisher.row_filter_tests import are_columnar, by_columns
 from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.kernels.copy_rows import CopyPart, KeySpan, RowsCopy
 from pgrepl.lake.kernels.part import ForeignRows, PlacedRows, Unfit
 from pgrepl.lake.kernels.row_maker import KernelColumn
-from pgrepl.lake.place import RowPlace
 from pgrepl.lake.position_set import PositionSet
 from pgrepl.types.lake_arrays import plain_array, storage_type
 

@@ -64,7 +64,7 @@ def _is_place(array: Any) -> bool:
 
 
 def _places(array: Any) -> list[Any]:
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
     return [None if place is None else RowPlace(**place) for place in array.to_pylist()]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.errors import PgError
-from pgrepl.replication.decoding.everything import decoded
+from pgrepl.replication.decoding.all_changes import decoded
 from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots

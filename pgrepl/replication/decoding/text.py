@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
-from pgrepl.replication.decoding.everything import DecodedChange, DecodedTransaction, Row
+from pgrepl.replication.decoding.all_changes import DecodedChange, DecodedTransaction, Row
 from pgrepl.replication.decoding.plugin_options import TextOptions
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types import oids

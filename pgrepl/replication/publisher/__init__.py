@@ -3,8 +3,8 @@
     protocol.py           the operations of every publisher, in a few small protocols, with defaults
     slots.py              replication slots; senders.py: their walsenders; standby_slots.py: positions of standbys
     plan.py               for one table of one snapshot: the published operations, filters, columns and name
-    decision.py           the message that a change becomes under such a plan, for rows and for columns; identity.py:
-                          replica identity; filters.py: row filters
+    row_filter.py         the message that a change becomes under such a plan, for rows and for columns;
+                          row_filter_tests.py: the filters as one test; identity.py: replica identity
     lake/                 a database of an instance as a publisher
     postgres/             a PostgreSQL server as a publisher
 

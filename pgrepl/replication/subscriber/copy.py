@@ -58,7 +58,7 @@ from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
 from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.types.text import writer
-from pgrepl.writing.copy.load import BATCH_BYTES, BATCH_ROWS
+from pgrepl.writing.copy.load_rows import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session

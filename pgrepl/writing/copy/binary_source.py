@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.writing.copy.places import Incoming
+    from pgrepl.writing.copy.endpoints import Incoming
 
 _PORTION = 32768  # rows made to columns at a time
 _SAMPLE = 1000  # rows whose size tells how many there are

@@ -17,7 +17,7 @@ from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.triggers import refuse_triggers
 from pgrepl.types.encodings import codec
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
-from pgrepl.writing.copy.places import Incoming, check_place, incoming
+from pgrepl.writing.copy.endpoints import Incoming, check_place, incoming
 from pgrepl.writing.copy.relations import check_freeze, check_target
 from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options
 
@@ -128,7 +128,7 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
         else:
             engine.done(session, "COPY", engine.Engine.SPARK)
     if count is None:
-        from pgrepl.writing.copy.load import load
+        from pgrepl.writing.copy.load_rows import load
 
         # What the statement has seen of the catalog may have changed while the client was sending.
         _take_locks(session, target)

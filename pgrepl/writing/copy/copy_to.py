@@ -38,7 +38,7 @@ from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
-from pgrepl.writing.copy.places import check_place, outgoing
+from pgrepl.writing.copy.endpoints import check_place, outgoing
 from pgrepl.writing.copy.relations import check_source, open_relation
 from pgrepl.writing.copy.writer import LineWriter
 from pgrepl.writing.run import modify_rows

@@ -17,8 +17,8 @@ from pgrepl.lake.spark_result import result_folder
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.foreign_actions_spark import apply
 from pgrepl.writing.copy.files_for_spark import write_files
-from pgrepl.writing.copy.found_again import found_again
-from pgrepl.writing.copy.load import say_skipped
+from pgrepl.writing.copy.load_rows import say_skipped
+from pgrepl.writing.copy.rejected_line import found_again
 from pgrepl.writing.modify_spark import insert_rows_of, staged
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.writing.copy.endpoints import file_error
 from pgrepl.writing.copy.parquet_types import CopyFileColumn, file_column
-from pgrepl.writing.copy.places import file_error
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -16,7 +16,7 @@ from pgrepl.frozen import frozen
 from pgrepl.query.rowset import PassingRows, SparkRows
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form
-from pgrepl.writing.copy.places import Outgoing, file_error
+from pgrepl.writing.copy.endpoints import Outgoing, file_error
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.writing.copy.places import Incoming
+    from pgrepl.writing.copy.endpoints import Incoming
 
 Row = tuple[Any, ...]  # by attribute number
 

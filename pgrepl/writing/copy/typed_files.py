@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.writing.copy.copy_options import CopyOptions
-    from pgrepl.writing.copy.places import Incoming
+    from pgrepl.writing.copy.endpoints import Incoming
     from pgrepl.writing.copy.target import CopyTarget
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
 
 Row = tuple[Any, ...]
 

@@ -1,4 +1,4 @@
-"""The rules of declared.py and of publisher/decision.py for many records of one table at once.
+"""The rules of declared.py and of publisher/row_filter.py for many records of one table at once.
 
 What cannot be decided by columns exactly as it would be record by record is Declined.
 """
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import TableEvents
-from pgrepl.replication.publisher.decision import describe, sent_of
 from pgrepl.replication.publisher.files.declared import (
     Declarations,
     DeclaredTable,
@@ -23,9 +22,10 @@ from pgrepl.replication.publisher.files.declared import (
     in_column,
     undeclared,
 )
-from pgrepl.replication.publisher.filters import by_columns
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
+from pgrepl.replication.publisher.row_filter import describe, sent_of
+from pgrepl.replication.publisher.row_filter_tests import by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.key_values import is_equal_as_kept

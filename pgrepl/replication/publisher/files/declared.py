@@ -15,8 +15,8 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, Place
-from pgrepl.replication.publisher.decision import TableMessages, truncated
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
+from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,

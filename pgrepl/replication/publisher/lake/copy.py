@@ -15,10 +15,10 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.partition_order import leaf_partitions
 from pgrepl.lake import local
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.publisher.filters import any_true
 from pgrepl.replication.publisher.lake.copy_plan import CopyPlan, copy_plan
 from pgrepl.replication.publisher.lake.copy_spark import LakeRows
 from pgrepl.replication.publisher.protocol import TableCopy
+from pgrepl.replication.publisher.row_filter_tests import any_true
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.rows.routing import converter
 

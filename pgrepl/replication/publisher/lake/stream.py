@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.lake.changes import RowChange, Snapshot, in_order
 from pgrepl.lake.history import PREPARE
-from pgrepl.replication.publisher.decision import TableMessages, truncated
 from pgrepl.replication.publisher.lake.size import changed_rows
 from pgrepl.replication.publisher.lake.transactions import (
     LakeTransaction,
@@ -25,6 +24,7 @@ from pgrepl.replication.publisher.lake.transactions import (
 )
 from pgrepl.replication.publisher.lake.two_phase import is_plain, phases, prepared_changes
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
+from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.messages import DELETE, UPDATE, Emitted, Message, Phase, TruncateMessage, WireTransaction
 

@@ -15,12 +15,12 @@ from pgrepl.engine import choose_parts
 from pgrepl.errors import PgError
 from pgrepl.lake.history import Snapshot
 from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.replication.publisher.decision import truncated
 from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
 from pgrepl.replication.publisher.lake.size import rows_begun
 from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
+from pgrepl.replication.publisher.row_filter import truncated
 from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder

@@ -1,4 +1,4 @@
-"""The messages of one table's changes as whole columns: the rules of publisher/decision.py for many changes at once.
+"""The messages of one table's changes as whole columns: the rules of publisher/row_filter.py for many changes at once.
 
 Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow. What Arrow
 cannot evaluate Spark SQL does, where it is worth a job, and answers a boolean for each row; otherwise, and in a kernel
@@ -16,10 +16,10 @@ from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
 from pgrepl.lake.kernels.part import forms_of
-from pgrepl.replication.publisher.decision import describe, sent_of
-from pgrepl.replication.publisher.filters import are_columnar, by_columns
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
+from pgrepl.replication.publisher.row_filter import describe, sent_of
+from pgrepl.replication.publisher.row_filter_tests import are_columnar, by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import (
     AT,

@@ -12,7 +12,7 @@ from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
-    from pgrepl.lake.place import RowPlace
+    from pgrepl.lake.ctid import RowPlace
     from pgrepl.replication.wire.messages import Row, WireTransaction
 
 

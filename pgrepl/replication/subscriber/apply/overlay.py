@@ -19,7 +19,7 @@ from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.frozen import frozen
 from pgrepl.lake import local
 from pgrepl.lake.bounds import Bound
-from pgrepl.lake.place import RowPlace
+from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.target import SearchKey

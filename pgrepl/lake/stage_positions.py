@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.lake import footers, inlined, spark
+from pgrepl.lake.ctid import once, row_ids
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.files import data_files, last_snapshot
-from pgrepl.lake.place import once, row_ids
 
 if TYPE_CHECKING:
     import numpy as np
