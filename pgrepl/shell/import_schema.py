@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import BAD_CONNECTION, OK, connecting, connection, run
+from pgrepl.shell.connection import ConnectFailure
+from pgrepl.shell.subcommand import OK, connecting, connection, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -48,8 +49,6 @@ def import_schema_command(
     """
     asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
     found = _statements(conninfo, publications, [kind for kind, is_asked in asked.items() if is_asked])
-    if found is None:
-        return BAD_CONNECTION
     if not applied:
         sys.stdout.write("".join(map(_printed, found)))
         return OK
@@ -95,19 +94,17 @@ def _warn(text: str) -> None:
     sys.stderr.write(f"pgrepl: warning: {text}\n")
 
 
-def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported] | None:
-    """What is to be made; None, after a message: the server cannot be reached."""
-    from pgrepl.replication.libpq.conninfo import check_conninfo
+def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
+    """What is to be made; ConnectFailure: the server cannot be reached."""
+    from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
     from pgrepl.replication.libpq.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to
     from pgrepl.replication.publisher.protocol import PublisherError
 
-    options = check_conninfo(conninfo, False)
     try:
-        link = link_to(options)
-    except ConnectionFailure as failure:
-        sys.stderr.write(f"pgrepl: error: {failure}\n")
-        return None
+        link = link_to(parse_conninfo(conninfo))
+    except (ConninfoError, ConnectionFailure) as failure:
+        raise ConnectFailure(str(failure)) from failure
     from pgrepl.replication.publisher.postgres.schema import create_statements
 
     try:

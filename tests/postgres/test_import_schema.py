@@ -126,6 +126,8 @@ def test_what_is_not_there_is_said(served: Served, capsys: pytest.CaptureFixture
     said = capsys.readouterr().err
     assert said.startswith('pgrepl: error: connection to server at "127.0.0.1", port 1 failed: Connection refused')
     assert "secret" not in said
+    assert run(["import-schema", "shop"]) == 2
+    assert capsys.readouterr().err == 'pgrepl: error: missing "=" after "shop" in connection info string\n'
 
 
 PROGRAMS = """
