@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,10 @@ from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber import worker as worker_module
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.outcome import Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database, HeardLog
@@ -244,6 +247,23 @@ def test_a_subscription_is_dropped_from_under_its_worker(ready: Pair, holder: Wo
     done = holder.round()
     assert (done.error, done.transactions) == (None, 0)
     assert ready.log.reports[-1].message == (
+        'logical replication worker for subscription "s" will stop because the subscription was removed'
+    )
+
+
+def test_a_subscription_is_dropped_before_its_worker_starts_the_stream(
+    ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dropped(*given: Any) -> Streamed:
+        monkeypatch.undo()
+        ready.sub("DROP SUBSCRIPTION s")
+        return streaming.stream_batch(*given)
+
+    ready.pub("INSERT INTO t VALUES (1)")
+    monkeypatch.setattr(worker_module, "stream_batch", dropped)
+    assert holder.round().error is None
+    assert ready.log.messages("ERROR") == []
+    assert ready.log.messages("LOG")[-1] == (
         'logical replication worker for subscription "s" will stop because the subscription was removed'
     )
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import statistics
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.crash_points import crash_point
@@ -379,10 +379,18 @@ class Worker:
                 self._session.transaction.require_write()
                 state.forget_errors(self._session, self._subid, relid)
 
+    def _is_over(self) -> bool:
+        """Is the subscription dropped or disabled? DROP SUBSCRIPTION drops the slot first: its commit is waited for."""
+        with statement(self._session, writes=True):
+            subscription = self._receiver.subscription()
+        return subscription is None or not subscription.subenabled
+
     def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
         """Log and count an error that ends a worker, and perhaps disable the subscription. An apply worker that could
         not even connect counts no error."""
         self._receiver.check_stopped()  # an error that the stop has caused is not reported
+        if not failure.began and self._is_over():
+            raise SubscriptionChanged
         done.error = done.error or failure.error
         if failure.error.sqlstate == _CANCELLED:  # cancelled by the user: no error of the subscription
             return
