@@ -17,10 +17,8 @@ from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import streaming
-from pgrepl.replication.subscriber import worker as worker_module
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.outcome import Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database, HeardLog
@@ -254,13 +252,15 @@ def test_a_subscription_is_dropped_from_under_its_worker(ready: Pair, holder: Wo
 def test_a_subscription_is_dropped_before_its_worker_starts_the_stream(
     ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dropped(*given: Any) -> Streamed:
+    connected = Receiver.publisher
+
+    def late(receiver: Receiver, *given: Any) -> Any:
         monkeypatch.undo()
         ready.sub("DROP SUBSCRIPTION s")
-        return streaming.stream_batch(*given)
+        return connected(receiver, *given)
 
     ready.pub("INSERT INTO t VALUES (1)")
-    monkeypatch.setattr(worker_module, "stream_batch", dropped)
+    monkeypatch.setattr(Receiver, "publisher", late)
     assert holder.round().error is None
     assert ready.log.messages("ERROR") == []
     assert ready.log.messages("LOG")[-1] == (
