@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -168,13 +169,20 @@ def test_every_alias_of_plpgsql_has_a_builder() -> None:
         assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
 
 
-def test_the_tables_load_in_less_than_20_ms() -> None:
-    def seconds() -> float:
+def test_the_tables_load_while_python_counts_to_a_million() -> None:
+    """Each command pays it: some 6 of 15 ms, on machines of any speed."""
+
+    def seconds(work: Callable[[], object]) -> float:
         started = time.process_time()
-        tables.load.__wrapped__()
+        work()
         return time.process_time() - started
 
-    assert min(seconds() for _ in range(5)) < 0.020
+    def count() -> None:
+        for _ in range(1_000_000):
+            pass
+
+    times = [(seconds(tables.load.__wrapped__), seconds(count)) for _ in range(9)]
+    assert min(loaded for loaded, _ in times) < min(counted for _, counted in times)
 
 
 @pytest.mark.slow
