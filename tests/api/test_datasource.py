@@ -84,6 +84,7 @@ def changes(session: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
     return [(row._operation, row.id, row.total and str(row.total)) for row in found.collect()]
 
 
+@pytest.mark.slow  # docs/spark.md shows it
 def test_a_stream_of_changes_goes_on_from_its_checkpoint(
     session: SparkSession, con: pgrepl.Connection, catalog: Path, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_job_that_is_started_again_writes_nothing_twice(
     ]
 
 
+@pytest.mark.slow
 def test_a_stream_is_written_once(session: SparkSession, con: pgrepl.Connection, catalog: Path, tmp_path: Path) -> None:
     con.execute(ORDERS)
     con.execute("CREATE TABLE copy (id bigint, operation text, PRIMARY KEY (id, operation))")
@@ -154,6 +156,7 @@ def test_a_stream_is_written_once(session: SparkSession, con: pgrepl.Connection,
     ]
 
 
+@pytest.mark.slow
 def test_a_session_of_the_program_computes_what_is_large(con: pgrepl.Connection, catalog: Path, tmp_path: Path) -> None:
     """In a process of its own: there pgrepl has started no Spark yet."""
     con.execute("CREATE TABLE t (a int, b numeric, c uuid)")

@@ -39,13 +39,13 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool, monkeypatch: pytest.Mo
 
 
 def test_killed_at_random_times(tmp_path: Path) -> None:
-    assert _killed_at_random(Replicas(tmp_path, apart=False), random.Random(2), 4) > 0
+    assert _killed_at_random(Replicas(tmp_path, apart=False), random.Random(2), 2) > 0
 
 
 def test_killed_at_random_times_with_two_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows in one transaction are applied in portions."""
     monkeypatch.setattr(messages, "PORTION", 50)
-    assert _killed_at_random(Replicas(tmp_path, apart=True), random.Random(3), 4) > 0
+    assert _killed_at_random(Replicas(tmp_path, apart=True), random.Random(3), 2) > 0
 
 
 @pytest.mark.slow

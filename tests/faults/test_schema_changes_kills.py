@@ -26,7 +26,10 @@ def same(replicas: Replicas, table: str, key: str) -> None:
     assert replicas.sub(query) == replicas.pub(query)
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one instance", "two instances"])
+@pytest.mark.parametrize(
+    "apart",
+    [pytest.param(False, marks=pytest.mark.slow, id="one instance"), pytest.param(True, id="two instances")],
+)
 def test_killed_at_each_step(tmp_path: Path, apart: bool) -> None:
     replicas = Replicas(tmp_path, apart=apart)
     assert replicas.apply() == 0

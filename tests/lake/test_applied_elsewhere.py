@@ -52,6 +52,7 @@ def test_changes_are_applied_by_tasks_in_an_object_store(trio: Trio, bucket: Any
     assert not [key for key in bucket.all_keys() if key.endswith((".arrow", ".heads", ".codes", ".positions"))]
 
 
+@pytest.mark.slow
 def test_files_of_changes_in_an_object_store_are_read_by_tasks(
     trio: Trio, bucket: Any, tasks: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,8 +77,8 @@ def over_connect(server: str, tests: list[str], *options: str) -> None:
 
 def test_tables_are_read_and_changed_over_connect(server: str) -> None:
     """One process for all: a scan, what is staged, joins and a file."""
-    data = "values and files or deleted or positions or fails"
-    statements = "spark and (CONFLICT or columns_are_found)"
+    data = "values and files or positions"
+    statements = "spark and CONFLICT"
     over_connect(server, [*DATA_TESTS, MORE[0], MORE[2]], "-k", f"lake and ({data}) or writing and {statements}")
 
 
@@ -89,7 +89,7 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
 
 def test_copies_and_changes_by_tasks_over_connect(server: str) -> None:
     tests = ["tests/replication/test_copy_columns.py", "tests/lake/kernels", "tests/replication/test_parts.py"]
-    over_connect(server, tests, "-k", "(copy_columns or kernels) and tasks or changes_by_spark")
+    over_connect(server, tests, "-k", "kernels and tasks or changes_by_spark")
 
 
 def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:

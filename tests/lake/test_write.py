@@ -70,7 +70,7 @@ TYPES: list[tuple[str, list[str], list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("where", ["inlined", "file", "flushed"])
+@pytest.mark.parametrize("where", ["flushed", *(pytest.param(w, marks=pytest.mark.slow) for w in ("inlined", "file"))])
 def test_every_type(lake: Lake, where: str) -> None:
     """Each in a table of its own; of all of them what is wrong."""
     if where == "file":

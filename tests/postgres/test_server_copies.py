@@ -113,7 +113,7 @@ def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(serv
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
-@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("binary", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_executors_read_it_each_a_range_of_its_pages(
     served: Served, monkeypatch: pytest.MonkeyPatch, *, binary: bool
 ) -> None:

@@ -146,7 +146,7 @@ ON_SPARK = {
     "INSERT INTO f (a) SELECT a FROM t WHERE to_char(d, 'YYYY') = '2024' AND 't'::regclass::oid > 1": "INSERT 0 5",
 }
 ALL = [*COMMANDS, *([*PUBLISHER, "-c", statement] for statement in STATEMENTS)]
-USUAL = [case for number, case in enumerate(ALL) if number in (0, 1) or number % 6 == 0 or "serial" in case[-1]]
+USUAL = [case for number, case in enumerate(ALL) if number in (0, 1) or number % 12 == 0 or "serial" in case[-1]]
 
 
 def _run(how: str, folder: Path, cases: list[list[str]]) -> list[str]:

