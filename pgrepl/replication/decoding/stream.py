@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pgrepl import engine
 from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.replication.decoding.all_changes import decoded
@@ -20,11 +21,14 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.batch import WireBatch
     from pgrepl.replication.wire.pgoutput_write import Encoder
+    from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
     from pgrepl.types.style import TextStyle
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
 Portion = tuple[int, Iterable[Line]]  # the LSN behind a transaction, and its lines
+_MOST = 1_000_000  # changed rows of a batch, about: until they have been read, the subscriber hears nothing
 
 
 class SlotDecoder:
@@ -48,6 +52,31 @@ class SlotDecoder:
             from pgrepl.replication.wire.pgoutput_write import Encoder
 
             self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
+
+    def batches(self, start: int, end: int) -> Iterator[MessageColumn | int]:
+        """The messages of many changes by whole columns, as far as they can be written so, and behind each batch the
+        LSN from which `portions` goes on."""
+        from pgrepl.replication.wire.pgoutput_write_columns import message_columns
+
+        while self._encoder is not None and (found := self._batch(start, end)) is not None:
+            batch, start = found
+            try:
+                yield from message_columns(self._encoder, batch)
+            finally:
+                batch.discard()
+            yield start
+
+    def _batch(self, start: int, end: int) -> tuple[WireBatch, int] | None:
+        from pgrepl.replication.publisher.lake.size import changed_rows
+        from pgrepl.replication.publisher.lake.stream_columns import lake_batch
+
+        session, options = self._session, self.protocol
+        if start >= end or options.binary or options.messages or session.settings.get("server_encoding") != "UTF8":
+            return None
+        if engine.choose_batch(session, changed_rows(session, start, end)).engine is engine.Engine.LOCAL:
+            return None
+        local_only = options.local_only
+        return lake_batch(session, options.publications, start, end, local_only=local_only, two_phase=True, most=_MOST)
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:

@@ -39,6 +39,7 @@ class BatchTransaction:
     origin: str | None
     first_seq: int
     last_seq: int
+    origin_lsn: int = 0  # its end at that origin
 
 
 class Transactions(Sequence[BatchTransaction]):

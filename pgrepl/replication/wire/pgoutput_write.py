@@ -59,7 +59,7 @@ class Encoder:
 
     def __init__(self, style: TextStyle, *, binary: bool = False) -> None:
         """`binary`: values are sent by their types' send functions, where there are any."""
-        self._style = style
+        self.style = style
         self._binary = binary
         self._described: dict[int, SentRelation] = {}
 
@@ -90,23 +90,28 @@ class Encoder:
             relations: tuple[SentRelation, ...]
             if isinstance(message, TruncateMessage):
                 relations = message.relations
-                truncated.update(self._forget(relation.relid for relation in relations))
+                truncated.update(self.forget(relation.relid for relation in relations))
             else:
                 relations = (message.relation,)
             for relation in relations:
-                if self._described.get(relation.relid) != relation:
-                    self._described[relation.relid] = relation
-                    yield commit, xid, _relation(relation)
-            yield commit, xid, self._truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
+                for described in self.described(relation):
+                    yield commit, xid, described
+            yield commit, xid, self.truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
         for each in emitted:
             yield each.lsn, xid, _logical(each)
-        self._forget(truncated)
+        self.forget(truncated)
         if phase is not None:
             yield end, xid, pgoutput.PREPARE.pack(0, *about) + gid
         else:
             yield end, xid, pgoutput.COMMIT.pack(0, commit, end, when)
 
-    def _forget(self, relids: Iterable[int]) -> list[int]:
+    def described(self, relation: SentRelation) -> Iterator[bytes]:
+        """The Relation message, unless it stands."""
+        if self._described.get(relation.relid) != relation:
+            self._described[relation.relid] = relation
+            yield _relation(relation)
+
+    def forget(self, relids: Iterable[int]) -> list[int]:
         """Have the relations described anew before their next change."""
         forgotten = list(relids)
         for relid in forgotten:
@@ -114,7 +119,7 @@ class Encoder:
         return forgotten
 
     @staticmethod
-    def _truncate(message: TruncateMessage) -> bytes:
+    def truncate(message: TruncateMessage) -> bytes:
         flags = message.cascade * CASCADE | message.restart_identity * RESTART_IDENTITY
         relids = [UINT32.pack(relation.relid) for relation in message.relations]
         return pgoutput.TRUNCATE.pack(len(relids), flags) + b"".join(relids)
@@ -139,7 +144,7 @@ class Encoder:
                 sent = send(value)
                 parts.append(TEXT_HEAD.pack(BINARY_VALUE, len(sent)) + sent)
             else:
-                written = write_text(value, typoid, self._style).encode()
+                written = write_text(value, typoid, self.style).encode()
                 parts.append(TEXT_HEAD.pack(TEXT_VALUE, len(written)) + written)
         return b"".join(parts)
 

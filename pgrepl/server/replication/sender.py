@@ -24,8 +24,11 @@ from pgrepl.server.replication.grammar import Command
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
 
 _DATA, _KEEPALIVE = struct.Struct("!cQQq"), struct.Struct("!cQqb")
+# a message of COPY with a change in it, as numpy writes it
+_FRAME = [("message", "u1"), ("length", ">u4"), ("kind", "u1"), ("start", ">u8"), ("end", ">u8"), ("sent", ">i8")]
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 _LOOK = 0.01  # seconds between two looks whether something was committed
 _CONFIRM = 0.5  # seconds between two notes of a position that moves on
@@ -124,6 +127,14 @@ class Sender:
                 session.report(held_back)
             self._held_back = held_back
             sent = False
+            for column in decoder.batches(self._sent, end):
+                if isinstance(column, int):
+                    self._sent = column
+                else:
+                    self._send_column(column)
+                    sent = True
+                if self._ends:
+                    return
             for behind, lines in decoder.portions(self._sent, end, slots.two_phase_at(row)):
                 size = 0
                 for lsn, _, data in lines:
@@ -141,6 +152,24 @@ class Sender:
         if moved and not sent:
             self._keepalive(ask=False)
         self._channel.flush()
+
+    def _send_column(self, column: MessageColumn) -> None:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        from pgrepl.replication.wire.pgoutput_write_columns import joined, records
+
+        sizes = pc.binary_length(column.data).to_numpy()
+        heads = np.zeros(len(sizes), _FRAME)
+        heads["message"], heads["length"] = ord("d"), sizes + _DATA.size + 4
+        heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, _now()
+        count, size = column.transactions, int(sizes.sum())
+        data = memoryview(joined([records(heads), column.data]).buffers()[2])
+        self._channel.send_raw(data[: size + heads.nbytes])
+        statistics.count(self._session, statistics.SLOT, self._slot, total_txns=count, total_bytes=size)
+        self._sent = max(self._sent, column.behind)
+        if self._channel.has_input(0):
+            self._listen(0)
 
     def _send(self, lsn: int, data: bytes) -> None:
         self._channel.send(b"d", _DATA.pack(b"w", lsn, lsn, _now()) + data)

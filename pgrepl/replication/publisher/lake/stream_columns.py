@@ -39,11 +39,18 @@ _IN_CATALOG = 64  # rows that a snapshot with inlined changes counts for
 
 
 def lake_batch(
-    session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool, two_phase: bool = False
+    session: Session,
+    names: Sequence[str],
+    start: int,
+    end: int,
+    *,
+    local_only: bool,
+    two_phase: bool = False,
+    most: int = MOST,
 ) -> tuple[WireBatch, int] | None:
     """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
-    message. `two_phase`: so are prepared transactions."""
-    portion, stretch = _portion(session, start, end, two_phase=two_phase)
+    message. `two_phase`: so are prepared transactions. `most`: so many changed rows, about."""
+    portion, stretch = _portion(session, start, end, most, two_phase=two_phase)
     if not portion:
         return None
     base = portion[0].first
@@ -65,7 +72,9 @@ def lake_batch(
     return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget), portion[-1].last.id + 1
 
 
-def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> tuple[list[LakeTransaction], int]:
+def _portion(
+    session: Session, start: int, end: int, most: int, *, two_phase: bool
+) -> tuple[list[LakeTransaction], int]:
     """The first transactions, up to the size of a batch; all rows were changed under the definitions of one stretch."""
     found, _ = read(session, start, end)
     sizes = rows_begun(session, start, end)
@@ -83,7 +92,7 @@ def _portion(session: Session, start: int, end: int, *, two_phase: bool) -> tupl
         stretch = next(iter(stretches), None)
         taken.append(transaction)
         size += sum(sizes.get(snapshot.id, _IN_CATALOG) for snapshot in transaction.snapshots)
-        if size > MOST:
+        if size > most:
             break
     return taken, start if stretch is None else stretch
 
@@ -203,4 +212,4 @@ def truncate_messages(plans: Plans, snapshots: Sequence[Snapshot], base: int) ->
 def numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     last = transaction.last
     first_seq, last_seq = (transaction.first - base) << RANK_BITS, ((last.id - base + 1) << RANK_BITS) - 1
-    return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq)
+    return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq, last.origin_lsn)

@@ -1,0 +1,109 @@
+"""pgoutput's bytes of many changes, written by whole columns: those that are written one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from pgrepl.catalog.transaction import reading
+from pgrepl.replication.decoding.stream import SlotDecoder
+from pgrepl.replication.publisher import slots
+from pgrepl.replication.wire import pgoutput_write_columns
+from tests.harness.pair import Pair
+
+TYPES = (
+    "i int8, b boolean, n numeric, m numeric(9,3), f float8, d date, z timestamptz, u uuid, j jsonb, y bytea, a int[]"
+)
+VALUES = (
+    "(1, 'x', 5, true, 1.50, 7, 0.1, '2024-02-29', '2024-01-01 12:00:00.5+02', gen_random_uuid(), '{\"a\": [1]}',"
+    " 'é', '{1,NULL}')",
+    "(2, '', -5, false, 'NaN', NULL, 'infinity', 'infinity', '0044-03-15 BC', NULL, 'null', '', '{}')",
+    "(3, NULL, NULL, NULL, NULL, -7.125, '-0', '0001-01-01', NULL, NULL, NULL, NULL, NULL)",
+)
+
+
+@pytest.fixture
+def ready(pair: Pair) -> Pair:
+    pair.pub(f"CREATE TABLE t (k int PRIMARY KEY, v text, {TYPES})")
+    pair.pub("CREATE TABLE w (k int, v text); ALTER TABLE w REPLICA IDENTITY FULL")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t, w WHERE (k % 7 <> 3)")
+    pair.pub("SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    return pair
+
+
+def decoder(pair: Pair) -> tuple[SlotDecoder, int, int]:
+    session = pair.pub.session
+    row = slots.slot_or_none(session, "s")
+    assert row is not None
+    given = [("proto_version", "1"), ("publication_names", "p")]
+    made = SlotDecoder(session, row, given, session.text_style)
+    return made, row.confirmed_flush_lsn or 0, slots.current_lsn(session)
+
+
+def lines(found: Iterator[tuple[int, bytes]]) -> list[tuple[int, str]]:
+    return [(lsn, data.hex(" ")) for lsn, data in found]
+
+
+def one_by_one(pair: Pair) -> Iterator[tuple[int, bytes]]:
+    with reading(pair.pub.session):
+        made, start, end = decoder(pair)
+        for _, found in made.portions(start, end, None):
+            for lsn, _, data in found:
+                yield lsn, data
+
+
+def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
+    pair.pub("SET pgrepl.local_rows = 0")
+    with reading(pair.pub.session):
+        made, start, end = decoder(pair)
+        for column in made.batches(start, end):
+            if isinstance(column, int):
+                start = column
+            else:
+                yield from zip(column.lsn.tolist(), column.data.to_pylist(), strict=True)
+        assert start == end
+    pair.pub("RESET pgrepl.local_rows")
+
+
+@pytest.mark.parametrize("most", [1, 1 << 16])
+def test_all_kinds_of_values_and_messages(ready: Pair, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(pgoutput_write_columns, "MOST", most)
+    monkeypatch.setattr(pgoutput_write_columns, "_FIRST", most)
+    pub = ready.pub
+    for values in VALUES:
+        pub(f"INSERT INTO t VALUES {values}")
+    pub(
+        "BEGIN; UPDATE t SET v = 'ü' WHERE k < 3; INSERT INTO w VALUES (1, 'w'), (1, NULL);"
+        " DELETE FROM t WHERE k = 1; COMMIT"
+    )
+    pub("BEGIN; DELETE FROM w WHERE v IS NULL; TRUNCATE w; INSERT INTO w VALUES (4, 'again'); COMMIT")
+    pub("INSERT INTO w VALUES (5, 'after'), (3, 'hidden'); UPDATE w SET k = k + 7; UPDATE w SET k = 3 WHERE k = 12")
+    pub("BEGIN; TRUNCATE t, w; COMMIT; INSERT INTO t (k) VALUES (9), (10); UPDATE t SET k = k + 10")
+    assert lines(by_columns(ready)) == lines(one_by_one(ready))
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 40))])
+def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr(pgoutput_write_columns, "_FIRST", chance.randrange(1, 9))
+    monkeypatch.setattr(pgoutput_write_columns, "MOST", chance.randrange(1, 30))
+    for _ in range(12):
+        body = []
+        for _ in range(chance.randrange(1, 4)):
+            table, key = chance.choice("ttwww"), chance.randrange(20)
+            body.append(
+                chance.choice(
+                    [
+                        f"INSERT INTO {table} (k, v) SELECT g + coalesce((SELECT max(k) FROM {table}), 0), 'v' || g"
+                        f" FROM generate_series(1, {chance.randrange(1, 9)}) g",
+                        f"UPDATE {table} SET v = v || '{key}' WHERE k % 5 = {key % 5}",
+                        f"UPDATE {table} SET k = -k WHERE k % 5 = {key % 5}",
+                        f"DELETE FROM {table} WHERE k % 9 = {key % 9}",
+                        "TRUNCATE w" if chance.random() < 0.3 else f"UPDATE w SET v = NULL WHERE k < {key}",
+                    ]
+                )
+            )
+        ready.pub(f"BEGIN; {'; '.join(body)}; COMMIT" if chance.random() < 0.6 else "; ".join(body))
+    assert lines(by_columns(ready)) == lines(one_by_one(ready))
