@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.wire import pgoutput
@@ -19,6 +17,7 @@ from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     from pgrepl.replication.wire.batch import BatchTransaction, RelationChanges, WireBatch
     from pgrepl.replication.wire.messages import SentColumn, TruncateMessage
@@ -145,11 +144,15 @@ class _Lines:
         self._data: list[pa.LargeBinaryArray] = []
 
     def add(self, places: Numbers | Sequence[int], data: pa.LargeBinaryArray | Sequence[bytes]) -> None:
+        import pyarrow as pa
+
         if len(places):
             self._places.append(np.asarray(places, np.int64))
             self._data.append(data if isinstance(data, pa.Array) else pa.array(data, pa.large_binary()))
 
     def in_order(self) -> tuple[Numbers, pa.LargeBinaryArray]:
+        import pyarrow as pa
+
         if not self._places:
             return np.zeros(0, np.int64), pa.array([], pa.large_binary())
         places, data = np.concatenate(self._places), pa.concat_arrays(self._data)
@@ -159,6 +162,8 @@ class _Lines:
 
 def records(made: Numbers) -> pa.LargeBinaryArray:
     """Records of fixed width as bytes."""
+    import pyarrow as pa
+
     width = made.dtype.itemsize
     ends = np.arange(0, (len(made) + 1) * width, width, dtype=np.int64)
     return pa.Array.from_buffers(pa.large_binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made.tobytes())])
@@ -166,6 +171,9 @@ def records(made: Numbers) -> pa.LargeBinaryArray:
 
 def joined(parts: Iterable[Any]) -> pa.LargeBinaryArray:
     """The bytes of several columns, and of constants, one behind the other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     empty = pa.scalar(b"", pa.large_binary())
     given = [pa.scalar(each, pa.large_binary()) if isinstance(each, bytes) else each for each in parts]
     return pc.binary_join_element_wise(*given, empty)
@@ -196,6 +204,8 @@ def _changes(changes: RelationChanges, low: int, high: int, style: TextStyle) ->
 
 def _spread(tuples: pa.LargeBinaryArray, there: Numbers) -> pa.LargeBinaryArray:
     """The tuples at the places where they are; nothing elsewhere."""
+    import pyarrow as pa
+
     if there.all():
         return tuples
     return tuples.take(pa.array(np.cumsum(there) - 1, mask=~there)).fill_null(b"")
@@ -208,6 +218,9 @@ def _tuples(
     unchanged: dict[int, Numbers],
     style: TextStyle,
 ) -> pa.LargeBinaryArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     parts: list[Any] = [bytes([tag]) + pgoutput.COLUMN_COUNT.pack(len(columns))]
     for place, (column, array) in enumerate(zip(columns, arrays, strict=True)):
         part = _values(column_text(array, column.type, form(column.type, column.typmod), style))
@@ -219,6 +232,9 @@ def _tuples(
 
 def _values(texts: pa.LargeStringArray) -> pa.LargeBinaryArray:
     """Each text behind its kind and length; NULLs by their kind alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     heads = np.zeros(len(texts), _TEXT_FIELDS)
     heads["kind"] = pgoutput.TEXT_VALUE
     heads["length"] = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
