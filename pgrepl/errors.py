@@ -36,6 +36,7 @@ class PgError(Exception):
     """A statement fails. `location` is the 0-based character offset in the statement's text."""
 
     raised_in: object = None  # the call of a routine whose line of CONTEXT has been added
+    is_hard = False  # raised while a value was read, but not about the value
 
     def __init__(
         self,
@@ -67,6 +68,12 @@ class PgError(Exception):
     def is_of_data(self) -> bool:
         """Is something wrong with a value (class 22), or does a row break a constraint (23)?"""
         return self.sqlstate[:2] in ("22", "23")
+
+    @property
+    def is_soft(self) -> bool:
+        """Does an input function say that a text is no value of its type, which a caller may take for an answer
+        (errsave)?"""
+        return not self.is_hard and self.sqlstate[:2] in ("0A", "22", "23", "3F", "42", "54")
 
     @property
     def is_of_machine(self) -> bool:

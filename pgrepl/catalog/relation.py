@@ -244,7 +244,9 @@ def range_var(parts: Sequence[str]) -> RangeVar:
     from pgrepl.sql.nodes import RangeVar
 
     if len(parts) > 3:
-        raise PgError("42601", f"improper relation name (too many dotted names): {'.'.join(parts)}")
+        refused = PgError("42601", f"improper relation name (too many dotted names): {'.'.join(parts)}")
+        refused.is_hard = True
+        raise refused
     catalog, schema, name = (None, None, *parts)[-3:]
     assert name is not None
     return RangeVar(name, schema, catalog)

@@ -105,7 +105,7 @@ class Transaction(CatalogTransaction):
         self.notifications: Announcements | None = None  # None: the session has had none yet
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
         self.uses_temporary = False  # it has looked up a temporary relation
-        self.uncommitted_enums: set[int] = set()  # types that it has created (uncommitted_enum_types)
+        self.uncommitted_enums: set[int] = set()  # types made outside savepoints (uncommitted_enum_types)
         self.uncommitted_labels: set[int] = set()  # new labels of other enums (uncommitted_enum_values)
 
     def begin_again(self, needed: LockNeeded, mark: tuple[int, int, int]) -> None:

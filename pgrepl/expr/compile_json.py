@@ -193,7 +193,7 @@ def _(node: tree.JsonExpr, compiler: Compiler) -> Compiled:
         try:
             return _converted(node, call, found)
         except PgError as error:
-            if raises or not is_soft(error):
+            if raises or not error.is_soft:
                 raise
             return on_error(env)
 
@@ -212,11 +212,6 @@ def passed_variables(node: tree.JsonExpr, compiler: Compiler) -> Callable[[Any],
         return known
 
     return variables
-
-
-def is_soft(error: PgError) -> bool:
-    """Whether an input function reports the error softly: what is wrong is the value."""
-    return error.is_of_data
 
 
 def _behavior(
@@ -238,7 +233,7 @@ def _behavior(
                 jsonb_tree(found), node.type, node.typmod, style_of.style, omit_quotes=node.omit_quotes
             )
         except PgError as error:
-            if not is_soft(error):
+            if not error.is_soft:
                 raise
             message = f"could not coerce {clause} expression ({kind}) to the RETURNING type"
             raise PgError("42804", message, detail=error.message) from None

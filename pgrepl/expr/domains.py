@@ -36,7 +36,12 @@ def test_of(domain: int, context: Context) -> Test | None:
         if value is None and not_null:
             raise _fault("23502", domain, f"domain {_name(domain, context)} does not allow null values")
         for name, check in checks:
-            if check((value,)) is False:
+            try:
+                holds = check((value,))
+            except PgError as error:
+                error.is_hard = True
+                raise
+            if holds is False:
                 message = f'value for domain {_name(domain, context)} violates check constraint "{name}"'
                 raise _fault("23514", domain, message, name)
 
@@ -82,4 +87,5 @@ def _name(domain: int, context: Context) -> str:
 
 def _fault(sqlstate: str, domain: int, message: str, constraint: str | None = None) -> PgError:
     row = type_by_oid(domain)
-    return PgError(sqlstate, message, schema=row.schema if row is not None else None, constraint=constraint)
+    assert row is not None
+    return PgError(sqlstate, message, schema=row.schema, datatype=row.name, constraint=constraint)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError, unsupported
 from pgrepl.types import oids
-from pgrepl.types.builtin import PgType, element_type, range_by_oid, range_of_multirange, type_by_oid
+from pgrepl.types.builtin import base_type_and_typmod, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
 from pgrepl.types.user_types import (
@@ -91,7 +91,7 @@ def reader(typoid: int) -> Reader:
         return _array_reader(element)
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
-        return _domain_reader(typoid, row)
+        return _domain_reader(typoid)
     if row is not None and row.typtype == "e":
         return _enum_reader(typoid)
     if typoid == oids.RECORD:
@@ -99,7 +99,9 @@ def reader(typoid: int) -> Reader:
     if row is None or row.typtype == "c":
         return _row_reader(typoid)
     if row is not None and row.typtype == "p":
-        raise PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
+        refused = PgError("0A000", f"cannot accept a value of type {format_type(typoid)}")
+        refused.is_hard = True
+        raise refused
     raise unsupported(f"type {format_type(typoid)}")
 
 
@@ -125,21 +127,20 @@ def _row_reader(typoid: int) -> Reader:
 
 def read_null(typoid: int, style: TextStyle) -> None:
     """The input functions of domains see NULL, too: neither domain_in nor domain_recv is strict."""
+    check_domain(typoid, None, style)
+
+
+def check_domain(typoid: int, value: Any, style: TextStyle) -> None:
+    """Test a value, NULL included, if the type is a domain with constraints; what was stored has been tested."""
     if style.check_domain is not None and not style.stored and tests_null(typoid):
-        style.check_domain(typoid, None)
+        style.check_domain(typoid, value)
 
 
-def _domain_reader(typoid: int, row: PgType) -> Reader:
+def _domain_reader(typoid: int) -> Reader:
     """As domain_in: the base type's input function, then the constraints, unless the value was stored before."""
-    base_type, constraints = typoid, False
-    domain: PgType | None = row
-    while domain is not None and domain.typtype == "d":
-        known = described(base_type)
-        constraints |= domain.notnull or (known is not None and bool(known.checks))
-        base_type, typmod = domain.basetype, domain.typmod
-        domain = type_by_oid(base_type)
+    base_type, typmod = base_type_and_typmod(typoid, -1)
     base = reader(base_type)
-    if not constraints:
+    if not tests_null(typoid):
         return lambda text, _, style: base(text, typmod, style)
 
     def read(text: str, _: int, style: TextStyle) -> Any:

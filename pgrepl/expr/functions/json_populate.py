@@ -13,12 +13,12 @@ from pgrepl.expr.functions.json_making import fields_of
 from pgrepl.expr.functions.registry import Family
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
 from pgrepl.types.json import Jsonb, JsonNode, escape_json, jsonb_tree, parse_json, to_jsonb
 from pgrepl.types.numeric import write_numeric
 from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
-from pgrepl.types.text import reader
+from pgrepl.types.text import check_domain, reader
 
 implements = Family()
 
@@ -95,6 +95,9 @@ def given(value: str) -> Given:
     return GivenText(value, parse_json(value, decode=True))
 
 
+_NOTHING = Given(None)
+
+
 class Field(NamedTuple):
     name: str
     type: int
@@ -113,14 +116,22 @@ def row_fields(typoid: int, style: TextStyle) -> tuple[Field, ...] | None:
 
 
 def populate(
-    source: Given, typoid: int, typmod: int, style: TextStyle, column: str = "", *, omit_quotes: bool = False
+    source: Given,
+    typoid: int,
+    typmod: int,
+    style: TextStyle,
+    column: str = "",
+    *,
+    default: Record | None = None,
+    omit_quotes: bool = False,
 ) -> Any:
-    """The value as one of a type (populate_record_field)."""
+    """The value as one of a type (populate_record_field). A row has what it lacks from the default."""
     known = type_by_oid(typoid)
     if known is not None and known.typtype == "d":
-        if source.kind != "null":
-            populate(source, known.basetype, known.typmod, style, column, omit_quotes=omit_quotes)
-        return _domain_value(source, typoid, typmod, style, omit_quotes)
+        base, of_base = base_type_and_typmod(typoid, typmod)
+        value = populate(source, base, of_base, style, column, default=default, omit_quotes=omit_quotes)
+        check_domain(typoid, value, style)
+        return value
     kind = source.kind
     if kind == "null":
         return None
@@ -130,7 +141,7 @@ def populate(
             return _array(source, element, typmod, style, column)
         fields = row_fields(typoid, style)
         if fields is not None:
-            return populate_row(source, fields, style)
+            return populate_row(source, fields, style, default)
     return reader(typoid)(source.text(typoid, omit_quotes), typmod, style)
 
 
@@ -142,30 +153,23 @@ def populate_type(tree: Any, typoid: int, typmod: int, style: TextStyle, *, omit
     return populate(Given(text), typoid, typmod, style, omit_quotes=True)
 
 
-def _domain_value(source: Given, typoid: int, typmod: int, style: TextStyle, omit_quotes: bool) -> Any:
-    """A value of a domain, with the domain's constraints checked."""
-    known = type_by_oid(typoid)
-    assert known is not None
-    if source.kind == "null":
-        return None
-    return reader(typoid)(source.text(known.basetype, omit_quotes), typmod, style)
-
-
 def populate_row(
     source: Given, fields: Sequence[Field], style: TextStyle, default: Sequence[Any] | None = None
 ) -> Record | None:
-    """A row of the members of an object; what the object lacks is as in the default (populate_record)."""
+    """A row of the members of an object; what the object lacks is as in the default, or else NULL, which a domain may
+    refuse (populate_record)."""
     if source.kind != "object":
         what = "an array" if source.kind == "array" else "a scalar"
         raise PgError("22023", f"cannot call populate_composite on {what}")
     members = source.members()
     values: list[Any] = []
     for number, field in enumerate(fields):
-        member = members.get(field.name)
-        if member is None:
-            values.append(None if default is None else default[number])
+        member, known = members.get(field.name), None if default is None else default[number]
+        if member is None and default is not None:
+            values.append(known)
         else:
-            values.append(populate(member, field.type, field.typmod, style, field.name))
+            within = known if isinstance(known, Record) else None
+            values.append(populate(member or _NOTHING, field.type, field.typmod, style, field.name, default=within))
     return Record(values, [field.type for field in fields], [field.name for field in fields])
 
 
@@ -263,7 +267,14 @@ def jsonb_populate_record(call: Call, base: Any, value: Jsonb | None) -> Any:
 
 def _populated(call: Call, name: str, base: Any, value: str | None) -> Any:
     fields = _target(call, name, base)
-    return base if value is None else populate_row(given(value), fields, call.style, base)
+    return base if value is None else _row(call, given(value), fields, base)
+
+
+def _row(call: Call, source: Given, fields: Sequence[Field], base: Any) -> Record | None:
+    """A row of the type of the first argument, which may be a domain."""
+    row = populate_row(source, fields, call.style, base)
+    check_domain(call.argtypes[0], row, call.style)
+    return row
 
 
 @implements("json_to_record", "jsonb_to_record", context=True)
@@ -285,19 +296,25 @@ def jsonb_populate_recordset(call: Call, base: Any, value: Jsonb | None) -> Iter
 @implements("json_to_recordset", "jsonb_to_recordset", context=True)
 def json_to_recordset(call: Call, value: str | None) -> Iterator[Any]:
     name = "jsonb_to_recordset" if isinstance(value, Jsonb) else "json_to_recordset"
-    return _rows(call, name, _defined(call, name), value, None)
+    fields = _defined(call, name)
+    return iter([populate_row(row, fields, call.style) for row in _elements(name, value)])
 
 
 def _rows(call: Call, name: str, fields: Sequence[Field], value: str | None, base: Any) -> Iterator[Any]:
+    return iter([_row(call, row, fields, base) for row in _elements(name, value)])
+
+
+def _elements(name: str, value: str | None) -> list[Given]:
+    """The objects of an array."""
     if value is None:
-        return iter(())
+        return []
     source = given(value)
     if source.kind != "array":
         what = "a non-array"
         if not isinstance(value, Jsonb):
             what = "an object" if source.kind == "object" else "a scalar"
         raise PgError("22023", f"cannot call {name} on {what}")
-    rows = source.elements()
-    if any(row.kind != "object" for row in rows):
+    found = source.elements()
+    if any(each.kind != "object" for each in found):
         raise PgError("22023", f"argument of {name} must be an array of objects")
-    return iter([populate_row(row, fields, call.style, base) for row in rows])
+    return found

@@ -106,6 +106,8 @@ def _input_error(call: Call, text: str, name: str) -> PgError | None:
     try:
         read_text(text, typoid, typmod, call.style)
     except PgError as error:
+        if not error.is_soft:
+            raise
         return error
     return None
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pgrepl.catalog.identifiers import split_identifiers
-from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.relation import Relation, find_relation, range_var
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
-from pgrepl.sql.nodes import RangeVar
 
 
 def relation_named(session: Session, text: str) -> Relation:
@@ -14,11 +13,7 @@ def relation_named(session: Session, text: str) -> Relation:
     parts = split_identifiers(text, ".")
     if not parts:
         raise PgError("42602", "invalid name syntax")
-    if len(parts) > 3:
-        raise PgError("42601", f"improper relation name (too many dotted names): {'.'.join(parts)}")
-    name, schema, catalog = (*reversed(parts), None, None)[:3]
-    assert name is not None
-    return find_relation(session, RangeVar(name, schema, catalog))
+    return find_relation(session, range_var(parts))
 
 
 def system_table(session: Session, name: str) -> int | None:

@@ -44,13 +44,11 @@ def _columns(session: Session, type_: tables.pg_type, name: str) -> Iterator[tup
             other = type_row(session, row.objid)
             if other is not None and other.typtype == "d":
                 yield from _columns(session, other, name)
-            elif other is not None:
-                refuse_users(session, other, name)
+            else:
+                refuse_users(session, row.objid, name)
         elif row.classid == PG_CLASS and row.objsubid > 0:
             found = relation(session, row.objid)
+            if found.type:
+                refuse_users(session, found.type, name)
             if found.kind in "rm":
                 yield row.objid, row.objsubid
-            elif found.kind == "c":
-                container = type_row(session, found.type)
-                if container is not None:
-                    refuse_users(session, container, name)

@@ -24,7 +24,8 @@ def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
     namespace = namespace_of_new(session, stmt.name)
     check_name_is_free(session, namespace, stmt.name.name)
     oid = insert_type(session, namespace, stmt.name.name, typtype="e")
-    session.transaction.uncommitted_enums.add(oid)
+    if not session.transaction.savepoints:
+        session.transaction.uncommitted_enums.add(oid)
     for number, label in enumerate(stmt.labels):
         _check_length(label)
         if label in stmt.labels[:number]:
@@ -70,7 +71,7 @@ def _check_length(label: str) -> None:
 
 def _add(session: Session, enum: tables.pg_type, stmt: AlterEnumStmt) -> None:
     """As AddEnumLabel. The new label cannot be used before the transaction has committed, unless the type is new in it,
-    too."""
+    too, and neither was made behind a savepoint."""
     _check_length(stmt.label)
     labels = labels_of(session, enum.oid)
     if any(label.enumlabel == stmt.label for label in labels):
@@ -86,7 +87,8 @@ def _add(session: Session, enum: tables.pg_type, stmt: AlterEnumStmt) -> None:
         stored = f"{stmt.label} ({number})"
     values = {"enumtypid": enum.oid, "enumsortorder": place, "enumlabel": stmt.label, "storedlabel": stored}
     insert(session, tables.pg_enum, oid=oid, **values)
-    if enum.oid not in session.transaction.uncommitted_enums:
+    transaction = session.transaction
+    if transaction.savepoints or enum.oid not in transaction.uncommitted_enums:
         session.transaction.uncommitted_labels.add(oid)
 
 

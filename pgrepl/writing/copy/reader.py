@@ -153,7 +153,7 @@ class CopyReader:
                 column += 1
         except PgError as error:
             self._column, self._value = column, self._options.default if field is DEFAULT else field
-            if not self._options.ignore_errors or field is DEFAULT or error.sqlstate[:2] not in _SOFT:
+            if not self._options.ignore_errors or field is DEFAULT or not error.is_soft:
                 raise
             self._skip()
             return None
@@ -248,7 +248,3 @@ class CopyReader:
             value = "null input" if self._value is None else f'"{shown(self._value)}"'
             return f"{place}, column {self._columns[self._column].name}: {value}"
         return place if lines.line is None else f'{place}: "{shown(lines.line)}"'
-
-
-# Classes of errors that an input function reports softly: the value is not one of its type.
-_SOFT = frozenset(("22", "42", "0A", "54", "2B"))

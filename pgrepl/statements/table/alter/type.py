@@ -12,7 +12,6 @@ from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef
-from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.analyze import transform
@@ -75,9 +74,7 @@ def _prepare(
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
     altered = work.entry(rel)
     if rel.kind == "c":
-        composite = type_row(session, rel.type)
-        assert composite is not None
-        refuse_users(session, composite, rel.name)
+        refuse_users(session, rel.type, rel.name)
     else:
         converted = _converted(session, rel, attribute, target, using)
         to_text = attribute.ndims < SEVERAL <= target.ndims

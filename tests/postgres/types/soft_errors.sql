@@ -1,0 +1,22 @@
+-- errors that are about the value, and others
+create type e as enum ('a');
+create domain d as int check (value > 0);
+create domain dz as int check (1/value > 0);
+create type ct as (a int, b e);
+select * from pg_input_error_info('-1', 'd');
+select * from pg_input_error_info('0', 'dz');
+select * from pg_input_error_info('(1,c)', 'ct');
+select * from pg_input_error_info('x', 'anyelement');
+select * from pg_input_error_info('(1)', 'record');
+select * from pg_input_error_info('nosuch', 'regclass');
+select * from pg_input_error_info('$.', 'jsonpath');
+begin;
+alter type e add value 'z';
+select pg_input_is_valid('z', 'e');
+rollback;
+begin;
+alter type e add value 'z';
+select * from pg_input_error_info('(1,z)', 'ct');
+rollback;
+select * from pg_input_error_info('nosuch', 'regnamespace');
+select * from pg_input_error_info('a.b.c.d', 'regclass');
