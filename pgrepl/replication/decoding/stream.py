@@ -60,6 +60,7 @@ class SlotDecoder:
 
         while self._encoder is not None and (found := self._batch(start, end)) is not None:
             batch, start = found
+            engine.done(self._session, "changes sent", engine.Engine.COLUMNS)
             try:
                 yield from message_columns(self._encoder, batch)
             finally:
