@@ -36,8 +36,7 @@ def pin(session: Session, snapshot: int) -> None:
     path = f"{folder}{_machine()}-{os.getpid()}-{storage.uuid7()}"
     try:
         storage.make_folder(folder)
-        with storage.writing(path), storage.open_output(path) as file:
-            file.write(str(snapshot).encode())
+        storage.write(path, str(snapshot).encode())
     except PgError:  # the lake is read-only, so that its files cannot be removed either
         return
     held[snapshot] = path

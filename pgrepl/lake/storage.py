@@ -77,13 +77,13 @@ def _file_system_at(root: str) -> Any:
 @contextmanager
 def reading(path: str) -> Iterator[None]:
     """Raise errors in here as PgErrors about the file."""
-    import pyarrow as pa
-
     try:
         yield
     except FileNotFoundError as problem:
         raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+    except Exception as problem:
+        if not _is_about_files(problem) and not isinstance(problem, UnicodeDecodeError):
+            raise
         number = getattr(problem, "errno", None)
         if number == errno.ENOENT:
             raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
@@ -107,15 +107,22 @@ def open_input(path: str) -> Any:
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Raise errors in here as PgErrors about the file, and remove it."""
-    import pyarrow as pa
-
     try:
         yield
     except BaseException as problem:
         remove(path)
-        if isinstance(problem, (pa.ArrowException, OSError)):
+        if isinstance(problem, Exception) and _is_about_files(problem):
             _cannot_write(path, problem)
         raise
+
+
+def _is_about_files(problem: Exception) -> bool:
+    """Is it an error of the operating system, or of pyarrow, which not every process has loaded?"""
+    if isinstance(problem, OSError):
+        return True
+    import pyarrow as pa
+
+    return isinstance(problem, pa.ArrowException)
 
 
 def _cannot_write(path: str, problem: Exception) -> NoReturn:
@@ -156,6 +163,18 @@ def open_output(path: str) -> Any:
     return system.open_output_stream(inside)
 
 
+def write(path: str, data: bytes) -> None:
+    """Write a new small file, without pyarrow where it is local."""
+    local = local_path(path)
+    with writing(path):
+        if local is None:
+            with open_output(path) as file:
+                file.write(data)
+        else:
+            with open(os.open(local, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
+                file.write(data)
+
+
 def make_durable(path: str) -> None:
     """Sync a local file that has been written, and its folder. Only its owner can read it then; Spark lets all read
     it."""
@@ -168,9 +187,13 @@ def make_durable(path: str) -> None:
 
 def remove(path: str) -> None:
     """Remove the file if it exists."""
-    system, inside = file_system(path)
+    local = local_path(path)
     with suppress(FileNotFoundError, OSError):
-        system.delete_file(inside)
+        if local is not None:
+            os.unlink(local)
+        else:
+            system, inside = file_system(path)
+            system.delete_file(inside)
 
 
 def listed(folder: str) -> Iterator[tuple[str, timedelta]]:

@@ -8,9 +8,11 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel
+from pgrepl.types.byte_columns import joined, records
 from pgrepl.types.lake_arrays import content
 
 _DATA = struct.Struct("!cI")
+_HEAD = [("kind", "u1"), ("length", ">u4")]  # of a message of COPY, as numpy writes it
 
 
 class WireCopy:
@@ -89,13 +91,7 @@ class CopyOut:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        count = len(lines)
-        heads = np.empty(count, [("kind", "S1"), ("length", ">u4")])
-        heads["kind"] = b"d"
-        heads["length"] = pc.binary_length(lines).to_numpy() + 4
-        ends = np.arange(0, (count + 1) * _DATA.size, _DATA.size, dtype=np.int64)
-        made = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(heads.tobytes())]
-        )
-        messages = pc.binary_join_element_wise(made, lines.cast(pa.large_binary()), pa.scalar(b"", pa.large_binary()))
+        heads = np.zeros(len(lines), _HEAD)
+        heads["kind"], heads["length"] = ord("d"), pc.binary_length(lines).to_numpy() + 4
+        messages = joined([records(heads), lines.cast(pa.large_binary())])
         self._channel.send_raw(content(messages))

@@ -47,6 +47,23 @@ def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (2); UPDATE t SET a = 3 WHERE a = 2; DELETE FROM t WHERE a = 3",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM t; COMMIT",
+        "COPY t TO STDOUT",
+        "SELECT count(*), sum(a) FROM t GROUP BY a % 2 ORDER BY 1",
+    ],
+)
+def test_nothing_heavy_is_imported_for_few_rows(statement: str, tmp_path: Path) -> None:
+    pgrepl("-X", "-q", cwd=tmp_path, script=f"{SCRIPT}INSERT INTO t VALUES (1);")
+    probe = [sys.executable, "-c", PROBE, "-X", "-c", statement]
+    subprocess.run(probe, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    imported = set(json.loads((tmp_path / "modules.json").read_text()))
+    assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize(
     "arguments", [["standby", "--help"], ["standby", "sync", "--help"], ["apply", "--help"], ["status"]]
 )
 def test_nothing_heavy_is_imported_for_help_and_status(arguments: list[str], tmp_path: Path) -> None:

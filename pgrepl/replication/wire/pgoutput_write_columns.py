@@ -4,7 +4,7 @@ columns of bytes."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from pgrepl.frozen import frozen
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.batch import DELETE
+from pgrepl.types.byte_columns import joined, records
 from pgrepl.types.column_text import column_text
 from pgrepl.types.lake_forms import form
 
@@ -158,25 +159,6 @@ class _Lines:
         places, data = np.concatenate(self._places), pa.concat_arrays(self._data)
         order = np.argsort(places, kind="stable")
         return places[order], data.take(pa.array(order))
-
-
-def records(made: Numbers) -> pa.LargeBinaryArray:
-    """Records of fixed width as bytes."""
-    import pyarrow as pa
-
-    width = made.dtype.itemsize
-    ends = np.arange(0, (len(made) + 1) * width, width, dtype=np.int64)
-    return pa.Array.from_buffers(pa.large_binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made.tobytes())])
-
-
-def joined(parts: Iterable[Any]) -> pa.LargeBinaryArray:
-    """The bytes of several columns, and of constants, one behind the other."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    empty = pa.scalar(b"", pa.large_binary())
-    given = [pa.scalar(each, pa.large_binary()) if isinstance(each, bytes) else each for each in parts]
-    return pc.binary_join_element_wise(*given, empty)
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------

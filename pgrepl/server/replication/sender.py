@@ -157,15 +157,15 @@ class Sender:
         import numpy as np
         import pyarrow.compute as pc
 
-        from pgrepl.replication.wire.pgoutput_write_columns import joined, records
+        from pgrepl.types.byte_columns import joined, records
+        from pgrepl.types.lake_arrays import content
 
         sizes = pc.binary_length(column.data).to_numpy()
         heads = np.zeros(len(sizes), _FRAME)
         heads["message"], heads["length"] = ord("d"), sizes + _DATA.size + 4
         heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, _now()
         count, size = column.transactions, int(sizes.sum())
-        data = memoryview(joined([records(heads), column.data]).buffers()[2])
-        self._channel.send_raw(data[: size + heads.nbytes])
+        self._channel.send_raw(content(joined([records(heads), column.data])))
         statistics.count(self._session, statistics.SLOT, self._slot, total_txns=count, total_bytes=size)
         self._sent = max(self._sent, column.behind)
         if self._channel.has_input(0):
