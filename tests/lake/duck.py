@@ -10,8 +10,10 @@ import atexit
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 from tests.harness.programs import PATIENCE
@@ -62,23 +64,37 @@ class DuckError(Exception):
 
 
 class Duck:
-    """A worker process, one connection a catalog."""
+    """A worker process, one connection a catalog. DuckDB sometimes crashes: then another process goes on."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self._process = self._start()
         atexit.register(self.stop)
 
+    @staticmethod
+    def _start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", _WORKER], stdin=PIPE, stdout=PIPE, text=True)
+
     def ask(self, catalog: Path | str, sql: str, *, action: str = "run", as_text: bool = True) -> list[tuple[Any, ...]]:
+        asked = json.dumps({"catalog": str(catalog), "sql": sql, "action": action, "as_text": as_text})
+        answer = self._asked(asked) or (self._asked(asked) if as_text else None)
+        if not answer:
+            raise DuckError("DuckDB has crashed")
+        found = json.loads(answer)
+        if "error" in found:
+            raise DuckError(found["error"])
+        return [tuple(row) for row in found["rows"]]
+
+    def _asked(self, asked: str) -> str:
+        """The answer; empty: the process has crashed."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        asked = {"catalog": str(catalog), "sql": sql, "action": action, "as_text": as_text}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise DuckError(answer["error"])
-        return [tuple(row) for row in answer["rows"]]
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(asked + "\n")
+            self._process.stdin.flush()
+            if answer := self._process.stdout.readline():
+                return answer
+        self._process.wait(PATIENCE)
+        self._process = self._start()
+        return ""
 
     def stop(self) -> None:
         if self._process.poll() is None:
