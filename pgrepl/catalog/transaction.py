@@ -43,8 +43,8 @@ class LockNeeded(Exception):
 
 
 class DimensionsNeeded(Exception):
-    """A new row has an array that is no list: of several dimensions, or not from 1. The statement begins anew when the
-    column keeps arrays as text."""
+    """A new row has a value that is no list or struct, such as an array of several dimensions. The statement begins
+    anew when the column keeps its values as text."""
 
     def __init__(self, relid: int, attnum: int) -> None:
         self.relid = relid

@@ -115,8 +115,9 @@ def _(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
 @compile_node.register
 def _(node: tree.RowExpr, compiler: Compiler) -> Compiled:
     row = named_row_type(node.type, compiler)
-    if row is not None:  # columns that were dropped are not in values
-        fields = [compiler.compile(node.args[field.place]) for field in row.fields]
+    if row is not None:  # columns that were dropped are not in values, those that were added since are NULL
+        args = dict(enumerate(node.args))
+        fields = [compiler.compile(args.get(field.place, tree.Const(field.type))) for field in row.fields]
         types, names = row.types, row.names
     else:
         fields = compiler.all(node.args)

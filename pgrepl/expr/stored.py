@@ -20,9 +20,10 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
 from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
-from pgrepl.types.user_types import described
+from pgrepl.types.user_types import composite_type, described
 
 if TYPE_CHECKING:
     from pgrepl.expr.dml.plan import Modify
@@ -108,16 +109,21 @@ def _encoded(value: Any) -> Any:
 
 
 def _constant(value: Any, typoid: int) -> Any:
-    """A constant's value as JSON; of a row the type, name and value of each field; of an enum the label's OID, which
-    stays when the label is renamed."""
+    """A constant's value as JSON; of a row the type, name and value of each field, with those that were dropped, since
+    fields may be added, dropped and renamed; of an enum the label's OID, which stays when the label is renamed."""
     if value is None or typoid in _PLAIN:
         return value
     known = described(typoid)
     if known is not None and known.labels:
         return next(label.oid for label in known.labels if label.name == value)
     if isinstance(value, Record):
-        fields = zip(value.types, value.names, value, strict=True)
-        return [[of, name, _constant(item, of)] for of, name, item in fields]
+        parts = zip(value.types, value.names, value, strict=True)
+        fields = [[of, name, _constant(item, of)] for of, name, item in parts]
+        row = composite_type(base_type(typoid))
+        if row is None or len(row.fields) != len(fields):
+            return fields
+        placed = {field.place: each for field, each in zip(row.fields, fields, strict=True)}
+        return [placed.get(place, [0, "", None]) for place in range(row.width)]
     from pgrepl.types.text import write_text
 
     return write_text(value, typoid, _STYLE)
@@ -154,7 +160,12 @@ def _constant_value(typoid: int, value: Any, types: Types) -> Any:
     if isinstance(value, tuple):
         of, names, values = zip(*value, strict=True) if value else ((), (), ())
         of = tuple(map(types.type_of, of))
-        return Record([_constant_value(one, item, types) for one, item in zip(of, values, strict=True)], of, names)
+        items = [_constant_value(one, item, types) for one, item in zip(of, values, strict=True)]
+        row = composite_type(base_type(typoid))
+        if row is None:
+            return Record(items, of, names)
+        known = dict(enumerate(items))
+        return Record([known.get(field.place) for field in row.fields], row.types, row.names)
     known = described(typoid)
     if known is not None and known.labels:
         return next(label.name for label in known.labels if label.oid == value)

@@ -15,9 +15,10 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import sql
 from pgrepl.lake.definition import taken_names
-from pgrepl.lake.definition_columns import NO_COLUMNS, NO_DEFAULT, column_names, default_of
-from pgrepl.lake.definition_types import fits
+from pgrepl.lake.definition_columns import NO_DEFAULT, column_names, default_of
+from pgrepl.lake.definition_types import NO_COLUMNS, ColumnType, column_type, fits
 from pgrepl.lake.table import LakeField
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,10 +130,24 @@ class _Lake:
         found = link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
         return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
+    def fields_changed(self, table_id: int, column: ForeignColumn, known: int) -> int:
+        """The snapshot behind `known` at which a field inside a column began or ended last."""
+        rows = {row[0]: row for row in self.columns[table_id]}
+        inside = _inside(column.fields)
+        begun = max([rows[number][8] for number in inside], default=0)
+        if begun > known:
+            return int(begun)
+        ends = [self.ended("ducklake_column", table_id=table_id, parent_column=n) for n in (column.column_id, *inside)]
+        return max([end for end in ends if end > known], default=known)
+
     def foreign_columns(self, table_id: int) -> list[tuple[int, ForeignColumn]]:
         """The columns in their order, each with the snapshot at which its present version began."""
         rows = self.columns[table_id]
         return [(row[8], _foreign(row, rows)) for row in rows if row[7] is None]
+
+
+def _inside(fields: tuple[LakeField, ...]) -> list[int]:
+    return [number for field in fields for number in (field.column_id, *_inside(field.fields))]
 
 
 def _foreign(row: tuple[Any, ...], rows: list[tuple[Any, ...]]) -> ForeignColumn:
@@ -226,6 +241,8 @@ def _columns(
                 if column.name != NO_COLUMNS or known:
                     found.append(ColumnMade(begin, row.oid, column))
                 continue
+            if not _has_attributes(session, attribute, column):
+                begin = max(begin, lake.fields_changed(table_id, column, attribute.begin_snapshot))
             if begin <= attribute.begin_snapshot:
                 continue
             changed = _changed(session, attribute, expected[attribute.attnum], begin, column, constant)
@@ -239,6 +256,19 @@ def _columns(
     return found
 
 
+def _has_attributes(session: Session, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:
+    """Has a struct the fields of the composite type's attributes? Any other column has what it should have."""
+    typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
+    typoid = session.type_of(attribute.atttypid)
+    if column.type not in ("struct", "list") or not is_row_type(typoid):
+        return True
+    return _as_type(column) == column_type(typoid, typmod).without_places()
+
+
+def _as_type(field: ForeignColumn | LakeField) -> ColumnType:
+    return ColumnType(field.type, tuple([(inside.name, _as_type(inside)) for inside in field.fields]))
+
+
 def _changed(
     session: Session,
     attribute: tables.pg_attribute,
@@ -250,6 +280,7 @@ def _changed(
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     renamed = column.name != expected
     retyped = not fits(column.type, session.type_of(attribute.atttypid), typmod)
+    retyped |= not _has_attributes(session, attribute, column)
     nullable = column.nulls_allowed == bool(attribute.attnotnull)
     ours = default_of(session, attribute, typmod, constant)
     other_default = column.expression is not None or (NO_DEFAULT if column.default is None else column.default) != ours

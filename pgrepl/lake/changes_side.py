@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers
+from pgrepl.lake.file_fields import with_fields
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.types.lake_arrays import plain_array
 
@@ -211,7 +212,7 @@ class Side:
         return found
 
     def _kept(self, array: Any, column: LakeColumn) -> Any:
-        array, kind = plain_array(array), self._kind(column)
+        array, kind = plain_array(with_fields(array, column)), self._kind(column)
         return array if array.type == kind else array.cast(kind)
 
 

@@ -25,6 +25,7 @@ from pgrepl.catalog.ducklake import (
     ducklake_view,
 )
 from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.user_types import user_types
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql, storage
 from pgrepl.lake.definition_columns import define_columns
@@ -45,7 +46,7 @@ def define(session: Session, constant: Constant) -> None:
     try:
         renamed = define_schemas(session, changes.databases, changes.schemas)
         parents = _partitioned_in(session, renamed)
-        for oid, table_id in list(changes.relations.items()):
+        for oid, table_id in {**changes.relations, **_with_types(session, changes.relations)}.items():
             row = store.one(session, tables.pg_class, oid=oid)
             if row is None:
                 if table_id is not None:
@@ -62,6 +63,17 @@ def define(session: Session, constant: Constant) -> None:
                 define_view(session, row, partial(_view_name, session, row.relname))
     finally:
         changes.clear()
+
+
+def _with_types(session: Session, changed: Iterable[int]) -> dict[int, None]:
+    """The relations with columns of the composite types among these, or of types that are made of them."""
+    composites = {row.reltype for row in store.rows(session, tables.pg_class, oid=[*changed], relkind="c")}
+    if not composites:
+        return {}
+    types = user_types(session)
+    using = {oid for oid in types.data if any(part.row.oid in composites for part in types.closure(oid))}
+    rows = store.rows(session, tables.pg_attribute, atttypid=using)
+    return dict.fromkeys(row.attrelid for row in rows if not row.attisdropped and row.attrelid not in changed)
 
 
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:

@@ -18,13 +18,12 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql
 from pgrepl.lake.definition_inlined import keep_inlining
-from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits
+from pgrepl.lake.definition_types import NO_COLUMNS, ColumnType, column_type, default_text, fits, holds_places
 
 if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
 
-NO_COLUMNS = "no_columns"  # the one column of a table without columns, which DuckLake does not allow
 NO_DEFAULT = "NULL"
 
 
@@ -37,6 +36,7 @@ class _Column:
     name: str
     type: ColumnType
     type_changes: bool
+    before: ColumnType  # of the attributes that composite types in it had before the running statement
     nulls_allowed: bool
     default: str
     initial_default: str | None = None
@@ -64,6 +64,8 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Callable
             versions.change(session, ducklake_column, row, eq, **difference)
             changed = True
             laid_out |= "column_name" in difference or "column_type" in difference
+        if _define_fields(session, table_id, rows, row, column.type, column.before):
+            changed = laid_out = True
     if laid_out:
         keep_inlining(session, table_id)
     return changed
@@ -86,7 +88,8 @@ def _wanted(
     attributes.sort(key=lambda a: a.attnum)
     if not attributes:
         there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
-        return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, True, NO_DEFAULT)]
+        kind = ColumnType("boolean")
+        return [_Column(0, there, NO_COLUMNS, kind, False, kind, True, NO_DEFAULT)]
     given = column_names(attributes, {id_: row.column_name for id_, row in now.items()})
     found = []
     replaced = False
@@ -132,7 +135,12 @@ def _column(
     initial = None
     if attribute.atthasmissing:
         initial = _missing(session, attribute, typmod)
-    return _Column(attribute.attnum, column_id, name, kind, changes, not attribute.attnotnull, default, initial)
+    before = kind
+    if row is not None and holds_places(kind):
+        then = session.at(session.snapshot() - 1)
+        before = column_type(then.type_of(attribute.atttypid), typmod)
+    nulls_allowed = not attribute.attnotnull
+    return _Column(attribute.attnum, column_id, name, kind, changes, before, nulls_allowed, default, initial)
 
 
 def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Callable[[Any], Any]) -> str:
@@ -169,6 +177,48 @@ def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
     if (row.default_value or (NO_DEFAULT if row.default_value is None else "")) != column.default:
         found |= {"default_value": column.default, "default_value_type": "literal", "default_value_dialect": "duckdb"}
     return found
+
+
+def _define_fields(
+    session: Session,
+    table_id: int,
+    rows: Sequence[ducklake_column],
+    row: ducklake_column,
+    kind: ColumnType,
+    before: ColumnType,
+) -> bool:
+    """Bring the fields of composite types inside a column in line with their attributes; whether anything changed.
+    Fields keep their ids as columns do: an attribute's field has the name that it had before the statement."""
+    inside = [each for each in rows if each.parent_column == row.column_id]
+    if row.column_type != kind.name or not holds_places(kind) or kind.name != before.name:
+        return False
+    if kind.name == "list":
+        (_, element), (_, element_before) = kind.fields[0], before.fields[0]
+        return bool(inside) and _define_fields(session, table_id, rows, inside[0], element, element_before)
+    old = {name: (place, known) for (name, known), place in zip(before.fields, before.places, strict=True)}
+    kept: dict[int, tuple[ducklake_column, ColumnType]] = {}
+    changed = False
+    for each in inside:
+        place, known = old.get(each.column_name, (None, kind))
+        if place is not None and place in kind.places:
+            kept[place] = each, known
+        else:
+            _end(session, table_id, each.column_id, rows)
+            changed = True
+    for (name, wanted), place in zip(kind.fields, kind.places, strict=True):
+        if place not in kept:
+            made: list[dict[str, Any]] = []
+            _collect(made, table_id, _next_id(session, table_id), row.column_id, name, wanted)
+            versions.begin_many(session, ducklake_column, made)
+            changed = True
+            continue
+        field, known = kept[place]
+        if field.column_name != name:
+            eq = {"table_id": table_id, "column_id": field.column_id}
+            versions.change(session, ducklake_column, field, eq, column_name=name)
+            changed = True
+        changed |= _define_fields(session, table_id, rows, field, wanted, known)
+    return changed
 
 
 def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklake_column]) -> None:

@@ -14,12 +14,11 @@ from pgrepl.catalog import store
 from pgrepl.catalog.ducklake import ducklake_column, ducklake_inlined_data_tables
 from pgrepl.lake import sql
 from pgrepl.lake.definition_names import RESERVED_COLUMNS, lower, quoted
-from pgrepl.lake.table import InlinedTable, inlined_tables
+from pgrepl.lake.table import InlinedTable, fields_of, inlined_tables
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.table import LakeField, LakeTable
 
 _MOST_TABLES = 1000  # with a table each: SQLite reads all definitions again, in every connection, when one is made
 _WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "boolean")
@@ -30,11 +29,10 @@ def inlined_table(session: Session, table_id: int) -> InlinedTable | None:
     if not session.catalog.is_sqlite:
         return None
     columns = _columns(session, table_id)
-    if any(lower(row.column_name) in RESERVED_COLUMNS for row in columns):
+    if any(lower(column.name) in RESERVED_COLUMNS for column in columns):
         return None
-    layout = tuple([(row.column_id, row.column_name, row.column_type) for row in columns])
     newest = inlined_tables(session, table_id)[-1:]
-    if newest and newest[0].columns == layout:
+    if newest and newest[0].columns == columns:
         return newest[0]
     return _make(session, table_id, columns)
 
@@ -54,22 +52,22 @@ def keep_inlining(session: Session, table_id: int) -> None:
         inlined_table(session, table_id)
 
 
-def _columns(session: Session, table_id: int) -> list[ducklake_column]:
-    found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None, parent_column=None)
+def _columns(session: Session, table_id: int) -> tuple[LakeField, ...]:
+    found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
     found.sort(key=lambda row: row.column_order)
-    return found
+    return fields_of([(row.column_id, row.column_name, row.column_type, row.parent_column) for row in found], None)
 
 
-def _make(session: Session, table_id: int, columns: list[ducklake_column]) -> InlinedTable:
+def _make(session: Session, table_id: int, columns: tuple[LakeField, ...]) -> InlinedTable:
     numbering = session.transaction.numbering
-    numbering.note_definition()
+    numbering.note_definition(table_id)  # DuckDB reads structs by the fields that the table had at this version
     version = numbering.schema_version
     name = f"ducklake_inlined_data_{table_id}_{version}"
     link = session.link
-    own = [f"{quoted(row.column_name)} {_sqlite_type(row.column_type)}" for row in columns]
+    own = [f"{quoted(column.name)} {_sqlite_type(column.type)}" for column in columns]
     link.execute(sql.create_inlined_table(name, own))
     store.insert(session, ducklake_inlined_data_tables, table_id=table_id, table_name=name, schema_version=version)
-    return InlinedTable(name, version, tuple([(c.column_id, c.column_name, c.column_type) for c in columns]))
+    return InlinedTable(name, version, columns)
 
 
 def _sqlite_type(kind: str) -> str:

@@ -6,19 +6,32 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake import definition_names as names
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.lake_lists import element_text
+from pgrepl.types.lake_structs import row_type_in
 from pgrepl.types.names import numeric_precision_scale
+from pgrepl.types.record import RowType
+from pgrepl.types.user_types import composite_type
+
+NO_COLUMNS = "no_columns"  # the one column of a table, or field of a struct, without any, which DuckLake does not allow
+NO_PLACE = -1
 
 
 @frozen
 class ColumnType:
-    """A DuckLake type; `fields` are the element of a `list`, the fields of a `struct`, key and value of a `map`."""
+    """A DuckLake type; `fields` are the element of a `list`, the fields of a `struct`, key and value of a `map`.
+    `places`: of a composite type's fields, the index of each one's attribute among all that the type ever had."""
 
     name: str
     fields: tuple[tuple[str, ColumnType], ...] = ()
+    places: tuple[int, ...] = ()
+
+    def without_places(self) -> ColumnType:
+        return ColumnType(self.name, tuple([(name, kind.without_places()) for name, kind in self.fields]))
 
     @property
     def duckdb(self) -> str:
@@ -26,6 +39,9 @@ class ColumnType:
         inner = [f"{kind.duckdb}" for _name, kind in self.fields]
         if self.name == "list":
             return f"{inner[0]}[]"
+        if self.name == "struct":
+            fields = zip(self.fields, inner, strict=True)
+            return f"STRUCT({', '.join([f'{names.quoted(name)} {kind}' for (name, _), kind in fields])})"
         return _DUCKDB.get(self.name, self.name.upper())
 
 
@@ -36,11 +52,45 @@ _DUCKDB = {
 
 
 def column_type(typoid: int, typmod: int, ndims: int = 0) -> ColumnType:
-    """The type of a column. `ndims` is its attndims: arrays of several dimensions are text."""
+    """The type of a column. `ndims` is its attndims: arrays of several dimensions are text, and so are rows that no
+    struct holds (rows/array_columns.py)."""
     if is_row_type(typoid):
-        return ColumnType("varchar")
+        if element_type(base_type(typoid)) and composite_type(row_type_in(typoid)) is None:
+            form(typoid, typmod)  # refuses arrays of a table's rows
+        return ColumnType("varchar") if ndims > 1 else _of_rows(typoid, typmod)
     found = form(typoid, typmod)
     return ColumnType("varchar") if found.element is not None and ndims > 1 else _of_form(found)
+
+
+def holds_places(kind: ColumnType) -> bool:
+    """Is it a composite type's struct, or a list of such?"""
+    return bool(kind.places) or (kind.name == "list" and holds_places(kind.fields[0][1]))
+
+
+def _of_rows(typoid: int, typmod: int) -> ColumnType:
+    """The type of values that may be rows, or hold some."""
+    if not is_row_type(typoid):
+        return _of_form(form(typoid, typmod))
+    row = composite_type(row_type_in(typoid))
+    if row is None:  # of a table
+        return ColumnType("varchar")
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    element = element_type(typoid)
+    return ColumnType("list", (("element", _of_rows(element, typmod)),)) if element else _of_attributes(row)
+
+
+def _of_attributes(row: RowType) -> ColumnType:
+    """A struct. DuckLake has none without fields."""
+    taken: set[str] = set()
+    fields, places = [], []
+    for attribute in row.fields:
+        name = names.free(attribute.name, taken)
+        taken.add(names.lower(name))
+        fields.append((name, _of_rows(attribute.type, attribute.typmod)))
+        places.append(attribute.place)
+    if not fields:
+        return ColumnType("struct", ((NO_COLUMNS, ColumnType("boolean")),), (NO_PLACE,))
+    return ColumnType("struct", tuple(fields), tuple(places))
 
 
 def _of_form(found: Form) -> ColumnType:
@@ -54,7 +104,7 @@ def fits(lake: str, typoid: int, typmod: int) -> bool:
     that pgrepl reads as this type? Changes of nested fields do not count."""
     if column_type(typoid, typmod).name == lake or lake in ("list", "struct", "map"):
         return True
-    if lake == "varchar" and form(typoid, typmod).element is not None:
+    if lake == "varchar" and (is_row_type(typoid) or form(typoid, typmod).element is not None):
         return True
     return foreign_type(lake, ()) == (typoid, typmod)
 

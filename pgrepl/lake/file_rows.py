@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import footers
 from pgrepl.lake.ctid import row_ids
+from pgrepl.lake.file_fields import with_fields
 from pgrepl.lake.file_scan import Portion, constant, locate
 
 if TYPE_CHECKING:
@@ -48,4 +49,8 @@ def file_rows(
                 arrays = [array.take(indexes) for array in arrays]
             ids = row_ids(file.row_id_start, positions, arrays.pop() if own_ids is not None else None)
             given = iter(arrays)
-            yield Portion([None if c is None else next(given) for c in there], constants, positions, ids)
+            own = [
+                None if c is None else with_fields(next(given), column)
+                for c, column in zip(there, columns, strict=True)
+            ]
+            yield Portion(own, constants, positions, ids)

@@ -10,6 +10,7 @@ from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound, Limit, limits
 from pgrepl.lake.ctid import once, row_ids
 from pgrepl.lake.deleted_rows import joined
+from pgrepl.lake.file_fields import with_fields
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_lists import element_value
@@ -161,6 +162,7 @@ class _Scan:
 
         self.footer = footer
         self.file = file
+        self.lake_columns = columns
         self.columns = [found.get(c.column_id) for c in columns]
         self.limited = limited
         self.limit_columns = [found[limit.column.column_id] for limit in limited]
@@ -296,7 +298,10 @@ class _Scan:
             own_ids = arrays.pop() if self.row_id_column is not None else None
             ids = row_ids(self.file.row_id_start, positions, own_ids)
         given = iter(arrays)
-        own = [None if c is None else next(given) for c in self.columns]
+        own = [
+            None if c is None else with_fields(next(given), column)
+            for c, column in zip(self.columns, self.lake_columns, strict=True)
+        ]
         return Portion(own, self.constants, positions, ids)
 
 

@@ -8,6 +8,7 @@ version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.errors import PgError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.bounds import Bound, Limit
     from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.overlay import TableOverlay
-    from pgrepl.lake.table import LakeColumn, LakeTable
+    from pgrepl.lake.table import LakeColumn, LakeField, LakeTable
 
 
 class InlinedRow(NamedTuple):
@@ -102,7 +103,7 @@ _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamp
 def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
     """Add a bound as a condition on stored values, if their order or equality is the type's."""
     column = limit.column
-    stored = next((name for column_id, name, kind in inlined.columns if column_id == column.column_id), None)
+    stored = next((each.name for each in inlined.columns if each.column_id == column.column_id), None)
     if stored is None:
         return
     name = quoted(stored)
@@ -124,18 +125,37 @@ def _layout(
 ) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
     """The names to select, and for each wanted column the function that reads it from a row (after row_id and
     begin_snapshot)."""
-    there = {column_id: (name, kind) for column_id, name, kind in inlined.columns}
+    there = {each.column_id: each for each in inlined.columns}
     picked: list[str] = []
     readers: list[Callable[[tuple[Any, ...]], Any]] = []
     for column in columns:
         if column.column_id not in there:
             readers.append(_constant(column.missing))
             continue
-        name, kind = there[column.column_id]
-        readers.append(_reader(2 + len(picked), column, kind))
-        as_text = "" if is_sqlite or kind in ("varchar", "blob") else "::text"
-        picked.append(quoted(name) + as_text)
+        stored = there[column.column_id]
+        readers.append(_reader(2 + len(picked), as_stored(column, stored), stored.type))
+        as_text = "" if is_sqlite or stored.type in ("varchar", "blob") else "::text"
+        picked.append(quoted(stored.name) + as_text)
     return picked, readers
+
+
+def as_stored(column: LakeColumn, stored: LakeField | LakeColumn) -> LakeColumn:
+    """The column with the fields that composite types in it had when values were written as text."""
+    if column.row is None or not stored.fields:
+        return column
+    return replace(column, fields=_with_places(stored.fields, column.fields))
+
+
+def _with_places(fields: Sequence[LakeField], now: Sequence[LakeField]) -> tuple[LakeField, ...]:
+    known = {field.column_id: field for field in now}
+    return tuple(
+        [
+            replace(field, place=same.place, fields=_with_places(field.fields, same.fields))
+            if (same := known.get(field.column_id)) is not None
+            else field
+            for field in fields
+        ]
+    )
 
 
 def _constant(value: Any) -> Callable[[tuple[Any, ...]], Any]:

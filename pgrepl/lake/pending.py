@@ -11,7 +11,7 @@ the rows, so their places are looked up again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,9 @@ from pgrepl.lake import commit_rows
 from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.history import changes_after
+from pgrepl.lake.inlined import as_stored
 from pgrepl.lake.overlay import PROVISIONAL, Overlays, TableOverlay
+from pgrepl.lake.table import lake_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -164,7 +166,12 @@ class _Ids:
 def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
     """The write with the catalog's ids, and the present places of rows."""
     final = copy(write)
-    final.updates = {ids.row(row_id): row for row_id, row in write.updates.items()}
+    updates = dict(write.updates)
+    if any(column.row is not None for column in write.table.columns):
+        final.table = lake_table(session, write.table.oid)
+        final.rows, made = (_of_types_now(write.table, final.table, rows) for rows in (write.rows, updates.values()))
+        updates = dict(zip(updates, made, strict=True))
+    final.updates = {ids.row(row_id): row for row_id, row in updates.items()}
     final.order = {ids.row(row_id): place for row_id, place in write.order.items()}
     final.inlined_deletes = {ids.row(row_id): None for row_id in write.inlined_deletes}
     final.deletes = {ids.file(file_id): list(positions) for file_id, positions in write.deletes.items()}
@@ -175,6 +182,24 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
     if (write.deletes or write.inlined_deletes) and _may_have_moved(session, write.table.table_id, since):
         _find_again(session, final, {ids.row(row_id) for row_id in write.changed_row_ids})
     return final
+
+
+def _of_types_now(then: LakeTable, now: LakeTable, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Rows with the attributes that other sessions have given to composite types since."""
+    other = [
+        (place, old.form.to_inlined, as_stored(new, old).form.from_inlined)
+        for place, (old, new) in enumerate(zip(then.columns, now.columns, strict=True))
+        if (old.row, old.fields) != (new.row, new.fields)
+    ]
+    if not other:
+        return list(rows)
+    made = []
+    for row in rows:
+        values = list(row)
+        for place, write, read in other:
+            values[place] = None if values[place] is None else read(write(values[place]))
+        made.append(values)
+    return made
 
 
 def _may_have_moved(session: Session, table_id: int, since: int) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,10 @@ from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
+from pgrepl.lake.inlined import as_stored
 from pgrepl.lake.pending import PendingStatement, RowChanges
 from pgrepl.lake.statistics import ColumnStatistics
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.table import LakeField, lake_table
 from pgrepl.lake.write import Write
 
 if TYPE_CHECKING:
@@ -229,6 +230,7 @@ def _write(write: Write) -> dict[str, Any]:
         "table": table.oid,
         "truncates": write.truncates,
         "columns": [column.column_id for column in table.columns],
+        "fields": {column.column_id: list(map(asdict, column.fields)) for column in table.columns if column.row},
         "rows": _stored(table, write.rows),
         "updates": list(write.updates),
         "versions": _stored(table, list(write.updates.values())),
@@ -243,14 +245,24 @@ def _write(write: Write) -> dict[str, Any]:
 def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
     write = Write(session, lake_table(session, said["table"]))
     write.truncates = said["truncates"]
-    write.rows = _read(write.table, said["columns"], said["rows"])
-    write.updates = dict(zip(said["updates"], _read(write.table, said["columns"], said["versions"]), strict=True))
+    columns = {column: LakeField(column, "", "", _fields(said, str(column))) for column in said["columns"]}
+    write.rows = _read(write.table, columns, said["rows"])
+    write.updates = dict(zip(said["updates"], _read(write.table, columns, said["versions"]), strict=True))
     write.order = dict(said["order"])
     write.files = [_file(each) for each in said["files"]]
     write.deletes = dict(said["deletes"])
     write.inlined_deletes = dict.fromkeys(said["inlined_deletes"])
     write.changed_row_ids = said["changed_row_ids"]
     return write
+
+
+def _fields(said: dict[str, Any], column: str) -> tuple[LakeField, ...]:
+    """The fields of composite types when the transaction was prepared."""
+
+    def made(each: dict[str, Any]) -> LakeField:
+        return LakeField(**{**each, "fields": tuple(map(made, each["fields"]))})
+
+    return tuple(map(made, said.get("fields", {}).get(column, ())))
 
 
 def _file(said: dict[str, Any]) -> NewFile:
@@ -272,9 +284,14 @@ def _plain(value: Any) -> Any:
     return {"bytes": b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
 
 
-def _read(table: LakeTable, columns: Sequence[int], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+def _read(table: LakeTable, columns: Mapping[int, LakeField], rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     """The stored rows, with the table's present columns."""
     at = {column: place for place, column in enumerate(columns)}
+    readers = {
+        column.column_id: as_stored(column, columns[column.column_id]).form.from_inlined
+        for column in table.columns
+        if column.column_id in columns
+    }
     made: list[Sequence[Any]] = []
     for row in rows:
         values: list[Any] = []
@@ -287,7 +304,7 @@ def _read(table: LakeTable, columns: Sequence[int], rows: Sequence[Sequence[Any]
             if place is None:
                 value = column.missing
             elif value is not None:
-                value = column.form.from_inlined(value)
+                value = readers[column.column_id](value)
             values.append(value)
         made.append(tuple(values))
     return made

@@ -6,6 +6,7 @@ A field has the column's field id, and the value of rows that are older than the
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.internals.pyspark import time_unsupported
@@ -14,7 +15,7 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
-    from pgrepl.lake.table import LakeColumn
+    from pgrepl.lake.table import LakeColumn, LakeField
     from pgrepl.types.lake_arrays import Form
 
 _NAMES = {
@@ -81,7 +82,25 @@ def read_field(column: LakeColumn, name: str, *, by_id: bool = True) -> StructFi
     default = older_value(column)
     if default is not None:
         metadata |= {"EXISTS_DEFAULT": default, "CURRENT_DEFAULT": default}
-    return StructField(name, spark_type(column.form.spark), True, metadata)
+    kind = spark_type(column.form.spark)
+    return StructField(name, _with_ids(kind, column.fields) if by_id else kind, True, metadata)
+
+
+def _with_ids(kind: DataType, fields: Sequence[LakeField]) -> DataType:
+    """The type with the ids of the fields of structs in it."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        made = StructType()
+        for own, field in zip(kind.fields, fields, strict=True):
+            numbered = _with_ids(own.dataType, field.fields)
+            made.add(StructField(own.name, numbered, True, {"parquet.field.id": field.column_id}))
+        return made
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_ids(kind.elementType, fields[0].fields))
+    if isinstance(kind, MapType):
+        return MapType(_with_ids(kind.keyType, fields[0].fields), _with_ids(kind.valueType, fields[1].fields))
+    return kind
 
 
 def older_value(column: LakeColumn) -> str | None:

@@ -79,8 +79,8 @@ TABLE_BEGUN = "SELECT min(begin_snapshot) FROM ducklake_table WHERE table_id = ?
 HIGHEST_COLUMN_ID = "SELECT max(column_id) FROM ducklake_column WHERE table_id = ?"
 COLUMN_NAMES = "SELECT DISTINCT column_name, column_id FROM ducklake_column WHERE table_id = ?"
 COLUMNS_OF_INLINED = (
-    "SELECT column_id, column_name, column_type FROM ducklake_column WHERE table_id = ? AND begin_snapshot <= ?"
-    " AND (end_snapshot IS NULL OR end_snapshot > ?) AND parent_column IS NULL ORDER BY column_order"
+    "SELECT column_id, column_name, column_type, parent_column FROM ducklake_column WHERE table_id = ?"
+    " AND begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY column_order"
 )
 FOLDER = (
     "SELECT t.path, t.path_is_relative, s.path, s.path_is_relative FROM ducklake_table t"

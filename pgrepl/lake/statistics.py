@@ -55,7 +55,7 @@ def leaves(table: LakeTable) -> list[tuple[LakeColumn, Leaf]]:
     found = []
     for column in table.columns:
         form = column.form
-        if form.element is not None:
+        if form.element is not None and not column.fields[0].fields:
             found.append((column, Leaf(column.fields[0].column_id, form.element)))
         elif not column.fields:
             found.append((column, Leaf(column.column_id, form)))

@@ -6,6 +6,7 @@ Parts of kernels bring tables to Spark's executors, so that the catalog is impor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.definition_types import ColumnType
     from pgrepl.types.lake_arrays import Form
     from pgrepl.types.record import RowType
 
@@ -28,6 +30,7 @@ class LakeField:
     name: str
     type: str  # DuckLake's
     fields: tuple[LakeField, ...] = ()
+    place: int | None = None  # of an attribute of a composite type: its index among all that the type ever had
 
 
 @frozen
@@ -43,7 +46,7 @@ class LakeColumn:
     fields: tuple[LakeField, ...] = ()
     initial_default: str | None = None  # DuckLake's text of the value of rows that are older than the column
     missing: Any = None  # that value in Python
-    row: RowType | None = None  # of a column of a named row type
+    row: RowType | None = None  # of a column of a named row type, or of arrays of such
 
     @property
     def has_dimensions(self) -> bool:
@@ -56,9 +59,9 @@ class LakeColumn:
     def form(self) -> Form:
         """The form of stored values: that of PostgreSQL's type, or that of another writer's column."""
         if self.row is not None:
-            from pgrepl.types.lake_scalars import row_form
+            from pgrepl.types.lake_structs import kept_form
 
-            return row_form(self.typoid, self.row)
+            return kept_form(self.typoid, self.typmod, self.row, self.type, self.fields)
         from pgrepl.types.lake_forms import form
 
         own = form(self.typoid, self.typmod)
@@ -111,7 +114,7 @@ class InlinedTable:
 
     name: str
     schema_version: int
-    columns: tuple[tuple[int, str, str], ...]  # column id, name, DuckLake's type
+    columns: tuple[LakeField, ...]
 
 
 def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
@@ -138,7 +141,7 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
-    found = _made(session, oid, row.table_id, attributes, ())
+    found = _made(session, session, oid, row.table_id, attributes, ())
     if found is None:
         what = f'ducklake_table has no row of table "{row.relname}"'
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
@@ -153,11 +156,16 @@ def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(then, tables.pg_attribute, attrelid=oid)
-    return _made(session, oid, row.table_id, attributes, (snapshot, snapshot))
+    return _made(session, then, oid, row.table_id, attributes, (snapshot, snapshot))
 
 
 def _made(
-    session: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
+    session: Session,
+    then: Session,
+    oid: int,
+    table_id: int,
+    attributes: list[tables.pg_attribute],
+    at: tuple[int, ...],
 ) -> LakeTable | None:
     link = session.link
     found = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
@@ -168,7 +176,7 @@ def _made(
     here = session.transaction.numbering
     if not at and table_id in here.altered_tables:
         version = here.schema_version
-    columns = _columns(session, table_id, attributes, at)
+    columns = _columns(session, then, table_id, attributes, at)
     return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns, session.catalog.folder)
 
 
@@ -193,11 +201,14 @@ def table_folder(session: Session, table_id: int) -> str:
 
 
 def _columns(
-    session: Session, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
+    session: Session, then: Session, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
 ) -> tuple[LakeColumn, ...]:
+    """The columns. Values are of the types as they are now, whose attributes are found by those of `then`."""
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
     from pgrepl.catalog.row_types import row_type
+    from pgrepl.lake.definition_types import column_type
     from pgrepl.types.lake_forms import is_row_type
+    from pgrepl.types.lake_structs import row_type_in
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
     columns = []
@@ -208,16 +219,35 @@ def _columns(
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
         missing = missing_value(session, attribute)
         typoid = session.type_of(attribute.atttypid)
-        row = row_type(session, typoid) if type_ == "varchar" and is_row_type(typoid) else None
-        fields = _fields(rows, column_id)
+        fields = fields_of(rows, column_id)
+        row = None
+        if is_row_type(typoid):
+            row = row_type(session, row_type_in(typoid))
+            fields = _with_places(fields, column_type(then.type_of(attribute.atttypid), typmod))
         columns.append(
             LakeColumn(attribute.attnum, name, column_id, typoid, typmod, type_, fields, initial, missing, row)
         )
     return tuple(columns)
 
 
-def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
-    return tuple([LakeField(r[0], r[1], r[2], _fields(rows, r[0])) for r in rows if r[3] == parent])
+def fields_of(rows: Sequence[tuple[Any, ...]], parent: int | None) -> tuple[LakeField, ...]:
+    """The fields in a column, or for None the columns, of rows that begin with id, name, type and parent."""
+    return tuple([LakeField(r[0], r[1], r[2], fields_of(rows, r[0])) for r in rows if r[3] == parent])
+
+
+def _with_places(fields: tuple[LakeField, ...], kind: ColumnType) -> tuple[LakeField, ...]:
+    """The fields with the places of a composite type's attributes, which have the names of `kind`."""
+    known = {name: (place, inner) for (name, inner), place in zip(kind.fields, kind.places, strict=False)}
+    if kind.name == "list":
+        known = {field.name: (None, kind.fields[0][1]) for field in fields}
+    return tuple(
+        [
+            replace(field, place=known[field.name][0], fields=_with_places(field.fields, known[field.name][1]))
+            if field.name in known
+            else field
+            for field in fields
+        ]
+    )
 
 
 def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
@@ -257,5 +287,5 @@ def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]
             sql.COLUMNS_OF_INLINED,
             (table_id, at, at),
         )
-        found.append(InlinedTable(name, version, tuple([(c[0], c[1], c[2]) for c in columns])))
+        found.append(InlinedTable(name, version, fields_of(columns, None)))
     return tuple(found)

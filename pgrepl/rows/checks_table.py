@@ -18,11 +18,10 @@ from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.frozen import frozen
-from pgrepl.rows.array_columns import list_columns
+from pgrepl.rows.array_columns import nested_columns
 from pgrepl.rows.checks_text import failing_row
 from pgrepl.rows.routing import converter
 from pgrepl.types import oids
-from pgrepl.types.lake_lists import is_list
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -92,7 +91,7 @@ class TableChecks:
             for number, expr in rules.generated
             if changed is None or changed & var_attnums(expr)
         ]
-        self._lists = list_columns(session, rel)
+        self._nested = nested_columns(session, rel)
         self._not_null = [(a.num - 1, a) for a in rules.not_null]
         self._checks = [(name, compile(expr, context)) for name, expr in rules.checks]
         self._bound: list[Compiled] = []
@@ -109,9 +108,9 @@ class TableChecks:
         return tuple(values)
 
     def constraints(self, row: Row) -> None:
-        """Check NOT NULL and CHECK (ExecConstraints), and that columns of lists get lists."""
-        for index in self._lists:
-            if row[index] is not None and not is_list(row[index]):
+        """Check NOT NULL and CHECK (ExecConstraints), and that columns of lists and structs hold what they get."""
+        for index, holds in self._nested:
+            if row[index] is not None and not holds(row[index]):
                 raise DimensionsNeeded(self.relation.oid, index + 1)
         for index, attribute in self._not_null:
             if row[index] is None:

@@ -18,9 +18,11 @@ from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     PG_CLASS,
     PG_NAMESPACE,
+    PG_TYPE,
     PUBLIC_NAMESPACE,
     ObjectAddress,
 )
+from pgrepl.catalog.depend import forget_dependencies
 from pgrepl.catalog.relation import oid_in_schema, relation
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Const, Expr
@@ -37,6 +39,7 @@ from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.names import NAMEDATALEN, clip, make_object_name
 from pgrepl.statements.table.rename import move_relation, rename_relation
 from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import write_text
 
@@ -211,6 +214,11 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
     if changed.retyped:
         made = _column(column, ())
         finish(there, [made])
+        if attribute.type >= FIRST_USER_OID:
+            forget_dependencies(there, ObjectAddress(PG_CLASS, changed.oid, changed.attnum), refclassid=PG_TYPE)
+            if attribute.has_default and not attribute.generated:
+                remove_default(there, changed.oid, changed.attnum)
+                attribute = relation(there, changed.oid).attributes[changed.attnum - 1]
         values |= {
             "atttypid": made.type, "atttypmod": made.typmod, "attcollation": made.collation,
             "attstorage": made.storage, "attndims": made.ndims,

@@ -116,7 +116,8 @@ class Form:
     from_inlined: Callable[[Any], Any]
     ordered: str = "full"
     element: Form | None = None  # of a list
-    children: tuple[tuple[str, Form], ...] = ()  # of a struct or map made by another DuckLake writer
+    children: tuple[tuple[str, Form], ...] = ()  # of a struct, or of a map made by another DuckLake writer
+    from_nested: Callable[[Any], Any] | None = None  # of a list or struct: from what lake_text.read_nested finds
     sized: Callable[[Any], Any] | None = None  # a value for comparison with statistics (bpchar: padded)
 
     def to_array(self, values: Sequence[Any]) -> pa.Array:

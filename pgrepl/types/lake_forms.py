@@ -5,8 +5,9 @@ Parquet, DuckLake's statistics and inlined rows.
     >>> form(oids.INT4).lake, form(oids.INT4).spark, form(oids.DATE).to_inlined(0)
     ('int32', 'INT', '2000-01-01')
 
-A type without a DuckLake equivalent is stored as PostgreSQL's text in a fixed style (ISO, UTC), and so are named row
-types. `read_form` in lake_read.py is the inverse, for tables of other DuckLake writers.
+A type without a DuckLake equivalent is stored as PostgreSQL's text in a fixed style (ISO, UTC). The form of composite
+types depends on the column (lake_structs.py). `read_form` in lake_read.py is the inverse, for tables of other DuckLake
+writers.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from functools import cache
 
 from pgrepl.errors import unsupported
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.builtin import base_type, element_type, type_by_oid
 from pgrepl.types.lake_arrays import Form
-from pgrepl.types.user_types import composite_type
 
 
 def is_row_type(typoid: int) -> bool:
-    """Whether a type is a named row type, whose form depends on the catalog (lake.table.LakeColumn)."""
+    """Whether values of a type are rows or arrays of rows: the form depends on the catalog (lake.table.LakeColumn)."""
+    typoid = base_type(typoid)
+    element = element_type(typoid)
+    if element:
+        return is_row_type(element)
     row = type_by_oid(typoid)
     return row is None or row.typtype == "c"
 
@@ -35,9 +39,7 @@ def form(typoid: int, typmod: int = -1) -> Form:
     if element and typoid not in (oids.OIDVECTOR, oids.INT2VECTOR):
         from pgrepl.types.lake_lists import list_form
 
-        fields = composite_type(element)
-        of = form(element, typmod) if fields is None else lake_scalars.row_form(element, fields)
-        return list_form(typoid, typmod, of)
+        return list_form(typoid, typmod, form(element, typmod))
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
         return form(row.basetype, row.typmod)

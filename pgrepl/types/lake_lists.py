@@ -31,29 +31,27 @@ def list_form(typoid: int, typmod: int, element: Form) -> Form:
 
     def from_array(array: Any) -> list[Any]:
         array = plain_array(array)
-        items = element.from_array(array.flatten())
-        found: list[Any] = []
-        at = 0
-        for length in array.value_lengths().to_pylist():
-            if length is None:
-                found.append(None)
-            else:
-                found.append(array_of(elemtype, items[at : at + length]))
-                at += length
-        return found
+        if not len(array):
+            return []
+        edges = array.offsets.to_pylist()  # flatten() does not build lists of structs with uuids
+        first = edges[0]
+        items = element.from_array(array.values.slice(first, edges[-1] - first))
+        return [
+            array_of(elemtype, items[start - first : stop - first]) if is_list else None
+            for start, stop, is_list in zip(edges, edges[1:], array.is_valid().to_pylist(), strict=False)
+        ]
 
     def to_inlined(value: PgArray) -> str:
-        return lake_text.list_text([None if v is None else element_text(element, v) for v in list_items(value)])
+        return lake_text.list_text([item_text(element, v) for v in list_items(value)])
 
-    def from_inlined(text: str) -> PgArray:
-        items = lake_text.read_nested(text)
-        return array_of(elemtype, [None if v is None else element_value(element, v) for v in items])
+    def from_nested(items: list[Any]) -> PgArray:
+        return array_of(elemtype, [item_value(element, v) for v in items])
 
     return Form(
         typoid=typoid, typmod=typmod, lake="list", spark=f"ARRAY<{element.spark}>", arrow=arrow, to_arrow=to_arrow,
         from_arrow=from_arrow, from_array=from_array, to_stat=lambda v: None, from_stat=lambda v: None,
-        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_inlined=from_inlined,
-        ordered="none", element=element,
+        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_nested=from_nested,
+        from_inlined=lambda text: from_nested(lake_text.read_nested(text)), ordered="none", element=element,
     )  # fmt: skip
 
 
@@ -70,6 +68,20 @@ def list_items(value: PgArray) -> tuple[Any, ...]:
 def is_no_list(error: PgError) -> bool:
     """Whether an error is about an array that is no list, maybe by way of Spark."""
     return error.sqlstate == "2202E" and error.message == _NO_LIST
+
+
+def item_text(item: Form, value: Any) -> str:
+    """A value inside a list or struct, as DuckDB prints it there."""
+    if value is None:
+        return "NULL"
+    return str(item.to_inlined(value)) if item.from_nested is not None else lake_text.quoted(element_text(item, value))
+
+
+def item_value(item: Form, found: Any) -> Any:
+    """A value inside a list or struct, from what lake_text.read_nested finds there."""
+    if found is None:
+        return None
+    return element_value(item, found) if item.from_nested is None else item.from_nested(found)
 
 
 def element_text(element: Form, value: Any) -> str:

@@ -10,13 +10,15 @@ from uuid import UUID
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.json import Jsonb
 from pgrepl.types.lake_arrays import PLAIN_SCALE, Form, arrow_type, plain_array, same, same_raw
 from pgrepl.types.lake_times import date_form, time_form, timestamp_form
 from pgrepl.types.names import format_type, numeric_precision_scale
 from pgrepl.types.numbers import to_float4, write_float4
 from pgrepl.types.numeric import EXACT, write_numeric
-from pgrepl.types.record import Record, RowField, RowType, quote_field, split_record
+from pgrepl.types.record import Record, RowField, RowType, fitted, quote_field, split_record
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import reader, writer
 from pgrepl.types.user_types import composite_type, labels_of_stored, stored_labels
@@ -190,7 +192,7 @@ def row_form(typoid: int, row: RowType) -> Form:
 
     def to_text(value: Any) -> str:
         words = [""] * row.width
-        for field, item in zip(row.fields, value, strict=True):
+        for field, item in zip(row.fields, fitted(value, row), strict=True):
             if item is not None:
                 words[field.place] = quote_field(_field_form(field).to_inlined(item))
         return "(" + ",".join(words) + ")"
@@ -210,9 +212,31 @@ def row_form(typoid: int, row: RowType) -> Form:
     return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
 
 
+def row_array_form(typoid: int, of: Form) -> Form:
+    """The form of arrays of rows that are kept as text, with the rows as `row_form` keeps them."""
+
+    def to_text(value: PgArray) -> str:
+        words = [None if item is None else of.to_inlined(item) for item in value.items]
+        return str(writer(oids.TEXT_ARRAY)(PgArray(oids.TEXT, value.dims, value.lbounds, tuple(words)), STORED_STYLE))
+
+    def from_text(text: str) -> PgArray:
+        found = reader(oids.TEXT_ARRAY)(text, -1, STORED_STYLE)
+        items = [None if word is None else of.from_inlined(word) for word in found.items]
+        return PgArray(of.typoid, found.dims, found.lbounds, tuple(items))
+
+    def from_array(array: Any) -> list[Any]:
+        return [None if v is None else from_text(v) for v in _values(array)]
+
+    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
+
+
 def _field_form(field: RowField) -> Form:
-    row = composite_type(field.type) or field.row
-    return text_form(field.type, field.typmod) if row is None else row_form(field.type, row)
+    typoid, typmod = base_type_and_typmod(field.type, field.typmod)
+    element = element_type(typoid)
+    row = composite_type(base_type(element) if element else typoid) or field.row
+    if row is None:
+        return text_form(typoid, typmod)
+    return row_array_form(typoid, row_form(element, row)) if element else row_form(typoid, row)
 
 
 def _string_form(typoid: int, typmod: int) -> Form:

@@ -123,17 +123,25 @@ def read_blob(text: str) -> bytes:
 # --- nested values ------------------------------------------------------------------------------------------------
 
 
-def list_text(words: list[str | None]) -> str:
-    """DuckDB's text of a list, from the texts of its elements."""
-    return "[" + ", ".join(["NULL" if w is None else _quoted(w) for w in words]) + "]"
+def list_text(items: list[str]) -> str:
+    """DuckDB's text of a list, from those of its elements as they stand in nested values."""
+    return "[" + ", ".join(items) + "]"
+
+
+def struct_text(fields: list[tuple[str, str]]) -> str:
+    """DuckDB's text of a struct, from the names of its fields and their texts as they stand in nested values."""
+    return "{" + ", ".join([f"{_in_quotes(name)}: {item}" for name, item in fields]) + "}"
 
 
 _BARE = re.compile(r"[A-Za-z0-9_.+-]+\Z", re.ASCII)
 
 
-def _quoted(word: str) -> str:
-    if _BARE.match(word) and word.upper() != "NULL":
-        return word
+def quoted(word: str) -> str:
+    """The text of a scalar inside a nested value."""
+    return word if _BARE.match(word) and word.upper() != "NULL" else _in_quotes(word)
+
+
+def _in_quotes(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -146,6 +154,10 @@ def read_nested(text: str) -> Any:
     if reader.at < len(text):
         raise ValueError(f"not a nested value: {text!r}")
     return value
+
+
+# DuckDB writes nested values that it inlines as SQL, though it reads them as it casts text
+_LITERAL = re.compile(r"CAST\('((?:[^']|'')*)' AS [A-Z ]+(?:\([0-9, ]+\))?\)")
 
 
 class Pairs(list[tuple[Any, Any]]):
@@ -213,6 +225,9 @@ class _Nested:
     def word(self, stops: str) -> str | None:
         if self.peek() == "'":
             return self.quoted()
+        if literal := _LITERAL.match(self.text, self.at):
+            self.at = literal.end()
+            return literal[1].replace("''", "'")
         start, depth = self.at, 0
         in_string = False
         while self.at < len(self.text):
@@ -235,8 +250,8 @@ class _Nested:
     def quoted(self) -> str:
         out = []
         self.at += 1
-        while (char := self.peek()) != "'":
-            if char == "\\":
+        while (char := self.peek()) != "'" or self.text.startswith("''", self.at):
+            if char in ("\\", "'"):
                 self.at += 1
                 char = self.peek()
             if not char:

@@ -73,6 +73,19 @@ _GUESSES = {
     "UUID": oids.UUID,
 }
 
+
+def fitted(value: Sequence[Any], row: RowType) -> Sequence[Any]:
+    """The fields of a value that may have been made before another session has added some to its type, or dropped
+    some."""
+    if len(value) == len(row.fields):
+        return value
+    names = value.names if isinstance(value, Record) else ()
+    known = dict(zip(names, value, strict=False))
+    if row.names[: len(names)] == names or known.keys() >= set(row.names):
+        return [known.get(name) for name in row.names]
+    raise PgError("40001", "could not serialize access due to a concurrent change of a composite type")
+
+
 _SPECIAL = re.compile(r'[\s"\\(),]', re.ASCII)
 
 

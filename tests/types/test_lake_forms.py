@@ -184,7 +184,16 @@ def test_reading_timestamps_of_duckdb(text: str, value: int) -> None:
 
 @given(st.lists(st.one_of(st.none(), st.text(st.characters(blacklist_categories=["Cs"])))))
 def test_lists_of_text(words: list[str | None]) -> None:
-    assert lake_text.read_nested(lake_text.list_text(words)) == words
+    items = ["NULL" if word is None else lake_text.quoted(word) for word in words]
+    assert lake_text.read_nested(lake_text.list_text(items)) == words
+    fields = [(str(n), item) for n, item in enumerate(items)]
+    assert lake_text.read_nested(lake_text.struct_text(fields)) == [(str(n), word) for n, word in enumerate(words)]
+
+
+def test_nested_text_as_duckdb_inlines_it() -> None:
+    text = "{'u': CAST('a''\\b' AS UUID), 'b': 'it''s', 'e': '', 'l': [CAST('1' AS DECIMAL(5,2)), NULL, 'x']}"
+    expected = [("u", "a'\\b"), ("b", "it's"), ("e", ""), ("l", ["1", None, "x"])]
+    assert lake_text.read_nested(text) == expected
 
 
 @pytest.mark.parametrize("text", ["[", "[1", "[1,,2]x", "{'a' 1}", "['a", "{'a': 1"])

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.query.rowset import PassingRows, SparkRows
+from pgrepl.types.builtin import base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form
+from pgrepl.types.lake_lists import list_form
+from pgrepl.types.lake_scalars import row_form
+from pgrepl.types.user_types import composite_type
 from pgrepl.writing.copy.endpoints import Outgoing, file_error
 
 if TYPE_CHECKING:
@@ -37,7 +41,14 @@ def parquet_columns(names: Sequence[str], types: Sequence[tuple[int, int]]) -> l
             raise PgError("42701", f'column "{name}" specified more than once')
     if not names:
         raise PgError("0A000", "a Parquet file must have at least one column")
-    return [ParquetColumn(name, form(*kind)) for name, kind in zip(names, types, strict=True)]
+    return [ParquetColumn(name, _form(*kind)) for name, kind in zip(names, types, strict=True)]
+
+
+def _form(typoid: int, typmod: int) -> Form:
+    """The form of a type in files that are not the lake's: arrays of composite types are lists of texts."""
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    row = composite_type(element_type(typoid))
+    return form(typoid, typmod) if row is None else list_form(typoid, typmod, row_form(element_type(typoid), row))
 
 
 def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:

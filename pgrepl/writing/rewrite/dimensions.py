@@ -1,4 +1,4 @@
-"""A column of lists becomes one of arrays as text, as a statement brings an array that is no list."""
+"""A column of lists or structs becomes one of text, as a statement brings a value that is no list or struct."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pgrepl.rows.array_columns import declare_dimensions
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.write import define_now, next_snapshot
 from pgrepl.sql.quote import quote_identifier
+from pgrepl.types.builtin import base_type, element_type
 from pgrepl.writing.rewrite.rewrite import rewrite
 from pgrepl.writing.rewrite.values import NewColumnValue
 
@@ -45,6 +46,13 @@ def check_unchanged(session: Session, needed: DimensionsNeeded, begun: int) -> N
     rel = relation(session, needed.relid)
     column = rel.attributes[needed.attnum - 1]
     kind = type_text(session, column.type)
+    if not element_type(base_type(column.type)):
+        raise PgError(
+            "0A000",
+            f'column "{column.name}" of relation "{rel.name}" cannot keep rows that are no struct now',
+            detail="The statement has changed other rows before it came to such a row.",
+            hint="Store such a row by a statement of its own before it.",
+        )
     raise PgError(
         "0A000",
         f'column "{column.name}" of relation "{rel.name}" cannot become one of arrays of several dimensions now',

@@ -26,6 +26,7 @@ from pgrepl.rows.array_columns import keep_dimensions
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import CoercionForm
+from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.text import write_text
 from pgrepl.writing.rewrite.values import NewColumnValue, Rewrite
@@ -73,8 +74,11 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
 
 
 def _frame(session: Session, each: Rewrite) -> DataFrame | None:
-    """The rows as Spark computes them; None: this process computes them, as always arrays of several dimensions."""
+    """The rows as Spark computes them; None: this process computes them, as always arrays of several dimensions
+    and rows as values."""
     if each.was.has_dimensions or any(column.ndims > 1 for column in each.relation.columns):
+        return None
+    if any(is_row_type(column.type) for column in each.relation.columns):
         return None
     if not engine.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
         return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers
+from pgrepl.lake.file_fields import with_fields
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
@@ -224,7 +225,7 @@ def _made(
     found = []
     for column, kind in zip(columns, kinds, strict=True):
         if column.column_id in there:
-            found.append(next(given).cast(kind))
+            found.append(with_fields(next(given), column).cast(kind))
         else:
             found.append(plain_array(column.form.to_array([constant(column, file)] * count)))
     return found

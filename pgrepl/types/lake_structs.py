@@ -1,0 +1,186 @@
+"""The lake form of composite types: structs with a field for each attribute.
+
+A field knows the place of its attribute among all that the type ever had: files and snapshots from before an ALTER TYPE
+have other fields. An attribute without a field is NULL there, and a field whose attribute has been dropped is passed
+over. A column whose values no struct holds is text (rows/array_columns.py): the text of a row with all attributes that
+ever existed, as are columns from before there were structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import repeat
+from typing import Any, Protocol
+
+from pgrepl.errors import PgError
+from pgrepl.types import lake_text
+from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
+from pgrepl.types.lake_arrays import Form, plain_array
+from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.lake_lists import is_list, item_text, item_value, list_form
+from pgrepl.types.lake_read import read_form, stored_form
+from pgrepl.types.lake_scalars import row_array_form, row_form, text_form
+from pgrepl.types.record import Record, RowType, fitted
+from pgrepl.types.user_types import composite_type
+
+Holds = Callable[[Any], bool]
+
+
+class Kept(Protocol):
+    """A nested field of a column as the catalog describes it (lake.table.LakeField)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def fields(self) -> tuple[Any, ...]: ...
+
+    @property
+    def place(self) -> int | None: ...
+
+
+def row_type_in(typoid: int) -> int:
+    """The named row type that values of the type are, or hold in an array; the type is one of `is_row_type`."""
+    typoid = base_type(typoid)
+    element = element_type(typoid)
+    return row_type_in(element) if element else typoid
+
+
+@cache
+def kept_form(typoid: int, typmod: int, row: RowType | None, lake: str, fields: tuple[Kept, ...]) -> Form:
+    """The form of a column, or of something in it, from its PostgreSQL type here and its DuckLake type. `row`: the
+    columns of the row type in it, if a table has that."""
+    if not is_row_type(typoid):
+        return stored_form(lake, fields, typoid, typmod)
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    element = element_type(typoid)
+    if element and lake == "list" and len(fields) == 1:
+        return list_form(typoid, typmod, kept_form(element, typmod, row, fields[0].type, fields[0].fields))
+    row = composite_type(row_type_in(typoid)) or row
+    if row is None:
+        return text_form(typoid, typmod)
+    if lake == "varchar":
+        return row_array_form(typoid, row_form(element, row)) if element else row_form(typoid, row)
+    if lake != "struct" or element:
+        raise PgError("XX001", f"a column of lake type {lake} cannot be of type {int(typoid)}")
+    return _struct_form(typoid, row, fields)
+
+
+def _struct_form(typoid: int, row: RowType, fields: tuple[Kept, ...]) -> Form:
+    at = {attribute.place: n for n, attribute in enumerate(row.fields)}
+    parts: list[tuple[str, Form, int]] = []  # name in the lake, form, and which of the value's attributes; -1: none
+    for field in fields:
+        n = -1 if field.place is None else at.get(field.place, -1)
+        if n < 0:
+            parts.append((field.name, read_form(field.type, field.fields), n))
+        else:
+            own = row.fields[n]
+            parts.append((field.name, kept_form(own.type, own.typmod, own.row, field.type, field.fields), n))
+    fieldless = sorted(set(range(len(row.fields))) - {n for _, _, n in parts})
+    names = [name for name, _, _ in parts]
+
+    def storable(value: Sequence[Any]) -> list[tuple[str, Form, Any]]:
+        """The fields with the attributes that they hold."""
+        items = fitted(value, row)
+        if any(items[n] is not None for n in fieldless):
+            raise PgError("XX001", f"a struct in the lake has no field for an attribute of type {int(typoid)}")
+        return [(name, child, None if n < 0 else items[n]) for name, child, n in parts]
+
+    def record(items: dict[int, Any]) -> Record:
+        return Record([items.get(n) for n in range(len(row.fields))], row.types, row.names)
+
+    def arrow() -> Any:
+        import pyarrow as pa
+
+        return pa.struct([pa.field(name, child.arrow()) for name, child, _ in parts])
+
+    def to_arrow(value: Sequence[Any]) -> dict[str, Any]:
+        return {name: None if item is None else child.to_arrow(item) for name, child, item in storable(value)}
+
+    def from_arrow(found: dict[str, Any]) -> Record:
+        given = [(n, child, found.get(name)) for name, child, n in parts if n >= 0]
+        return record({n: None if item is None else child.from_arrow(item) for n, child, item in given})
+
+    def from_array(array: Any) -> list[Any]:
+        array = plain_array(array)
+        if [field.name for field in array.type] != names:
+            raise PgError("XX001", f"a struct of type {int(typoid)} has other fields in a file than in the catalog")
+        columns: list[Any] = [repeat(None, len(array))] * len(row.fields)
+        for (_, child, n), items in zip(parts, array.flatten(), strict=True):  # NULL where the struct is
+            if n >= 0:
+                columns[n] = child.from_array(items)
+        found = zip(*columns, strict=True) if columns else repeat((), len(array))
+        rows = zip(found, array.is_valid().to_pylist(), strict=True)
+        return [Record(items, row.types, row.names) if is_row else None for items, is_row in rows]
+
+    def to_inlined(value: Sequence[Any]) -> str:
+        return lake_text.struct_text([(name, item_text(child, item)) for name, child, item in storable(value)])
+
+    def from_nested(found: lake_text.Pairs) -> Record:
+        given = dict(found)
+        return record({n: item_value(child, given.get(name)) for name, child, n in parts if n >= 0})
+
+    spark = ", ".join([f"`{name.replace('`', '``')}`: {child.spark}" for name, child, _ in parts])
+    return Form(
+        typoid=typoid, typmod=-1, lake="struct", spark=f"STRUCT<{spark}>", arrow=arrow, to_arrow=to_arrow,
+        from_arrow=from_arrow, from_array=from_array, to_stat=lambda v: None, from_stat=lambda v: None,
+        from_raw=lambda v, scale: None, to_inlined=to_inlined, from_nested=from_nested,
+        from_inlined=lambda text: from_nested(lake_text.read_nested(text)), ordered="none",
+        children=tuple([(name, child) for name, child, _ in parts]),
+    )  # fmt: skip
+
+
+# --- what lists and structs cannot hold ---------------------------------------------------------------------------
+
+
+def holder(typoid: int) -> Holds | None:
+    """Whether the list or struct of a column holds a value, which is not NULL. None: it holds all values. Lists have
+    one dimension and begin at 1. What a column refuses, such as NaN in a decimal, may be in a row, which then is
+    text."""
+    base = base_type(typoid)
+    element = element_type(base)
+    if element:
+        inside = holder(element) if is_row_type(element) else None
+        return is_list if inside is None else lambda value: is_list(value) and _all_held(inside, value.items)
+    row = composite_type(base)
+    return None if row is None else _row_holder(row)
+
+
+@cache
+def _row_holder(row: RowType) -> Holds | None:
+    tests = [(n, test) for n, field in enumerate(row.fields) if (test := _field_holder(field.type, field.typmod))]
+    if not tests:
+        return None
+    return lambda value: all(value[n] is None or test(value[n]) for n, test in tests)
+
+
+def _field_holder(typoid: int, typmod: int) -> Holds | None:
+    if is_row_type(typoid):
+        return holder(typoid)
+    kept = form(typoid, typmod)
+    if kept.element is None:
+        return _scalar_holder(kept)
+    inside = _scalar_holder(kept.element)
+    return is_list if inside is None else lambda value: is_list(value) and _all_held(inside, value.items)
+
+
+def _scalar_holder(kept: Form) -> Holds | None:
+    if not kept.lake.startswith(("decimal", "timestamp")):
+        return None
+
+    def holds(value: Any) -> bool:
+        try:
+            kept.to_arrow(value)
+        except PgError:
+            return False
+        return True
+
+    return holds
+
+
+def _all_held(test: Holds, items: Sequence[Any]) -> bool:
+    return all(item is None or test(item) for item in items)
