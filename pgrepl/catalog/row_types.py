@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.types import builtin
+from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.lake_structs import row_type_in
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.record import RowField, RowType
 from pgrepl.types.user_types import composite_type
@@ -33,7 +36,7 @@ def row_type(session: CatalogSession, typoid: int) -> RowType | None:
     """The fields of a named row type; None: the type is no row type."""
     composite = composite_type(session.type_of(typoid))
     if composite is not None:
-        return composite
+        return _with_tables(session, composite)
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
     if known is None:
@@ -45,6 +48,21 @@ def row_type(session: CatalogSession, typoid: int) -> RowType | None:
             len(found.attributes),
         )
     return known
+
+
+def _with_tables(session: CatalogSession, composite: RowType) -> RowType:
+    """A composite type with the columns of the tables whose row types its attributes have, which it does not know."""
+    fields = []
+    for field in composite.fields:
+        if not is_row_type(field.type):
+            fields.append(field)
+            continue
+        inside = row_type_in(field.type)
+        known = composite_type(inside)
+        row = row_type(session, inside)
+        fields.append(field if row is known else replace(field, row=row))
+    same = all(a is b for a, b in zip(fields, composite.fields, strict=True))
+    return composite if same else replace(composite, fields=tuple(fields))
 
 
 def _field(session: CatalogSession, place: int, attribute: Attribute) -> RowField:

@@ -21,17 +21,13 @@ _FIELD_ID = b"PARQUET:field_id"
 
 def with_fields(array: Any, column: LakeColumn) -> Any:
     """A column of a file with the fields of the table's column."""
-    if not _has_struct(column) or _has_fields(array.type, column.fields):
+    if _has_fields(array.type, column.fields):
         return array
     return _made(plain_array(array), column.fields, storage_type(column.form.arrow()))
 
 
-def _has_struct(field: LakeColumn | LakeField) -> bool:
-    return field.type == "struct" or any(map(_has_struct, field.fields))
-
-
 def _has_fields(kind: pa.DataType, fields: Sequence[LakeField]) -> bool:
-    """Are the fields inside the type these, in this order? None: it is no nested type here."""
+    """Are the fields of structs inside the type these, in this order?"""
     if not fields:
         return True
     import pyarrow as pa

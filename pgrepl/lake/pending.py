@@ -169,7 +169,8 @@ def _final(session: Session, write: Write, ids: _Ids, since: int) -> Write:
     updates = dict(write.updates)
     if any(column.row is not None for column in write.table.columns):
         final.table = lake_table(session, write.table.oid)
-        final.rows, made = (_of_types_now(write.table, final.table, rows) for rows in (write.rows, updates.values()))
+        final.rows = _of_types_now(write.table, final.table, write.rows)
+        made = _of_types_now(write.table, final.table, updates.values())
         updates = dict(zip(updates, made, strict=True))
     final.updates = {ids.row(row_id): row for row_id, row in updates.items()}
     final.order = {ids.row(row_id): place for row_id, place in write.order.items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -237,9 +238,9 @@ def fields_of(rows: Sequence[tuple[Any, ...]], parent: int | None) -> tuple[Lake
 
 def _with_places(fields: tuple[LakeField, ...], kind: ColumnType) -> tuple[LakeField, ...]:
     """The fields with the places of a composite type's attributes, which have the names of `kind`."""
-    known = {name: (place, inner) for (name, inner), place in zip(kind.fields, kind.places, strict=False)}
-    if kind.name == "list":
-        known = {field.name: (None, kind.fields[0][1]) for field in fields}
+    known: dict[str, tuple[int | None, ColumnType]] = {}
+    for (name, inner), place in zip(kind.fields, kind.places or repeat(None), strict=False):
+        known[name] = place, inner
     return tuple(
         [
             replace(field, place=known[field.name][0], fields=_with_places(field.fields, known[field.name][1]))

@@ -233,7 +233,7 @@ def row_array_form(typoid: int, of: Form) -> Form:
 def _field_form(field: RowField) -> Form:
     typoid, typmod = base_type_and_typmod(field.type, field.typmod)
     element = element_type(typoid)
-    row = composite_type(base_type(element) if element else typoid) or field.row
+    row = field.row or composite_type(base_type(element) if element else typoid)
     if row is None:
         return text_form(typoid, typmod)
     return row_array_form(typoid, row_form(element, row)) if element else row_form(typoid, row)

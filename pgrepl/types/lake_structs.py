@@ -60,7 +60,7 @@ def kept_form(typoid: int, typmod: int, row: RowType | None, lake: str, fields: 
     element = element_type(typoid)
     if element and lake == "list" and len(fields) == 1:
         return list_form(typoid, typmod, kept_form(element, typmod, row, fields[0].type, fields[0].fields))
-    row = composite_type(row_type_in(typoid)) or row
+    row = row or composite_type(row_type_in(typoid))
     if row is None:
         return text_form(typoid, typmod)
     if lake == "varchar":

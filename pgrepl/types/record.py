@@ -33,7 +33,7 @@ class RowField:
     name: str
     type: int
     typmod: int
-    row: RowType | None = None  # if it is of a named row type itself
+    row: RowType | None = None  # if it is of a named row type itself, or of arrays of such
 
 
 @frozen

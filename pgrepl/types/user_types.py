@@ -57,6 +57,7 @@ class UserTypes:
         self.data = {each.row.oid: each for each in data}
         self._types = {oid: UserType(oid, self) for oid in self.data}
         self._rows: dict[int, PgType] = {}
+        self._row_types: dict[int, RowType] = {}
         self._closures: dict[int, tuple[TypeData, ...]] = {}
 
     def type_of(self, oid: int) -> int:
@@ -79,10 +80,13 @@ class UserTypes:
         known = self.data.get(oid)
         if known is None or known.row.typtype != "c":
             return None
-        fields = [
-            RowField(f.place, f.name, self.type_of(f.type), f.typmod, self.row_type(f.type)) for f in known.fields
-        ]
-        return RowType(tuple(fields), known.width)
+        found = self._row_types.get(known.row.oid)
+        if found is None:
+            fields = [
+                RowField(f.place, f.name, self.type_of(f.type), f.typmod, self.row_type(f.type)) for f in known.fields
+            ]
+            found = self._row_types[known.row.oid] = RowType(tuple(fields), known.width)
+        return found
 
     def closure(self, oid: int) -> tuple[TypeData, ...]:
         """The type and all types that it is made of."""

@@ -138,6 +138,13 @@ def test_a_type_that_files_cannot_be_read_as_makes_another_column_in_the_same_pl
     assert lake.duck("SELECT a, b + 1 FROM postgres.t") == [("1", "3")]
 
 
+def test_inlined_rows_of_partitions_that_got_a_column(lake: Lake) -> None:
+    lake.sql("CREATE TABLE p (a int, b int) PARTITION BY LIST (a); CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)")
+    lake.sql("CREATE TABLE p2 (b int, a int); ALTER TABLE p ATTACH PARTITION p2 FOR VALUES IN (2)")
+    lake.sql("INSERT INTO p VALUES (1, 4), (2, 5); ALTER TABLE p ADD COLUMN c int")
+    assert lake.duck("SELECT * FROM postgres.p ORDER BY a") == [("1", "4", None), ("2", "5", None)]
+
+
 def test_names_that_differ_in_case_only_get_a_number(lake: Lake) -> None:
     lake.sql('CREATE TABLE t (a int, "A" int, "row_id" int, "Row_ID_1" text)')
     lake.sql('CREATE TABLE "T" (x int)')

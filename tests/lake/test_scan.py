@@ -40,6 +40,27 @@ def test_values_of_every_type(lake: Lake, inlined: bool) -> None:
     assert agree(lake, "t") == 2
 
 
+@pytest.mark.parametrize("inlined", [True, False], ids=["inlined", "in files"])
+def test_composite_types_whose_attributes_change(lake: Lake, inlined: bool) -> None:
+    if not inlined:
+        nothing_inlined(lake)
+    play(lake, "CREATE TYPE inside AS (x int, y text)", "CREATE TYPE c AS (a int, i inside, l inside[], u uuid)")
+    play(lake, "CREATE TABLE t (n int, s c, l c[])")
+    one = "ROW(1, ROW(2, 'y'), ARRAY[ROW(3, NULL)::inside, NULL], '00112233-4455-6677-8899-aabbccddeeff')::c"
+    nulls = "ROW(NULL, NULL, NULL, NULL)::c"
+    play(lake, f"INSERT INTO t VALUES (1, {one}, ARRAY[{one}]), (2, NULL, NULL), (3, {nulls}, '{{}}')")
+    play(lake, "ALTER TYPE inside RENAME ATTRIBUTE x TO k", "ALTER TYPE inside DROP ATTRIBUTE y, ADD ATTRIBUTE y int")
+    play(lake, "ALTER TYPE c RENAME ATTRIBUTE a TO x", "INSERT INTO t SELECT n + 3, s, l FROM t")
+    assert agree(lake, "t") == 6
+    play(lake, "SET pgrepl.engine = spark", "UPDATE t SET s.i.y = n WHERE (s).x = 1")
+    assert lake.duck("SELECT n, s.i FROM postgres.t WHERE s.x = 1 ORDER BY n") == [
+        ("1", "{'k': 2, 'y': 1}"), ("4", "{'k': 2, 'y': 4}"),
+    ]  # fmt: skip
+    play(lake, "CREATE TABLE u AS SELECT n, s, l FROM t WHERE ((s).i).k = 2", "ALTER TABLE u ALTER n TYPE text")
+    assert lake.duck("SELECT n, s.i.y, l[1].i.k FROM postgres.u ORDER BY n") == [("1", "1", "2"), ("4", "4", "2")]
+    assert agree(lake, "u") == 2
+
+
 def test_nothing_is_a_frame_too(lake: Lake) -> None:
     play(lake, "CREATE TABLE t (a int, b text[])")
     assert agree(lake, "t") == 0

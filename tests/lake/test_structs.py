@@ -194,6 +194,21 @@ def test_fields_follow_attributes(lake: Lake, in_files: bool) -> None:
     ]  # fmt: skip
 
 
+def test_attributes_of_the_row_type_of_a_table_are_text(lake: Lake) -> None:
+    lake.sql("CREATE TABLE other (id int, gone int, name text); CREATE TYPE c AS (o other, n int)")
+    lake.sql("CREATE TYPE more AS (c c, l c[]); CREATE TABLE t (m more)")
+    lake.sql("INSERT INTO t SELECT ROW(s, ARRAY[s])::more FROM (SELECT ROW(ROW(1, 2, 'x y')::other, 3)::c) AS r (s)")
+    lake.sql("ALTER TABLE other DROP gone, ADD added int")
+    assert lake.duck("SELECT m FROM postgres.t") == [
+        ("""{'c': {'o': '(1,2,"x y")', 'n': 3}, 'l': [{'o': '(1,2,"x y")', 'n': 3}]}""",)
+    ]
+    into_files(lake)
+    assert ask(lake.session, "UPDATE t SET m.c.o.added = 5 RETURNING (((m).c).o).name, (((m).l)[1]).o") == [
+        ("x y", '(1,"x y",)')
+    ]
+    assert lake.duck("SELECT m.c.o, m.l[1].o FROM postgres.t") == [('(1,,"x y",5)', '(1,,"x y",)')]
+
+
 def test_one_attribute_takes_the_name_of_another(lake: Lake) -> None:
     lake.sql("CREATE TYPE c AS (a int, b int); CREATE TABLE t (s c DEFAULT '(7,8)'); INSERT INTO t VALUES ('(1,2)')")
     lake.sql("""DO $$ BEGIN
