@@ -19,6 +19,7 @@ from pgrepl.lake.definition_columns import NO_DEFAULT, column_names, default_of
 from pgrepl.lake.definition_types import NO_COLUMNS, ColumnType, column_type, fits
 from pgrepl.lake.table import LakeField
 from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,11 +242,12 @@ def _columns(
                 if column.name != NO_COLUMNS or known:
                     found.append(ColumnMade(begin, row.oid, column))
                 continue
-            if not _has_attributes(session, attribute, column):
+            kept = column.type not in ("struct", "list") or _has_attributes(session, row.datid, attribute, column)
+            if not kept:
                 begin = max(begin, lake.fields_changed(table_id, column, attribute.begin_snapshot))
             if begin <= attribute.begin_snapshot:
                 continue
-            changed = _changed(session, attribute, expected[attribute.attnum], begin, column, constant)
+            changed = _changed(session, attribute, expected[attribute.attnum], begin, column, constant, kept=kept)
             if changed is not None:
                 found.append(changed)
         ids = {column.column_id for _begin, column in there}
@@ -256,11 +258,14 @@ def _columns(
     return found
 
 
-def _has_attributes(session: Session, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:
-    """Has a struct the fields of the composite type's attributes? Any other column has what it should have."""
+def _has_attributes(session: Session, database: int, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:
+    """Has a struct, or a list of such, the fields of its composite type's attributes? True: it has another type."""
+    if attribute.atttypid < FIRST_USER_OID:
+        return True
+    there = session if database == session.database_oid else session.elsewhere(database, session.role)
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-    typoid = session.type_of(attribute.atttypid)
-    if column.type not in ("struct", "list") or not is_row_type(typoid):
+    typoid = there.type_of(attribute.atttypid)
+    if not is_row_type(typoid):
         return True
     return _as_type(column) == column_type(typoid, typmod).without_places()
 
@@ -276,11 +281,13 @@ def _changed(
     begin: int,
     column: ForeignColumn,
     constant: Callable[[Any], Any],
+    *,
+    kept: bool,
 ) -> ColumnChanged | None:
+    """`kept`: the fields inside are those of the type."""
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     renamed = column.name != expected
-    retyped = not fits(column.type, session.type_of(attribute.atttypid), typmod)
-    retyped |= not _has_attributes(session, attribute, column)
+    retyped = not kept or not fits(column.type, session.type_of(attribute.atttypid), typmod)
     nullable = column.nulls_allowed == bool(attribute.attnotnull)
     ours = default_of(session, attribute, typmod, constant)
     other_default = column.expression is not None or (NO_DEFAULT if column.default is None else column.default) != ours

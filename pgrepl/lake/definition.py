@@ -46,7 +46,9 @@ def define(session: Session, constant: Constant) -> None:
     try:
         renamed = define_schemas(session, changes.databases, changes.schemas)
         parents = _partitioned_in(session, renamed)
-        for oid, table_id in {**changes.relations, **_with_types(session, changes.relations)}.items():
+        users = _users_of_types(session, changes.relations)
+        before = session.at(session.snapshot() - 1) if users else None
+        for oid, table_id in {**users, **changes.relations}.items():
             row = store.one(session, tables.pg_class, oid=oid)
             if row is None:
                 if table_id is not None:
@@ -54,7 +56,7 @@ def define(session: Session, constant: Constant) -> None:
             elif row.relkind == "p":
                 parents.setdefault(oid)
             elif row.relkind in ("r", "m"):
-                define_table(session, row, constant)
+                define_table(session, row, constant, before)
             if row is not None:
                 parents.update(dict.fromkeys(partition_ancestors(session, oid)))
         for oid in parents:
@@ -65,7 +67,7 @@ def define(session: Session, constant: Constant) -> None:
         changes.clear()
 
 
-def _with_types(session: Session, changed: Iterable[int]) -> dict[int, None]:
+def _users_of_types(session: Session, changed: Iterable[int]) -> dict[int, int | None]:
     """The relations with columns of the composite types among these, or of types that are made of them."""
     composites = {row.reltype for row in store.rows(session, tables.pg_class, oid=[*changed], relkind="c")}
     if not composites:
@@ -73,7 +75,7 @@ def _with_types(session: Session, changed: Iterable[int]) -> dict[int, None]:
     types = user_types(session)
     using = {oid for oid in types.data if any(part.row.oid in composites for part in types.closure(oid))}
     rows = store.rows(session, tables.pg_attribute, atttypid=using)
-    return dict.fromkeys(row.attrelid for row in rows if not row.attisdropped and row.attrelid not in changed)
+    return dict.fromkeys(row.attrelid for row in rows if not row.attisdropped)
 
 
 def _partitioned_in(session: Session, schemas: Iterable[tuple[int, int]]) -> dict[int, None]:
@@ -105,7 +107,8 @@ def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def define_table(session: Session, row: tables.pg_class, constant: Constant) -> None:
+def define_table(session: Session, row: tables.pg_class, constant: Constant, before: Session | None) -> None:
+    """`before`: the definitions before the running statement, if it has changed attributes of composite types."""
     numbering = session.transaction.numbering
     schema = require_schema(session, row.datid, row.relnamespace)
     if row.table_id is None:
@@ -124,10 +127,10 @@ def define_table(session: Session, row: tables.pg_class, constant: Constant) -> 
         store.amend(session, tables.pg_class, {"oid": row.oid}, table_id=table_id)
         numbering.note_change(f"created_table:{quoted(schema.schema_name)}.{quoted(name)}")
         numbering.note_definition(table_id)
-        define_columns(session, row.oid, table_id, constant)
+        define_columns(session, row.oid, table_id, constant, None)
         return
     changed = _place_table(session, row, schema)
-    changed |= define_columns(session, row.oid, row.table_id, constant)
+    changed |= define_columns(session, row.oid, row.table_id, constant, before)
     if changed:
         if not numbering.is_new(row.table_id):
             numbering.note_change(f"altered_table:{row.table_id}")

@@ -36,17 +36,20 @@ class _Column:
     name: str
     type: ColumnType
     type_changes: bool
-    before: ColumnType  # of the attributes that composite types in it had before the running statement
+    before: ColumnType | None  # with the attributes that composite types in it had before the running statement
     nulls_allowed: bool
     default: str
     initial_default: str | None = None
 
 
-def define_columns(session: Session, oid: int, table_id: int, constant: Callable[[Any], Any]) -> bool:
-    """Bring the columns in line with pg_attribute; whether anything changed."""
+def define_columns(
+    session: Session, oid: int, table_id: int, constant: Callable[[Any], Any], before: Session | None
+) -> bool:
+    """Bring the columns in line with pg_attribute; whether anything changed. `before`: the definitions before the
+    running statement, if it has changed attributes of composite types."""
     rows = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
     now = {row.column_id: row for row in rows if row.parent_column is None}
-    wanted = _wanted(session, oid, now, constant)
+    wanted = _wanted(session, oid, now, constant, before)
     kept = {column.column_id for column in wanted}
     doomed = [column_id for column_id in now if column_id not in kept]
     for column_id in doomed:
@@ -64,7 +67,7 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Callable
             versions.change(session, ducklake_column, row, eq, **difference)
             changed = True
             laid_out |= "column_name" in difference or "column_type" in difference
-        if _define_fields(session, table_id, rows, row, column.type, column.before):
+        if column.before is not None and _define_fields(session, table_id, rows, row, column.type, column.before):
             changed = laid_out = True
     if laid_out:
         keep_inlining(session, table_id)
@@ -80,7 +83,11 @@ def replace_column(session: Session, oid: int, attnum: int) -> None:
 
 
 def _wanted(
-    session: Session, oid: int, now: dict[int, ducklake_column], constant: Callable[[Any], Any]
+    session: Session,
+    oid: int,
+    now: dict[int, ducklake_column],
+    constant: Callable[[Any], Any],
+    before: Session | None,
 ) -> list[_Column]:
     attributes = [
         a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if a.attnum > 0 and not a.attisdropped
@@ -88,8 +95,7 @@ def _wanted(
     attributes.sort(key=lambda a: a.attnum)
     if not attributes:
         there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
-        kind = ColumnType("boolean")
-        return [_Column(0, there, NO_COLUMNS, kind, False, kind, True, NO_DEFAULT)]
+        return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, None, True, NO_DEFAULT)]
     given = column_names(attributes, {id_: row.column_name for id_, row in now.items()})
     found = []
     replaced = False
@@ -97,7 +103,7 @@ def _wanted(
         replaced |= (attribute.column_id or 0) < 0
         column_id = None if replaced else attribute.column_id
         row = now.get(column_id) if column_id is not None else None
-        found.append(_column(session, attribute, column_id, given[attribute.attnum], row, constant))
+        found.append(_column(session, attribute, column_id, given[attribute.attnum], row, constant, before))
     return found
 
 
@@ -123,6 +129,7 @@ def _column(
     name: str,
     row: ducklake_column | None,
     constant: Callable[[Any], Any],
+    before: Session | None,
 ) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     typoid = session.type_of(attribute.atttypid)
@@ -135,12 +142,8 @@ def _column(
     initial = None
     if attribute.atthasmissing:
         initial = _missing(session, attribute, typmod)
-    before = kind
-    if row is not None and holds_places(kind):
-        then = session.at(session.snapshot() - 1)
-        before = column_type(then.type_of(attribute.atttypid), typmod)
-    nulls_allowed = not attribute.attnotnull
-    return _Column(attribute.attnum, column_id, name, kind, changes, before, nulls_allowed, default, initial)
+    then = None if before is None else column_type(before.type_of(attribute.atttypid), typmod)
+    return _Column(attribute.attnum, column_id, name, kind, changes, then, not attribute.attnotnull, default, initial)
 
 
 def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Callable[[Any], Any]) -> str:
@@ -189,9 +192,9 @@ def _define_fields(
 ) -> bool:
     """Bring the fields of composite types inside a column in line with their attributes; whether anything changed.
     Fields keep their ids as columns do: an attribute's field has the name that it had before the statement."""
-    inside = [each for each in rows if each.parent_column == row.column_id]
     if row.column_type != kind.name or not holds_places(kind) or kind.name != before.name:
         return False
+    inside = [each for each in rows if each.parent_column == row.column_id]
     if kind.name == "list":
         (_, element), (_, element_before) = kind.fields[0], before.fields[0]
         return bool(inside) and _define_fields(session, table_id, rows, inside[0], element, element_before)

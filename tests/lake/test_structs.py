@@ -301,7 +301,18 @@ def test_a_struct_that_duckdb_alters_is_no_composite_type_any_more(lake: Lake) -
         lake.sql("INSERT INTO t VALUES ('{}', NULL), (DEFAULT, NULL)")
         assert lake.duck("SELECT n.a FROM postgres.t") == [("2",), (None,), (None,)]
         lake.sql("DROP TABLE t")
-    lake.sql("DROP TYPE c")
+    lake.sql("CREATE TABLE t (s c, l c[])")
+    lake.sql("CREATE DATABASE other")
+    lake.duck_runs("ALTER TABLE postgres.t ADD COLUMN more INTEGER")
+    other = open_session(lake.catalog, "other")  # which adopts what DuckDB has defined
+    assert ask(other, "SELECT 1") == [("1",)]
+    other.close()
+    assert kinds_here(lake.session, "t") == ["c", "c[]", "integer"]
+
+
+def kinds_here(session: Session, table: str) -> list[str | None]:
+    text = f"SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0"
+    return [kind for (kind,) in ask(session, text + " ORDER BY attnum")]
 
 
 @pytest.mark.parametrize("way", [by_columns, by_message])
