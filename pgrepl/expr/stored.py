@@ -164,8 +164,8 @@ def _constant_value(typoid: int, value: Any, types: Types) -> Any:
         row = composite_type(base_type(typoid))
         if row is None:
             return Record(items, of, names)
-        known = dict(enumerate(items))
-        return Record([known.get(field.place) for field in row.fields], row.types, row.names)
+        placed = dict(enumerate(items))
+        return Record([placed.get(field.place) for field in row.fields], row.types, row.names)
     known = described(typoid)
     if known is not None and known.labels:
         return next(label.name for label in known.labels if label.oid == value)

@@ -194,7 +194,7 @@ def _of_types_now(then: LakeTable, now: LakeTable, rows: Iterable[Sequence[Any]]
     ]
     if not other:
         return list(rows)
-    made = []
+    made: list[Sequence[Any]] = []
     for row in rows:
         values = list(row)
         for place, write, read in other:

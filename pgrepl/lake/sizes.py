@@ -108,6 +108,6 @@ def _in_catalog(session: Session, table_id: int) -> int:
     """The bytes of inlined rows, in whole pages."""
     size = 0
     for inlined in inlined_tables(session, table_id):
-        query = sql.size_of_inlined_rows(inlined.name, _ROW, [column for _, column, _ in inlined.columns])
+        query = sql.size_of_inlined_rows(inlined.name, _ROW, [column.name for column in inlined.columns])
         size += int(session.link.execute(query)[0][0] or 0)
     return -(-size // PAGE) * PAGE

@@ -17,7 +17,6 @@ from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.names import format_type
 from pgrepl.types.record import Record
 from pgrepl.types.user_types import composite_type
-from tests.harness.database import Database, by_columns, by_message
 from tests.lake.conftest import Lake
 from tests.types.test_lake_forms import VALUES, same
 
@@ -313,28 +312,3 @@ def test_a_struct_that_duckdb_alters_is_no_composite_type_any_more(lake: Lake) -
 def kinds_here(session: Session, table: str) -> list[str | None]:
     text = f"SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0"
     return [kind for (kind,) in ask(session, text + " ORDER BY attnum")]
-
-
-@pytest.mark.parametrize("way", [by_columns, by_message])
-def test_structs_are_replicated(tmp_path: Path, way: object) -> None:
-    assert callable(way)
-    pub, sub = Database(tmp_path), Database(tmp_path, "sub", new=True)
-    way(sub)
-    for each in (pub, sub):
-        each("CREATE TYPE inside AS (x int, y text)", "CREATE TYPE c AS (a int, i inside, l int[])")
-        each("CREATE TABLE t (n int PRIMARY KEY, s c, l c[], k int)")
-    rows = "ROW(g, ROW(g, NULL), ARRAY[g])::c, ARRAY[NULL, ROW(g, NULL, NULL)::c]"
-    pub(f"INSERT INTO t SELECT g, {rows} FROM generate_series(1, 120) g", "CREATE PUBLICATION p FOR TABLE t")
-    sub.subscribe("p", "dbname=postgres")
-    everything = "SELECT * FROM t ORDER BY n"
-    assert sub.catch_up() == [] and sub(everything) == pub(everything)
-    pub(f"INSERT INTO t SELECT g, {rows} FROM generate_series(201, 320) g", "UPDATE t SET s.i.y = 'u' WHERE n % 3 = 0")
-    pub("UPDATE t SET k = 5 WHERE n < 200", "DELETE FROM t WHERE n % 7 = 0", "UPDATE t SET s = NULL WHERE n = 1")
-    assert sub.catch_up() == [] and sub(everything) == pub(everything)
-    pub("INSERT INTO t VALUES (1000, ROW(1, NULL, '{{1},{2}}'), NULL)")
-    for each in (pub, sub):
-        each("ALTER TYPE c RENAME ATTRIBUTE a TO z", "ALTER TYPE inside ADD ATTRIBUTE w date")
-    pub("UPDATE t SET k = 7, s.z = 3 WHERE n < 50")
-    assert sub.catch_up() == [] and sub(everything) == pub(everything)
-    pub.close()
-    sub.close()
