@@ -107,3 +107,13 @@ def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int)
             )
         ready.pub(f"BEGIN; {'; '.join(body)}; COMMIT" if chance.random() < 0.6 else "; ".join(body))
     assert lines(by_columns(ready)) == lines(one_by_one(ready))
+
+
+def test_changes_with_rows_as_values_are_left_to_the_other_way(ready: Pair) -> None:
+    ready.pub("CREATE TYPE c AS (a int)", "ALTER TABLE w ADD COLUMN c c, ADD COLUMN l c[]")
+    ready.pub("INSERT INTO w SELECT g, 'x', ROW(g)::c, ARRAY[ROW(g)::c] FROM generate_series(1, 9) g")
+    ready.pub("SET pgrepl.local_rows = 0")
+    with reading(ready.pub.session):
+        made, start, end = decoder(ready)
+        assert list(made.batches(start, end)) == []
+    assert sum(b"(8)" in data for _, data in one_by_one(ready)) == 1

@@ -25,6 +25,7 @@ from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, Wi
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder
 from pgrepl.replication.wire.messages import TruncateMessage
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -166,6 +167,8 @@ class _Found:
 
     def _of_table(self, source: TableChanges) -> RelationMessages | None:
         if not source.is_sure or source.rows.table.has_dimensions:
+            return None
+        if any(is_row_type(column.type) for column in source.relation.columns):
             return None
         ranges = source.ranges()
         if len(ranges) == 1:
