@@ -164,7 +164,7 @@ def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
 
 def is_warm() -> bool:
     """Can a Spark job begin at once?"""
-    return jobs.started() and not jobs.is_starting()
+    return jobs.is_near() and not jobs.is_starting()
 
 
 def _by_setting(wanted: str) -> str:
@@ -264,7 +264,7 @@ def choose_job(session: Session, rows: int) -> Choice:
     """Spark, if so many rows are worth a job, else local."""
     least = least_changes(session)
     if least is not None and is_auto(session):
-        least = (least - 1) * (WARM if jobs.started() else COLD) + 1
+        least = (least - 1) * (WARM if jobs.is_near() else COLD) + 1
     return _from(session, least, rows, Engine.SPARK)
 
 

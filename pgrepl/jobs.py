@@ -3,6 +3,7 @@ Spark announces it here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pgrepl.errors import PgError
@@ -27,12 +28,29 @@ class Jobs(Protocol):
 
 
 _jobs: Jobs | None = None
+_shared: Callable[[], bool] | None = None
 
 
 def announce(jobs: Jobs | None) -> None:
     """Set the session that is being started; None: it was stopped."""
     global _jobs
     _jobs = jobs
+
+
+def announce_shared(runs: Callable[[], bool]) -> None:
+    """There is a Spark that this process shares with others; `runs` tells whether one has started it."""
+    global _shared
+    _shared = runs
+
+
+def is_shared() -> bool:
+    """Does this process share Spark with others, so that it can leave it and come back?"""
+    return _shared is not None
+
+
+def is_near() -> bool:
+    """Is there a Spark, running or starting, here or shared with others?"""
+    return started() or (_shared is not None and _shared())
 
 
 def started() -> bool:

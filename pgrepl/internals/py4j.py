@@ -27,6 +27,8 @@ PAUSE = 0.1  # between two attempts to cancel: a call may have been about to sta
 class Client(JavaClient):  # type: ignore[misc]
     """Sends commands to the JVM and knows which threads wait for an answer."""
 
+    group: str | None = None  # the group of our jobs, where others have jobs, too
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._numbers = itertools.count()
@@ -65,7 +67,9 @@ class Client(JavaClient):  # type: ignore[misc]
             while True:
                 context = active_context()
                 with suppress(Exception):  # the JVM has died: then no job runs
-                    if context is not None:
+                    if context is not None and self.group is not None:
+                        context.cancelJobGroup(self.group)
+                    elif context is not None:
                         context.cancelAllJobs()
                 time.sleep(PAUSE)
                 waiting = dict(self._under_way)
@@ -83,12 +87,13 @@ class _Server(ClientServer):  # type: ignore[misc]
 class Gateway:
     """The way to a JVM that runs already, as pyspark's launch_gateway makes it."""
 
-    def __init__(self, port: int, secret: str) -> None:
+    def __init__(self, port: int, secret: str, group: str | None = None) -> None:
         self.server = _Server(
             java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
             python_parameters=PythonParameters(port=0, eager_load=False),
         )
         self.server.proc = None
+        self._client.group = group
         for name in JAVA_IMPORTS:
             java_import(self.server.jvm, name)
 
@@ -99,6 +104,17 @@ class Gateway:
 
     def cancel(self) -> bool:
         return self._client.cancel()
+
+    def open_entrance(self, entry: Any, secret: str) -> tuple[Any, int]:
+        """Another way into the JVM, for another process, and its port. It begins with `entry`; `shutdown` closes it and
+        frees all objects that were reached through it."""
+        jvm = self.server.jvm
+        here = jvm.java.net.InetAddress.getLoopbackAddress()
+        entrance = (
+            jvm.py4j.ClientServer.ClientServerBuilder(entry).authToken(secret).javaPort(0).javaAddress(here).build()
+        )
+        entrance.startServer()
+        return entrance, int(entrance.getJavaServer().getListeningPort())
 
     def disconnect(self) -> None:
         """From now on py4j does not tell the JVM of objects that are gone."""

@@ -46,6 +46,12 @@ JAVA_IMPORTS = (
 )
 
 Types = Callable[[], "Sequence[pa.DataType | None]"]  # of a function's arguments; None: what a value looks like
+_SESSION = "org.apache.spark.sql.classic.SparkSession"
+_DEFAULTS = {  # DEFAULT_CONFIGS of all releases
+    "spark.serializer.objectStreamReset": "100",
+    "spark.rdd.compress": "true",
+    "spark.sql.artifact.isolation.enabled": "false",
+}
 _OF_JVM = ("_gateway", "_jvm", "_active_spark_context")  # attributes of SparkContext
 # Without functions of Arrow arrays a moment comes to Python in the worker's time zone.
 WORKERS = {"spark.executorEnv.TZ": "UTC"}
@@ -106,6 +112,54 @@ def make_session(gateway: ClientServer, conf: Mapping[str, str], *, local: bool)
     if local:
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return SparkSession(context)
+
+
+def make_base(gateway: ClientServer, conf: Mapping[str, str]) -> Any:
+    """A session in a JVM that runs already, for others to be made from. Pyspark is not loaded."""
+    settings = gateway.jvm.SparkConf()
+    for name, value in {**_DEFAULTS, **WORKERS, **conf}.items():
+        settings.set(name, value)
+    context = gateway.jvm.JavaSparkContext(settings)
+    return getattr(gateway.jvm, _SESSION)(context.sc(), {})
+
+
+def join_session(gateway: ClientServer, *, local: bool) -> SparkSession:
+    """A session of its own in a JVM that other processes use, too; the gateway begins with that of `make_base`."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    class Guest(SparkContext):
+        def stop(self) -> None:
+            """Leave the JVM's context as it is."""
+            self._jsc = None
+            super().stop()
+
+    base = gateway.entry_point
+    java = gateway.jvm.JavaSparkContext.fromSparkContext(base.sparkContext())
+    context = Guest(conf=SparkConf(_jconf=java.getConf()), gateway=gateway, jsc=java)
+    if local:
+        context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    _share_folder(context, gateway.jvm)
+    session = SparkSession(context, base.newSession())
+    getattr(gateway.jvm, _SESSION).setDefaultSession(base)  # it would be kept until another process comes
+    return session
+
+
+def _share_folder(context: SparkContext, jvm: Any) -> None:
+    """Use the JVM's temporary folder: it would keep one for each process until it ends."""
+    own = context._temp_dir
+    context._temp_dir = os.path.dirname(own)
+    getattr(jvm, "org.apache.spark.util.Utils").deleteRecursively(jvm.java.io.File(own))
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Has Spark stopped, in a JVM that may be there?"""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except PgError:  # an interrupt
+        raise
+    except Exception:  # it does not answer
+        return True
 
 
 def active_context() -> SparkContext | None:

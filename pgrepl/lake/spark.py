@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.spark_driver import Driver
+    from pgrepl.lake.spark_shared import Way
 
 _options: SparkOptions | None = None
+_way: Way | None = None  # to the process that has the JVM
 _lock = threading.Lock()
 _start: _Start | None = None
-_here = threading.local()  # tag, description: of this thread's jobs; tagged, described: what the session has of them
+_here = threading.local()  # tag, description: of this thread's jobs; tagged, marked, described: what the session knows
 
 
 def configure(options: SparkOptions) -> None:
@@ -39,6 +41,19 @@ def configure(options: SparkOptions) -> None:
 
 def options() -> SparkOptions:
     return _options if _options is not None else read_options(os.environ)
+
+
+def share() -> Way | None:
+    """Have this process and those that it forks use one Spark together; None: they cannot. The way is for the process
+    that is to be the host."""
+    global _way
+    wanted = options()
+    if wanted.remote is None and internals.is_tried():
+        from pgrepl.lake.spark_shared import Way
+
+        _way = made = Way(wanted)
+        jobs.announce_shared(lambda: made.runs)
+    return _way
 
 
 def is_elsewhere() -> bool:
@@ -54,6 +69,8 @@ class _Start:
 
     def __init__(self, wanted: SparkOptions) -> None:
         self.wanted = wanted
+        self.way = _way if _way is not None and _way.wanted == wanted else None
+        self.archive = ""
         self.session: SparkSession | None = None
         self.driver: Driver | None = None
         self.failure: BaseException | None = None
@@ -66,6 +83,10 @@ class _Start:
                 from pgrepl.lake.spark_connect import connect
 
                 self.session = connect(self.wanted)
+            elif self.way is not None:
+                from pgrepl.lake.spark_shared import join
+
+                self.driver, self.session, self.archive = join(self.way)
             elif internals.is_tried():
                 from pgrepl.lake.spark_start import start
 
@@ -117,8 +138,11 @@ class _Start:
         if error is None and isinstance(problem, ConnectionError):  # the JVM does not answer
             driver.kill()
             return ended(out_of_memory=driver.out_of_memory())
-        if error is not None and error.sqlstate in ("58000", "XX000") and driver.ends_soon(1):
-            return ended(out_of_memory=driver.out_of_memory())
+        if error is not None and error.sqlstate in ("58000", "XX000"):
+            if driver.ends_soon(1):
+                return ended(out_of_memory=driver.out_of_memory())
+            if self.session is not None and internals.is_stopped(self.session):  # the JVM is good for nothing
+                driver.kill()
         return error
 
     def cancel(self) -> bool:
@@ -138,6 +162,7 @@ class _Given(_Start):
 
         self.given = given
         self.wanted = SparkOptions()
+        self.way, self.archive = None, ""
         self.driver, self.session = beside(given)
         self.failure = None
 
@@ -203,7 +228,9 @@ def stop() -> None:
     if start is None or isinstance(start, _Given):
         return
     with suppress(Exception):  # it ends in any state
-        start.wait().stop()
+        made = start.wait()
+        if start.way is None:
+            made.stop()
     if start.driver is not None:
         start.driver.end()
 
@@ -248,7 +275,7 @@ def tag_jobs(name: str | None) -> None:
     """Tag the jobs of this thread, so that they can be cancelled alone."""
     _here.tag = name
     start = _start
-    if name is not None and start is not None and start.session is not None:
+    if start is not None and start.session is not None:
         _tag_jobs(start.session)
 
 
@@ -258,14 +285,17 @@ def _tag_jobs(made: SparkSession) -> None:
         if is_remote():
             made.addTag(name)
         else:  # a tag of the session itself can be cancelled only by the thread that has it
-            made.sparkContext.addJobTag(name)
+            made.sparkContext.addJobTag(_ours(name))
         _here.tagged = made
     start = _start
-    if isinstance(start, _Given) and start.driver is not None and getattr(_here, "given", None) is not made:
-        from pgrepl.lake.spark_existing import GIVEN
+    if start is not None and start.driver is not None and getattr(_here, "marked", None) is not made:
+        start.driver.mark(made)
+        _here.marked = made
 
-        made.sparkContext.addJobTag(GIVEN)
-        _here.given = made
+
+def _ours(name: str) -> str:
+    """A tag of this process, which another process that uses the same JVM has not."""
+    return f"{name}-{os.getpid()}"
 
 
 @contextmanager
@@ -305,7 +335,13 @@ def cancel_tagged(name: str) -> None:
             if is_remote():
                 start.session.interruptTag(name)
             else:
-                start.session.sparkContext.cancelJobsWithTag(name)
+                start.session.sparkContext.cancelJobsWithTag(_ours(name))
+
+
+def archive() -> str:
+    """The package for executors that is the same for all processes that use the same JVM, which takes no other; empty:
+    there is no other process, or the executors need none."""
+    return "" if _start is None else _start.archive
 
 
 def is_remote() -> bool:
@@ -314,6 +350,7 @@ def is_remote() -> bool:
 
 
 __all__ = [
+    "archive",
     "cancel_tagged",
     "configure",
     "described",
@@ -323,6 +360,7 @@ __all__ = [
     "pg_error",
     "pg_errors",
     "session",
+    "share",
     "start_in_background",
     "stop",
     "tag",

@@ -11,6 +11,8 @@ from typing import IO, TYPE_CHECKING, Protocol
 from pgrepl.internals import pyspark as internals
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from pgrepl.internals.py4j import Gateway
 
 _OUT_OF_MEMORY_EXIT = 52  # SparkExitCode.OOM
@@ -37,6 +39,9 @@ class Driver(Protocol):
 
     def cancel(self) -> bool:
         """Cancel the running jobs, in a signal's handler. Whether the main thread is in a call to the JVM."""
+
+    def mark(self, session: SparkSession) -> None:
+        """Mark the jobs of this thread as ours, where others have jobs, too."""
 
 
 class OwnDriver:
@@ -76,15 +81,21 @@ class OwnDriver:
         )
 
     def end(self) -> None:
+        self.hang_up()
+        self.forget()
+
+    def hang_up(self) -> None:
         """Close the pipe: the JVM cleans up and ends by itself. Returns at once."""
         if self.gateway is not None:
             self.gateway.disconnect()
         if self.process.stdin is not None:
             self.process.stdin.close()
-        self.forget()
 
     def forget(self) -> None:
         internals.forget_jvm()
 
     def cancel(self) -> bool:
         return self.gateway is not None and self.gateway.cancel()
+
+    def mark(self, session: SparkSession) -> None:
+        """All jobs are ours."""

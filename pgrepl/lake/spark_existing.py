@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.spark_driver import Driver
 
 
-GIVEN = "pgrepl"  # the tag of pgrepl's jobs among those of the program
+_TAG = "pgrepl"  # the tag of pgrepl's jobs among those of the program
 
 
 def beside(given: SparkSession) -> tuple[Driver | None, SparkSession]:
@@ -29,7 +29,7 @@ def beside(given: SparkSession) -> tuple[Driver | None, SparkSession]:
             made.conf.set(name, value)
     if not isinstance(given, Classic) or not _has_context(given):
         return None, made
-    return PlainDriver(made, None, GIVEN), made
+    return PlainDriver(made, None, _TAG), made
 
 
 def _has_context(session: SparkSession) -> bool:

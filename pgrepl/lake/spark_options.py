@@ -6,6 +6,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -64,6 +65,13 @@ SESSION_SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+
+# settings of a Spark that several sessions share: none waits until a large job of another has ended
+SHARED_SETTINGS = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": Path(__file__).with_name("spark_pools.xml").as_uri(),
 }
 
 

@@ -18,7 +18,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,19 +67,32 @@ _PATIENCE = 300  # seconds
 
 def start(wanted: SparkOptions) -> tuple[OwnDriver, SparkSession]:
     """Start the JVM and make the session in it; PgError if that cannot be."""
+    driver, gateway, conf = launch(wanted, {}, load)
+    if not shows_log(wanted):
+        internals.be_quiet()
+    return driver, internals.make_session(gateway.server, conf, local=conf["spark.master"].startswith("local"))
+
+
+def launch(
+    wanted: SparkOptions, more: Mapping[str, str], meanwhile: Callable[[], None]
+) -> tuple[OwnDriver, Gateway, Mapping[str, str]]:
+    """Start the JVM; and Spark's settings for it, with `more` defaults. PgError if that cannot be. `meanwhile` is
+    called while it starts."""
     master = wanted.master or DEFAULT_MASTER
-    conf = {**defaults(master), **dict(wanted.conf), "spark.master": master}
-    shows_log = "spark.log.level" in dict(wanted.conf)
+    conf = {**defaults(master), **more, **dict(wanted.conf), "spark.master": master}
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
-    driver = _launch(master, conf, connection, shows_log)
-    _load()
+    driver = _launch(master, conf, connection, not shows_log(wanted))
+    meanwhile()
     spill_folders.clean()
     port, secret = _wait_for_connection(driver, connection)
     connection.unlink()
     driver.gateway = Gateway(port, secret)
-    if not shows_log:
-        internals.be_quiet()
-    return driver, internals.make_session(driver.gateway.server, conf, local=master.startswith("local"))
+    return driver, driver.gateway, conf
+
+
+def shows_log(wanted: SparkOptions) -> bool:
+    """Does the user want to see Spark's log?"""
+    return "spark.log.level" in dict(wanted.conf)
 
 
 def _meeting_place() -> Path:
@@ -98,7 +111,7 @@ def _meeting_place() -> Path:
     return folder
 
 
-def _load() -> None:
+def load() -> None:
     """Import modules that are needed next, while the JVM starts."""
     import pyarrow  # noqa: F401
     from pyspark.sql import SparkSession  # noqa: F401
@@ -110,7 +123,7 @@ def _load() -> None:
 # --- the JVM ---------------------------------------------------------------------------------------------------------
 
 
-def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: bool) -> OwnDriver:
+def _launch(master: str, conf: Mapping[str, str], connection: Path, keeps_log: bool) -> OwnDriver:
     environment = {**os.environ, **internals.environment(connection)}
     environment["PYTHONPATH"] = os.pathsep.join(_import_path())
     java = _java()
@@ -121,7 +134,7 @@ def _launch(master: str, conf: Mapping[str, str], connection: Path, shows_log: b
         folder = connection.parent  # not the user's, where Spark could find files, and Spark 4.0 makes a folder
     else:
         command, folder = _script_command(conf), None
-    log = None if shows_log else tempfile.TemporaryFile()  # noqa: SIM115  read when the JVM has died
+    log = tempfile.TemporaryFile() if keeps_log else None  # noqa: SIM115  read when the JVM has died
     try:
         process = subprocess.Popen(
             command,

@@ -80,6 +80,10 @@ class PlainDriver:
         with suppress(Exception):  # this version may differ
             internals.forget_jvm()
 
+    def mark(self, session: SparkSession) -> None:
+        if self._tag is not None:
+            session.sparkContext.addJobTag(self._tag)
+
     def cancel(self) -> bool:
         call = call_under_way(sys._getframe())
         threading.Thread(target=self._cancel_jobs, args=(call,), name="spark-cancel", daemon=True).start()

@@ -1,4 +1,5 @@
-"""Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark.
+"""Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark, and for the
+package that Spark's executors get.
 
 The process that makes one removes it. The name has the process, so that a later one removes those of killed processes.
 """
@@ -14,7 +15,7 @@ from functools import cache
 
 from pgrepl.catalog import processes
 
-RESULT, CHANGES, FILES = "result", "changes", "files"
+RESULT, CHANGES, FILES, PACKAGE = "result", "changes", "files", "package"
 
 
 def make(kind: str) -> str:
@@ -30,7 +31,8 @@ def prefix(kind: str) -> str:
 
 def is_left(name: str) -> bool:
     """Has a process of this machine that has been killed made a folder of this name?"""
-    match = re.fullmatch(rf"pgrepl-(?:{RESULT}|{CHANGES}|{FILES})-{re.escape(processes.machine())}-(\d+)-.+", name)
+    kinds = "|".join((RESULT, CHANGES, FILES, PACKAGE))
+    match = re.fullmatch(rf"pgrepl-(?:{kinds})-{re.escape(processes.machine())}-(\d+)-.+", name)
     return match is not None and not processes.is_alive(int(match[1]))
 
 

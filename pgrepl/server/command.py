@@ -107,6 +107,7 @@ def _serve(
     ready: int | None,
 ) -> int:
     from pgrepl.api.rounds import server_log
+    from pgrepl.lake import spark
     from pgrepl.server import preload
     from pgrepl.server.authentication import Doors
     from pgrepl.server.connection import Server
@@ -114,7 +115,7 @@ def _serve(
     from pgrepl.server.postmaster import Own, Postmaster
     from pgrepl.server.state import ServerState
     from pgrepl.server.tls import server_context
-    from pgrepl.server.workers import worker_process
+    from pgrepl.server.workers import spark_process, worker_process
 
     log = server_log(log_file)
     tls = None
@@ -130,6 +131,9 @@ def _serve(
     server = Server(str(path), settings, log, tls, doors)
     workers = Own("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
     own = [workers]
+    way = spark.share()
+    if way is not None:
+        own.append(Own("spark", spark_process(way, log), way.host, lasts=True))
     if listening is not None:
         answering = monitoring_process(listening, state, settings, str(path), log)
         own.append(Own("monitor", answering, listening, lasts=True))

@@ -1,7 +1,7 @@
 """What makes a session that is idle: its next process begins with it (keeper.py).
 
 A session that has more than that is never at rest: a transaction, a cursor, temporary relations, channels that it
-listens to, locks, a replication origin, the seed of its random numbers, Spark, TLS.
+listens to, locks, a replication origin, the seed of its random numbers, a Spark of its own, TLS.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def may_rest(session: Session) -> bool:
         and not session.at_close
         and session.origin is None
         and not is_seeded(session)
-        and not jobs.started()
+        and (jobs.is_shared() or not jobs.started())
     )
 
 

@@ -1,6 +1,5 @@
-"""The process that applies what publishers of this catalog's subscriptions send, with autovacuum beside it.
-
-It is what `pgrepl apply --follow` is, started by the server.
+"""The server's own processes: one that applies what publishers of this catalog's subscriptions send, with autovacuum
+beside it, which is what `pgrepl apply --follow` is; and one that has the JVM which all others use.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.server.settings import ServerSettings
 
 if TYPE_CHECKING:
+    from pgrepl.lake.spark_shared import Way
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
 
@@ -49,6 +49,16 @@ def worker_process(
                 return
             finally:
                 opened.close()
+
+    return run
+
+
+def spark_process(way: Way, log: ServerLog) -> Callable[[int], None]:
+    def run(place: int) -> None:
+        from pgrepl.lake.spark_host import Host
+
+        activity.show_process(place, "pgrepl spark")
+        Host(way, log.log).run()
 
     return run
 

@@ -34,7 +34,7 @@ PUBLIC = {
 # attributes of named tuples, of pathlib and of this package's own classes begin with an underscore, too
 _INNER = re.compile(
     r"_(jvm|jsc|jdf|jc|sc|gateway|gateway_client|jsparkSession|active_spark_context|instantiatedSession|conf|stackTrace"
-    r"|stack_trace|stacktrace|java_\w+|judf\w*|to_\w+|create_gateway_client|dbapi_connection|sa_\w+)"
+    r"|stack_trace|stacktrace|java_\w+|temp_dir|jconf|judf\w*|to_\w+|create_gateway_client|dbapi_connection|sa_\w+)"
     r"|positiontup|binds|dialect_impl|bind_processor|result_processor|is_clause_element|is_connected|pythonExec"
 )
 _ANY = re.compile("|".join((*LIBRARIES, rf"\.({_INNER.pattern})\b")))
@@ -81,6 +81,7 @@ def relied_on(library: str) -> Iterator[None]:
 @relied_on("pyspark")
 def test_pyspark_has_what_is_used_of_it() -> None:
     from pyspark import SparkContext, java_gateway
+    from pyspark.core import context
     from pyspark.errors.exceptions import captured
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession, datasource, session
@@ -89,8 +90,11 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     for name in internals._OF_JVM:
         assert hasattr(SparkContext, name)
     assert hasattr(SparkSession, "_instantiatedSession")
-    assert "gateway" in inspect.signature(SparkContext).parameters
-    assert next(iter(inspect.signature(SparkSession).parameters)) == "sparkContext"
+    assert {"gateway", "jsc"} <= inspect.signature(SparkContext).parameters.keys()
+    theirs = {name: str(value).lower() for name, value in context.DEFAULT_CONFIGS.items()}
+    assert theirs.items() <= internals._DEFAULTS.items()
+    assert "self._temp_dir = " in inspect.getsource(SparkContext)
+    assert list(inspect.signature(SparkSession).parameters)[:2] == ["sparkContext", "jsparkSession"]
     launch = inspect.getsource(java_gateway)
     assert tuple(re.findall(r'java_import\(gateway.jvm, "([^"]+)"\)', launch)) == internals.JAVA_IMPORTS
     assert "_PYSPARK_DRIVER_CONN_INFO_PATH" in launch

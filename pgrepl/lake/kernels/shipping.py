@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from pgrepl.lake import spark
+from pgrepl.lake import spark, spill_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,22 +30,24 @@ def ship(session: SparkSession) -> None:
         return
     if spark.is_remote():
         session.addArtifacts(archive(), pyfile=True)
-    elif _is_elsewhere(session.sparkContext.master or ""):
-        session.sparkContext.addPyFile(archive())
+    elif is_elsewhere(session.sparkContext.master or ""):
+        session.sparkContext.addPyFile(spark.archive() or archive())
     _shipped.add(session)
 
 
-def _is_elsewhere(master: str) -> bool:
+def is_elsewhere(master: str) -> bool:
+    """Do Spark's executors have another path than this process?"""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 @cache
 def archive() -> str:
-    """The path of a zip of this installation's package; it is removed when the process ends."""
+    """The path of a zip of this installation's package; its folder is removed when the process ends, or, if it is
+    killed, by a later one."""
     import atexit
     import shutil
 
-    folder = tempfile.mkdtemp(prefix="pgrepl-")
+    folder = spill_folders.make(spill_folders.PACKAGE)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     package = Path(__file__).resolve().parents[2]
     path = os.path.join(folder, "pgrepl.zip")
