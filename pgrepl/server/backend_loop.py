@@ -73,6 +73,7 @@ class Backend:
         self._told: dict[str, str] = {}
         self._is_told = False  # that the session is ready
         self._running = False  # a statement, which a signal interrupts
+        self._cancelled = False  # a signal has come since rows of the statement are sent
         self._terminated = False
         self._waiting = False
         self._reloads = life.reloads
@@ -161,6 +162,8 @@ class Backend:
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running:
             timeouts.interrupt(interrupts.user_request(), frame)
+        else:
+            self._cancelled = True
 
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
@@ -183,12 +186,15 @@ class Backend:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A block in which signals interrupt the statement."""
+        """A block in which signals interrupt the statement, as does one that came while rows were being sent."""
         self._running = True
         try:
+            if self._cancelled:
+                raise interrupts.user_request()
             yield
         finally:
-            self._running = False
+            self._running = self._cancelled = False
+            timeouts.stop()  # a pending interrupt must not reach what follows
 
     def begin(self, text: str) -> None:
         """A statement begins."""
@@ -240,7 +246,7 @@ class Backend:
                 return True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
-            ready = False
+            ready = self._cancelled = False
             kind = self.channel.read_kind()
             code = kind[0]
             if code not in _KNOWN:

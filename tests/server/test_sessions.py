@@ -369,3 +369,42 @@ def ask(folder: Path, *queries: str) -> list[str]:
         out, errors = process.communicate(timeout=PATIENCE)
     assert errors == ""
     return out.splitlines()
+
+
+@pytest.fixture(scope="module")
+def wide(served: Serving) -> str:
+    """A table whose rows do not fit into what is on the way to a client."""
+    served.ask("CREATE TABLE wide AS SELECT repeat('x', 1000) AS s FROM generate_series(1, 5000)")
+    return "wide"
+
+
+def end_of(client: psycopg.Connection[Any]) -> str:
+    """What the running statement says at its end."""
+    said = ""
+    while (result := client.pgconn.get_result()) is not None:
+        said = result.error_message.decode()
+    return said
+
+
+CANCELLED = "ERROR:  canceling statement due to user request\n"
+
+
+def test_a_statement_is_cancelled_while_its_rows_are_sent(served: Serving, wide: str) -> None:
+    with served.connect() as client:
+        client.pgconn.send_query(f"SELECT s FROM {wide}; SELECT 1".encode())
+        client.pgconn.set_single_row_mode()
+        assert client.pgconn.get_result() is not None
+        client.cancel()
+        assert end_of(client) == CANCELLED
+        assert client.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_cancelled_statement_leaves_the_next_one_alone(served: Serving, wide: str) -> None:
+    """Whoever swallows the error gets it again after a second."""
+    with served.connect() as client:
+        client.pgconn.send_query(f"SELECT s FROM {wide} WHERE md5(repeat(s, 2000)) = 'x'".encode())
+        client.pgconn.flush()
+        time.sleep(0.2)
+        client.cancel()
+        assert end_of(client) == CANCELLED
+        assert client.execute("SELECT count(*) FROM pg_sleep(1.1)").fetchall() == [(1,)]
