@@ -22,6 +22,7 @@ from pgrepl import interrupts
 from pgrepl.internals.pyspark import JAVA_IMPORTS, active_context
 
 PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job
+_LOOK = 0.005  # between two looks whether a cancellation has ended
 
 
 class Client(JavaClient):  # type: ignore[misc]
@@ -35,6 +36,7 @@ class Client(JavaClient):  # type: ignore[misc]
         self._under_way: dict[int, int] = {}  # thread: number of its call
         self._main = threading.main_thread().ident or 0
         self._interrupted = False
+        self._requested = self._done = 0  # cancellations
         self._requests: SimpleQueue[int | None] = SimpleQueue()  # put() is safe in a signal handler
         self._canceller = threading.Thread(target=self._cancel_jobs, name="spark-cancel", daemon=True)
         self._canceller.start()
@@ -43,6 +45,8 @@ class Client(JavaClient):  # type: ignore[misc]
         me = threading.get_ident()
         if me in self._under_way or me == self._canceller.ident:
             return super().send_command(command, retry, binary)
+        while me == self._main and self._done < self._requested:
+            time.sleep(_LOOK)  # what begins here is not to be cancelled
         self._under_way[me] = next(self._numbers)
         try:
             return super().send_command(command, retry, binary)
@@ -57,6 +61,7 @@ class Client(JavaClient):  # type: ignore[misc]
         call = self._under_way.get(self._main)
         self._interrupted = call is not None
         if call is not None or self._requests.empty():  # one that waits will do: none is to be left for later jobs
+            self._requested += 1
             self._requests.put(call)
         return self._interrupted
 
@@ -76,6 +81,7 @@ class Client(JavaClient):  # type: ignore[misc]
                 mine = waiting.pop(self._main, None)
                 if begun.isdisjoint(waiting) and (mine is None or mine != call):
                     break
+            self._done += 1
 
 
 class _Server(ClientServer):  # type: ignore[misc]

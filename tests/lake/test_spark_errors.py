@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -16,7 +17,7 @@ import pytest
 from pgrepl import jobs
 from pgrepl.errors import PgError, marked, unmarked
 from pgrepl.internals import py4j
-from pgrepl.internals.pyspark import arrow_function, check_types
+from pgrepl.internals.pyspark import active_context, arrow_function, check_types
 from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
@@ -201,6 +202,20 @@ def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
     with lake_spark.threads(1) as pool:
         later = pool.submit(spark.range(6 * 10**6).filter("sha2(string(id), 256) = 'x'").count)
         assert later.result() == 0
+
+
+def test_what_begins_after_an_interrupt_is_not_cancelled(
+    spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late() -> Any:
+        time.sleep(0.5)
+        return active_context()
+
+    monkeypatch.setattr(py4j, "active_context", late)
+    threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    endless = spark.range(10**13).filter("sha2(string(id), 256) = 'x'")
+    assert told(error_of(endless.toArrow))[0] == "57014"  # it waits for rows, in no call
+    assert spark.range(10**6).filter("sha2(string(id), 256) = 'x'").count() == 0
 
 
 def test_the_jobs_of_one_worker_are_cancelled_alone(spark: SparkSession) -> None:
