@@ -65,6 +65,10 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
     """The typed tree of a top-level query. `apart`: of pgrepl's own, which sees no variables of a routine."""
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
+    if stmt.query is not None:
+        from pgrepl.expr.substitute import with_values
+
+        return with_values(stmt.query, session.variables.value)
     scope = Scope(
         session,
         resolve_unknowns=resolve_unknown,
@@ -108,7 +112,7 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
 
 
 def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
-    """A statement of a standard body, with the values of the routine's parameters."""
+    """A statement of a standard body, or a prepared one, with the values of its parameters."""
     from pgrepl.expr.substitute import modify_with_values
 
     modify: Modify = modify_with_values(stmt.modify, session.variables.value)

@@ -72,7 +72,9 @@ def _(node: tree.FieldStore, compiler: Compiler) -> Compiled:
     arg = compiler.compile(node.arg)
     parts: list[tuple[int, Callable[[Any], Any]]] = []
     for number, value in zip(node.fieldnums, node.values, strict=True):
-        parts.append((field_index(node.type, number, compiler), compiler.compile(value)))
+        index = field_index(node.type, number, compiler)
+        if index is not None:
+            parts.append((index, compiler.compile(value)))
     row_type = named_row_type(node.type, compiler)
     assert row_type is not None
     types, names = row_type.types, row_type.names

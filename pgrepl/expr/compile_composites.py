@@ -156,6 +156,8 @@ def _(node: tree.RowCompareExpr, compiler: Compiler) -> Compiled:
 def _(node: tree.FieldSelect, compiler: Compiler) -> Compiled:
     assert node.arg is not None
     arg, index = compiler.compile(node.arg), field_index(node.arg.type, node.fieldnum, compiler)
+    if index is None:  # the attribute has been dropped
+        return lambda env: None
     return lambda env: None if (row := arg(env)) is None else row[index]
 
 

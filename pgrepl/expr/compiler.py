@@ -137,8 +137,8 @@ def named_row_type(typoid: int, compiler: Compiler) -> RowType | None:
     return compiler.context.style.lookup.row_type(typoid)
 
 
-def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int:
-    """The index, in values of the row type, of the column with this attnum."""
+def field_index(typoid: int, fieldnum: int, compiler: Compiler) -> int | None:
+    """The index, in values of the row type, of the column with this attnum; None: it has been dropped."""
     row = named_row_type(typoid, compiler)
     return fieldnum - 1 if row is None else row.index(fieldnum)
 

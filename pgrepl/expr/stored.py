@@ -20,15 +20,19 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.builtin import base_type
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.record import Record
 from pgrepl.types.style import TextStyle
-from pgrepl.types.user_types import composite_type, described
+from pgrepl.types.user_types import UserType, composite_type, described
 
 if TYPE_CHECKING:
     from pgrepl.expr.dml.plan import Modify
 
-_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1)
+# labels of enums have their first names, which stay when a label is renamed
+_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1, stored=True)
+
+_ARRAY = "array"
 
 # types whose Python value is what JSON has
 _PLAIN = frozenset(
@@ -92,6 +96,8 @@ def from_json(data: Any, types: Types) -> Any:
 
 
 def _encoded(value: Any) -> Any:
+    if isinstance(value, UserType):
+        return int(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (tuple, frozenset)):
@@ -110,7 +116,9 @@ def _encoded(value: Any) -> Any:
 
 def _constant(value: Any, typoid: int) -> Any:
     """A constant's value as JSON; of a row the type, name and value of each field, with those that were dropped, since
-    fields may be added, dropped and renamed; of an enum the label's OID, which stays when the label is renamed."""
+    fields may be added, dropped and renamed; of an enum the label's OID, which stays when the label is renamed; of an
+    array over types of users its form and elements."""
+    typoid = base_type(typoid)
     if value is None or typoid in _PLAIN:
         return value
     known = described(typoid)
@@ -118,12 +126,16 @@ def _constant(value: Any, typoid: int) -> Any:
         return next(label.oid for label in known.labels if label.name == value)
     if isinstance(value, Record):
         parts = zip(value.types, value.names, value, strict=True)
-        fields = [[of, name, _constant(item, of)] for of, name, item in parts]
-        row = composite_type(base_type(typoid))
+        fields = [[int(of), name, _constant(item, of)] for of, name, item in parts]
+        row = composite_type(typoid)
         if row is None or len(row.fields) != len(fields):
             return fields
         placed = {field.place: each for field, each in zip(row.fields, fields, strict=True)}
         return [placed.get(place, [0, "", None]) for place in range(row.width)]
+    element = element_type(typoid)
+    if isinstance(element, UserType):
+        items = [_constant(item, element) for item in value.items]
+        return [_ARRAY, list(value.dims), list(value.lbounds), items]
     from pgrepl.types.text import write_text
 
     return write_text(value, typoid, _STYLE)
@@ -155,19 +167,24 @@ def _decoded(data: Any, types: Types) -> Any:
 
 
 def _constant_value(typoid: int, value: Any, types: Types) -> Any:
+    typoid = base_type(typoid)
     if value is None or typoid in _PLAIN:
         return value
+    if isinstance(value, tuple) and value[:1] == (_ARRAY,):
+        _, dims, lbounds, items = value
+        element = element_type(typoid)
+        return PgArray(element, dims, lbounds, tuple([_constant_value(element, item, types) for item in items]))
     if isinstance(value, tuple):
         of, names, values = zip(*value, strict=True) if value else ((), (), ())
         of = tuple(map(types.type_of, of))
         items = [_constant_value(one, item, types) for one, item in zip(of, values, strict=True)]
-        row = composite_type(base_type(typoid))
+        row = composite_type(typoid)
         if row is None:
             return Record(items, of, names)
         placed = dict(enumerate(items))
         return Record([placed.get(field.place) for field in row.fields], row.types, row.names)
     known = described(typoid)
-    if known is not None and known.labels:
+    if known is not None and known.labels and isinstance(value, int):
         return next(label.name for label in known.labels if label.oid == value)
     from pgrepl.types.text import read_text
 

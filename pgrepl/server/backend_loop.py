@@ -208,7 +208,7 @@ class Backend:
         """Be the session that an earlier process has left, and whose client speaks."""
         self._is_told = True
         self._told.update(rest.told)
-        self._extended.statements.update(rest.statements)
+        self._extended.unnamed = rest.unnamed
 
     def serve(self) -> Rest | None:
         """Answer messages until the client leaves; or until nothing has come for so long that another process is to go
@@ -225,7 +225,7 @@ class Backend:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
             if self._serve(wake):
-                return rest_of(self.session, self._extended.statements, self._told, self._about)
+                return rest_of(self.session, self._extended.unnamed, self._told, self._about)
         except PgError as error:  # it was FATAL, or one of the protocol
             self.tell_error(error)
             self.channel.flush()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.query.portal import Portal as Cursor
     from pgrepl.server.channel import Body, Channel
+    from pgrepl.statements.plan_cache import PreparedStatement
 
 _INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
 # statements that run in no transaction block (PreventInTransactionBlock)
@@ -37,23 +38,13 @@ _PORTION = 1000  # rows that are fetched together
 
 
 @dataclass
-class Prepared:
-    """A prepared statement."""
-
-    text: str
-    types: tuple[int, ...]  # of its parameters
-    columns: tuple[ResultColumn, ...] | None  # None: it returns no rows
-    tag: str | None  # None: an empty query
-    ends_block: bool  # COMMIT, ROLLBACK and the like, which an aborted transaction allows
-
-
-@dataclass
 class Portal:
     """A bound statement, and what is left of its rows once it has run."""
 
-    prepared: Prepared
+    prepared: PreparedStatement
     parameters: Sequence[Parameter]
     formats: Sequence[int]
+    columns: tuple[ResultColumn, ...] | None  # None: the statement returns no rows
     result: Result | None = None
     at: int = 0  # rows that were taken of a result that is in memory
     is_done: bool = False
@@ -77,11 +68,11 @@ class Client(Protocol):
 
 
 class Extended:
-    """The prepared statements and portals of one session."""
+    """The portals of one session, and its prepared statement without a name."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.statements: dict[str, Prepared] = {}
+        self.unnamed: PreparedStatement | None = None
         self._portals: dict[str, Portal] = {}
         self._executed = 0  # statements since the last Sync
 
@@ -102,7 +93,7 @@ class Extended:
 
     def forget_unnamed(self) -> None:
         """A simple query drops the unnamed statement and portal."""
-        self.statements.pop("", None)
+        self.unnamed = None
         self._portals.pop("", None)
         self._forget_portals()
 
@@ -122,32 +113,30 @@ class Extended:
 
     def _parse(self, body: Body) -> None:
         client = self._client
+        from pgrepl.statements.describe import prepare
+        from pgrepl.statements.plan_cache import keep_prepared
+
         name = client.decode(body.string())
         text = client.decode(body.string())
         given = [body.uint32() for _ in range(_count(body))]
         body.end()
-        if name and name in self.statements:
-            raise PgError("42P05", f'prepared statement "{name}" already exists')
         if not name:
-            self.statements.pop("", None)
-        self.statements[name] = self._prepared(text, given)
+            self.unnamed = None
+        found = prepare(client.session, text, given, name)
+        if name:
+            keep_prepared(client.session, found)
+        else:
+            self.unnamed = found
         client.channel.send(b"1")
 
-    def _prepared(self, text: str, given: Sequence[int]) -> Prepared:
-        from pgrepl.statements.describe import prepare
+    def _statement(self, name: str) -> PreparedStatement:
+        from pgrepl.statements.plan_cache import find_prepared
 
-        session = self._client.session
-        found = prepare(session, text, given)
-        return Prepared(text, found.types, found.columns, found.tag, found.ends_block)
-
-    def _statement(self, name: str) -> Prepared:
-        found = self.statements.get(name)
-        if found is None:
-            text = (
-                f'prepared statement "{name}" does not exist' if name else "unnamed prepared statement does not exist"
-            )
-            raise PgError("26000", text)
-        return found
+        if name:
+            return find_prepared(self._client.session, name)
+        if self.unnamed is None:
+            raise PgError("26000", "unnamed prepared statement does not exist")
+        return self.unnamed
 
     def _portal(self, name: str) -> Portal:
         found = self._portals.get(name)
@@ -177,17 +166,30 @@ class Extended:
         self._check_not_aborted(prepared)
         if portal and portal in self._portals:
             raise PgError("42P03", f'cursor "{portal}" already exists')
+        columns, types = self._known(prepared)
         each = formats * count if len(formats) == 1 else formats or [0] * count
         parameters = [
             (typoid, None if value is None else self._text(number, value, typoid, form))
-            for number, (typoid, value, form) in enumerate(zip(prepared.types, values, each, strict=True), 1)
+            for number, (typoid, value, form) in enumerate(zip(types, values, each, strict=True), 1)
         ]
-        if prepared.columns is not None:
-            rows.each_format(results, len(prepared.columns))
-        self._portals[portal] = Portal(prepared, parameters, results)
+        if columns is not None:
+            rows.each_format(results, len(columns))
+        self._portals[portal] = Portal(prepared, parameters, results, columns)
         client.channel.send(b"2")
 
-    def _check_not_aborted(self, prepared: Prepared) -> None:
+    def _known(self, prepared: PreparedStatement) -> tuple[tuple[ResultColumn, ...] | None, Sequence[int]]:
+        """The columns that the statement returns now, and the types of its parameters."""
+        if not prepared.is_analyzed:
+            return prepared.sent_columns, prepared.types
+        from pgrepl.catalog.transaction import reading
+        from pgrepl.statements.plan_cache import revalidate
+
+        session = self._client.session
+        with reading(session):
+            revalidate(session, prepared)
+            return prepared.sent_columns, [session.type_of(typoid) for typoid in prepared.types]
+
+    def _check_not_aborted(self, prepared: PreparedStatement) -> None:
         from pgrepl.catalog.transaction import aborted
 
         if self._client.session.transaction.block is Block.ABORTED and not prepared.ends_block:
@@ -221,6 +223,7 @@ class Extended:
             prepared = self._statement(name)
             formats: Sequence[int] = ()
             self._check_describable(prepared)
+            columns = self._described(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
             channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
         elif kind == b"P" and name not in self._portals and name in self._client.session.transaction.portals:
@@ -228,14 +231,19 @@ class Extended:
             return
         elif kind == b"P":
             portal = self._portal(name)
-            prepared, formats = portal.prepared, portal.formats
-            self._check_describable(prepared)
+            columns, formats = portal.columns, portal.formats
+            self._check_describable(portal.prepared)
         else:
             raise PgError("08P01", f"invalid DESCRIBE message subtype {kind[0]}")
-        if prepared.columns is None:
+        if columns is None:
             channel.send(b"n")
         else:
-            channel.send(b"T", rows.description(prepared.columns, formats, self._client.encode))
+            channel.send(b"T", rows.description(columns, formats, self._client.encode))
+
+    def _described(self, prepared: PreparedStatement) -> tuple[ResultColumn, ...] | None:
+        from pgrepl.statements.describe import described
+
+        return None if prepared.columns is None else described(self._client.session, prepared)
 
     def _describe_cursor(self, cursor: Cursor) -> None:
         """A cursor of DECLARE is a portal, too."""
@@ -243,7 +251,7 @@ class Extended:
         formats = [int(cursor.declared.binary)]
         self._client.channel.send(b"T", rows.description(columns, formats, self._client.encode))
 
-    def _check_describable(self, prepared: Prepared) -> None:
+    def _check_describable(self, prepared: PreparedStatement) -> None:
         if prepared.columns is not None:
             self._check_not_aborted(prepared)
 
@@ -262,25 +270,23 @@ class Extended:
         if portal.result is None:
             if not self._run(portal):
                 return
-        elif portal.is_done and prepared.columns is None:
+        elif portal.is_done and portal.columns is None:
             raise PgError("55000", f'portal "{name}" cannot be run')
         self._send(portal, limit if limit > 0 else None)
 
     def _run(self, portal: Portal) -> bool:
         """Run the portal's statement; whether there is a result."""
-        from pgrepl.statements.run import run_extended
+        from pgrepl.statements.run import run_prepared
 
         client = self._client
         session, prepared = client.session, portal.prepared
         self._executed += 1
         client.begin(prepared.text)
         alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
-        session.streams = prepared.columns is not None
+        session.streams = portal.columns is not None
 
         def found() -> Iterator[Result]:
-            result = run_extended(session, prepared.text, portal.parameters, implicit=not alone)
-            if result is not None:
-                yield result
+            yield run_prepared(session, prepared, portal.parameters, implicit=not alone)
 
         try:
             portal.result = next(client.results(found()), None)
@@ -288,7 +294,7 @@ class Extended:
             session.streams = False
         return portal.result is not None
 
-    def _ends_itself(self, prepared: Prepared) -> bool:
+    def _ends_itself(self, prepared: PreparedStatement) -> bool:
         """Whether the statement's transaction may end with it: it is one that runs in no block, or nothing but Sync has
         been sent behind it."""
         return prepared.tag in _OUTSIDE_BLOCKS or self._client.channel.next_is(b"S")
@@ -332,8 +338,10 @@ class Extended:
     def _close(self, body: Body) -> None:
         kind, name = body.byte(), self._client.decode(body.string())
         body.end()
-        if kind == b"S":
-            self.statements.pop(name, None)
+        if kind == b"S" and name:
+            self._client.session.prepared.pop(name, None)
+        elif kind == b"S":
+            self.unnamed = None
         elif kind == b"P":
             self._portals.pop(name, None)
         else:

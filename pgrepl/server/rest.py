@@ -19,6 +19,7 @@ from pgrepl.expr.functions.random import is_seeded
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
+    from pgrepl.statements.plan_cache import PreparedStatement
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class Rest:
     database: int
     authenticated_user: int
     settings: tuple[Any, ...]
-    prepared: dict[str, Any]  # by PREPARE
+    prepared: dict[str, Any]
     sequences: tuple[dict[int, int], int | None]  # currval and lastval
-    statements: dict[str, Any]  # by the protocol
+    unnamed: PreparedStatement | None  # by the protocol
     told: dict[str, str]  # the settings that the client has been told
     about: Mapping[str, Any]  # what stays the same in pg_stat_activity
 
@@ -69,8 +70,10 @@ def may_rest(session: Session) -> bool:
     )
 
 
-def rest_of(session: Session, statements: dict[str, Any], told: dict[str, str], about: Mapping[str, Any]) -> Rest:
+def rest_of(
+    session: Session, unnamed: PreparedStatement | None, told: dict[str, str], about: Mapping[str, Any]
+) -> Rest:
     used = sequence_positions.used(session)
     sequences, settings = (used.values, used.last), session.settings.kept()
     who = session.database_oid, session.authenticated_user
-    return Rest(*who, settings, session.prepared, sequences, statements, told, about)
+    return Rest(*who, settings, session.prepared, sequences, unnamed, told, about)

@@ -19,7 +19,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.types import oids
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import base_type, type_by_oid
 
 _CONSTANTS = {
     oids.REGCLASS: PG_CLASS,
@@ -47,7 +47,7 @@ def record_expression_dependencies(
     """As recordDependencyOnSingleRelExpr does for an expression over one relation. References to that relation are of
     `self_kind`; reversed, it is the columns that need the depender (of partition keys)."""
     rte = Rte(RteKind.RELATION, "", (), relid=relid)
-    found = _distinct(_of_expr(expr, [[rte, rte]]))  # the condition of a trigger has two: OLD and NEW
+    found = _distinct(_of_expr(session, expr, [[rte, rte]]))  # the condition of a trigger has two: OLD and NEW
     own = [a for a in found if a.classid == PG_CLASS and a.objid == relid]
     _know_types(session, found)
     if reverse_self:
@@ -63,14 +63,14 @@ def record_expression_dependencies(
 
 def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:
     """As recordDependencyOnExpr does for a view's query."""
-    found = _distinct(_of_query(query, []))
+    found = objects_of(session, [query])
     _know_types(session, found)
     record_dependencies(session, depender, found)
 
 
 def record_expressions(session: Session, depender: ObjectAddress, exprs: Iterable[Expr]) -> None:
     """The same for expressions over no relation."""
-    found = _distinct(address for expr in exprs for address in _of_expr(expr, []))
+    found = _distinct(address for expr in exprs for address in _of_expr(session, expr, []))
     _know_types(session, found)
     record_dependencies(session, depender, found)
 
@@ -84,9 +84,14 @@ def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]
 
 def record_query_parts(session: Session, depender: ObjectAddress, queries: Iterable[Query]) -> None:
     """The same for several queries, as in a function's body."""
-    found = _distinct(address for query in queries for address in _of_query(query, []))
+    found = objects_of(session, queries)
     _know_types(session, found)
     record_dependencies(session, depender, found)
+
+
+def objects_of(session: Session, queries: Iterable[Query]) -> list[ObjectAddress]:
+    """What queries name."""
+    return _distinct(address for query in queries for address in _of_query(session, query, []))
 
 
 def _know_types(session: Session, found: list[ObjectAddress]) -> None:
@@ -120,7 +125,7 @@ def _distinct(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
     return sorted(unique - in_parts, key=lambda a: (a.objid, a.classid, a.subid))
 
 
-def _of_query(query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
+def _of_query(session: Session, query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
     levels = [*outer, list(query.rtable)]
     for rte in query.rtable:
         if rte.kind is RteKind.RELATION:
@@ -130,12 +135,12 @@ def _of_query(query: Query, outer: list[list[Rte]]) -> Iterator[ObjectAddress]:
     # of a join's columns only the merged ones name anything that is not named elsewhere
     rtable = tuple(replace(rte, join_vars=rte.join_vars[: len(rte.join_using)]) for rte in query.rtable)
     for expr in query_exprs(replace(query, rtable=rtable)):
-        yield from _of_expr(expr, levels)
+        yield from _of_expr(session, expr, levels)
     for inner in subqueries(query):
-        yield from _of_query(inner, levels)
+        yield from _of_query(session, inner, levels)
 
 
-def _of_expr(expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
+def _of_expr(session: Session, expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
     for node in walk(expr):
         if isinstance(node, tree.Var):
             yield from _of_var(node, levels)
@@ -144,9 +149,13 @@ def _of_expr(expr: Expr, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
         elif isinstance(node, tree.NextValueExpr):
             yield ObjectAddress(PG_CLASS, node.sequence)
         elif isinstance(node, tree.SubLink) and node.query is not None:
-            yield from _of_query(node.query, levels)
+            yield from _of_query(session, node.query, levels)
         elif isinstance(node, tree.FuncExpr) and is_user_routine(node.func):
             yield ObjectAddress(PG_PROC, node.func)
+        elif isinstance(node, tree.FieldSelect) and node.arg is not None:
+            row = rowtype_relation(session, base_type(node.arg.type))
+            if row is not None:
+                yield ObjectAddress(PG_CLASS, row.oid, node.fieldnum)
         if node.type >= oids.FIRST_USER_OID and (isinstance(node, _TYPED) or type_by_oid(node.type) is None):
             yield ObjectAddress(PG_TYPE, int(node.type))
 

@@ -1,7 +1,8 @@
 """A statement's parameters and columns, without running it: what Parse and Describe answer in PostgreSQL's protocol.
 
-    >>> prepare(session, "SELECT oid, $1::date FROM pg_class WHERE relname = $2", ())
-    Described(types=(1082, 19), columns=(oid oid, date date), tag='SELECT', ends_block=False)
+    >>> found = prepare(session, "SELECT oid, $1::date FROM pg_class WHERE relname = $2", ())
+    >>> found.types, found.columns, found.tag
+    ((1082, 19), (oid oid, date date), 'SELECT')
 
 `\\gdesc` shows the columns.
 """
@@ -9,16 +10,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.context import Block
 from pgrepl.catalog.transaction import aborted, reading
 from pgrepl.errors import PgError
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.parameters import InferredParameters
-from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.frozen import frozen
 from pgrepl.query.result import ResultColumn
 from pgrepl.sql.nodes import (
+    CallStmt,
+    CreateTableAsStmt,
+    DeclareCursorStmt,
     DeleteStmt,
     ExecuteStmt,
     ExplainStmt,
@@ -27,81 +31,80 @@ from pgrepl.sql.nodes import (
     MergeStmt,
     SelectStmt,
     Statement,
-    TransactionStmt,
     UpdateStmt,
     VariableShowStmt,
 )
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_numbers
-from pgrepl.sql.tags import command_tag
+from pgrepl.statements.plan_cache import PreparedStatement, analyze, find_prepared, revalidate
 from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_EXITS = ("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE")
+# in these PostgreSQL's analysis knows parameters (stmt_requires_parse_analysis)
+_WITH_PARAMETERS = (
+    CallStmt, CreateTableAsStmt, DeclareCursorStmt, DeleteStmt, ExplainStmt, InsertStmt, MergeStmt, SelectStmt,
+    UpdateStmt,
+)  # fmt: skip
 
 
-@frozen
-class Described:
-    """What is known of a statement before it runs."""
-
-    types: tuple[int, ...]  # of its parameters
-    columns: tuple[ResultColumn, ...] | None  # None: it returns no rows
-    tag: str | None  # None: there is no statement
-    ends_block: bool  # may it run in an aborted transaction, which it ends?
-
-
-def prepare(session: Session, text: str, given: Sequence[int] = ()) -> Described:
+def prepare(session: Session, text: str, given: Sequence[int] = (), name: str = "") -> PreparedStatement:
     """`given`: the types of parameters, 0 for one that follows from the statement."""
     session.query = text
     try:
         statements = parse(text, session.report, session.settings.string_rules)
         if len(statements) > 1:
             raise PgError("42601", "cannot insert multiple commands into a prepared statement")
-        if not statements:
-            return Described(tuple(given), None, None, False)
-        stmt = statements[0].stmt
-        ends = isinstance(stmt, TransactionStmt) and stmt.kind.name in _EXITS
-        if session.transaction.block is Block.ABORTED and not ends:
+        stmt = statements[0].stmt if statements else None
+        found = PreparedStatement(name, text, stmt, 0, from_sql=False, types=tuple(given))
+        if stmt is None:
+            return found
+        if session.transaction.block is Block.ABORTED and not found.ends_block:
             raise aborted()
-        parameters = InferredParameters(given, max(parameter_numbers(text), default=len(given)))
-        columns = None if ends else _analyzed(session, stmt, parameters)
+        count = max(parameter_numbers(text), default=0) if isinstance(stmt, _WITH_PARAMETERS) else 0
+        parameters = InferredParameters(given, max(count, len(given)))
+        if not found.ends_block:
+            with reading(session):
+                found.prepared_at = session.transaction.statement_now
+                _analyze(session, found, stmt, parameters)
+        found.types = tuple(map(int, parameters.types))
     except PgError:
         session.transaction.fail_statement()
         raise
-    return Described(tuple(parameters.types), columns, command_tag(stmt), ends)
+    return found
 
 
-def _analyzed(session: Session, stmt: Statement, parameters: InferredParameters) -> tuple[ResultColumn, ...] | None:
+def _analyze(session: Session, found: PreparedStatement, stmt: Statement, parameters: InferredParameters) -> None:
+    if found.is_analyzed:
+        analyze(session, found, parameters)
+        return
     session.parameters = parameters
     try:
-        with reading(session):
-            columns = _columns(session, stmt)
-        parameters.check()
-        return columns
+        found.columns = _columns(session, stmt)
     finally:
         session.parameters = None
+    parameters.check()
 
 
 def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | None:
-    if isinstance(stmt, SelectStmt):
-        from pgrepl.expr.analyze import analyze_query
+    """The columns of a utility statement's rows (UtilityTupleDescriptor)."""
+    if isinstance(stmt, (CreateTableAsStmt, DeclareCursorStmt)):
+        stmt = stmt.query
+        if isinstance(stmt, ExecuteStmt):
+            return None
+    if isinstance(stmt, SelectStmt):  # of SELECT INTO, CREATE TABLE AS or DECLARE
+        analyze_query(session, replace(stmt, into=None))
+        return None
+    if isinstance(stmt, CallStmt):
+        from pgrepl.statements.routine.procedure_call import prepare_call
 
-        found = analyze_query(session, stmt).columns
-        return None if stmt.into is not None else _results([(c.name, c.type, c.typmod) for c in found])
-    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
-        from pgrepl.expr.analyze import analyze_modifying
-
-        returning = analyze_modifying(session, stmt).returning
-        return _results([(t.name, t.expr.type, t.expr.typmod) for t in returning]) if returning else None
+        return prepare_call(session, stmt).columns or None
     if isinstance(stmt, VariableShowStmt):
         # SHOW changes nothing, and its columns depend on the parameter.
         return execute(stmt, session).columns
     if isinstance(stmt, ExecuteStmt):
-        from pgrepl.statements.prepared import find_prepared
-
-        return find_prepared(session, stmt.name).columns
+        return find_prepared(session, stmt.name).columns if stmt.name in session.prepared else None
     if isinstance(stmt, FetchStmt) and not stmt.moves:
         from pgrepl.query.portal import find_portal
         from pgrepl.statements.cursor import fetched_columns
@@ -114,5 +117,10 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
     return None
 
 
-def _results(columns: Sequence[tuple[str, int, int]]) -> tuple[ResultColumn, ...]:
-    return tuple([ResultColumn(name, *base_and_typmod(typoid, typmod)) for name, typoid, typmod in columns])
+def described(session: Session, prepared: PreparedStatement) -> tuple[ResultColumn, ...] | None:
+    """The columns that the statement returns now, as clients are told."""
+    with reading(session):
+        revalidate(session, prepared)
+        if isinstance(prepared.stmt, ExecuteStmt):
+            return find_prepared(session, prepared.stmt.name).sent_columns
+    return prepared.sent_columns

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import unsupported
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.instrument import Instruments
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.def_elem import get_string
@@ -44,6 +44,8 @@ def described_column(session: Session, stmt: ExplainStmt) -> ResultColumn:
     """The column that EXPLAIN will return; its options are not checked yet (ExplainResultDesc)."""
     if isinstance(stmt.query, SelectStmt):
         analyze_query(session, stmt.query)
+    elif isinstance(stmt.query, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
+        analyze_modifying(session, stmt.query)
     formats = [get_string(option) for option in stmt.options if option.name == "format"]
     return _column(formats[-1] if formats else "text")
 

@@ -28,6 +28,7 @@ from pgrepl.types.encoding import invalid_utf8
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.sql.nodes import ExecuteStmt, RawStmt, Statement
+    from pgrepl.statements.plan_cache import PreparedStatement
 
 Done = TypeVar("Done")
 Execute: TypeAlias = "Callable[[Statement, Session], Result]"
@@ -88,6 +89,7 @@ _WITH_PARAMETERS = frozenset(
         "SelectStmt",
         "UpdateStmt",
         "CreateTableAsStmt",
+        "DeclareCursorStmt",
     )
 )
 # the way out of an aborted transaction (IsTransactionExitStmt)
@@ -137,6 +139,21 @@ def run_extended(
             return _run_one(session, statements[0].stmt, execute, implicit=implicit, last=not implicit)
         finally:
             session.parameters = None
+
+
+def run_prepared(
+    session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter], *, implicit: bool = False
+) -> Result:
+    """Run a prepared statement, as the extended-query protocol does."""
+    from pgrepl.statements.plan_cache import bound
+
+    assert prepared.stmt is not None
+    _begin(session, prepared.text)
+    with _timed(session):
+        _start(session, prepared.stmt, implicit)
+        session.transaction.snapshot_taken |= prepared.is_analyzed
+        with bound(session, prepared, parameters) as stmt:
+            return _run_started(session, stmt, execute, implicit=implicit, last=not implicit)
 
 
 def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
@@ -226,16 +243,24 @@ def _parsed(session: Session, text: str) -> Sequence[RawStmt]:
 
 
 def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
-    transaction, name = session.transaction, type(stmt).__name__
+    _start(session, stmt, implicit)
+    return _run_started(session, stmt, execute, implicit=implicit, last=last)
+
+
+def _start(session: Session, stmt: Statement, implicit: bool) -> None:
+    transaction = session.transaction
     if transaction.block is Block.ABORTED and not _is_exit(stmt):
         raise aborted()
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
-    if name == "ExecuteStmt":
+
+
+def _run_started(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
+    if type(stmt).__name__ == "ExecuteStmt":
         from pgrepl.statements.prepared import binding
 
-        transaction.snapshot_taken = True
+        session.transaction.snapshot_taken = True
         with binding(session, cast("ExecuteStmt", stmt)) as prepared:
             return _carry_out(session, prepared, execute, implicit=implicit, last=last)
     return _carry_out(session, stmt, execute, implicit=implicit, last=last)
@@ -300,4 +325,4 @@ def _fail(session: Session) -> None:
         action()
 
 
-__all__ = ["run", "run_extended", "run_work"]
+__all__ = ["run", "run_extended", "run_prepared", "run_work"]

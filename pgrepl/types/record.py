@@ -51,9 +51,9 @@ class RowType:
     def names(self) -> tuple[str, ...]:
         return tuple([field.name for field in self.fields])
 
-    def index(self, fieldnum: int) -> int:
-        """The index in a Record of the column with this attnum."""
-        return next(n for n, field in enumerate(self.fields) if field.place == fieldnum - 1)
+    def index(self, fieldnum: int) -> int | None:
+        """The index in a Record of the column with this attnum; None: it has been dropped."""
+        return next((n for n, field in enumerate(self.fields) if field.place == fieldnum - 1), None)
 
 
 def guessed_type(value: Any) -> int:

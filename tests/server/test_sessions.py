@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import psycopg
 import pytest
 
 import pgrepl
+from tests.harness.extended import play
 from tests.harness.played_sessions import played_sessions
 from tests.harness.programs import PATIENCE, cpu_seconds, eventually, started
 from tests.harness.serving import Serving, program, serving
 from tests.postgres.server import Server, new_server
+
+EXTENDED = sorted((Path(__file__).parent / "extended").glob("*.txt"))
 
 
 @pytest.fixture(scope="module")
@@ -408,3 +412,16 @@ def test_a_cancelled_statement_leaves_the_next_one_alone(served: Serving, wide: 
         client.cancel()
         assert end_of(client) == CANCELLED
         assert client.execute("SELECT count(*) FROM pg_sleep(1.1)").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("script", EXTENDED, ids=lambda path: path.stem)
+def test_prepared_statements_answer_as_those_of_a_server(served: Serving, server: Server, script: Path) -> None:
+    answers = []
+    for connect in (partial(connected, server), served.connect):
+        with connect() as con:
+            con.execute("CREATE DATABASE extended")
+        with connect(dbname="extended") as con:
+            answers.append(play(con, script.read_text()))
+        with connect() as con:
+            con.execute("DROP DATABASE extended")
+    assert answers[1] == answers[0]

@@ -103,11 +103,13 @@ def _prepared(session: Session) -> Iterator[Values]:
 def _prepared_statements(session: Session) -> Iterator[Values]:
     for each in session.prepared.values():
         generic, custom = each.plans
+        columns = (
+            None if each.columns is None else array_of(oids.REGTYPE, [int(column.type) for column in each.columns])
+        )
         yield {
             "name": each.name, "statement": each.text, "prepare_time": each.prepared_at,
             "parameter_types": array_of(oids.REGTYPE, list(each.types)),
-            "result_types": None if each.columns is None else array_of(oids.REGTYPE, [c.type for c in each.columns]),
-            "from_sql": True, "generic_plans": generic, "custom_plans": custom,
+            "result_types": columns, "from_sql": each.from_sql, "generic_plans": generic, "custom_plans": custom,
         }  # fmt: skip
 
 

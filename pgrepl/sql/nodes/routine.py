@@ -81,7 +81,7 @@ class DoStmt(Statement):
 
 @frozen
 class AnalyzedStmt(Statement):
-    """INSERT, UPDATE or DELETE of a standard body, which was analysed when the routine was made."""
+    """INSERT, UPDATE, DELETE or MERGE of a standard body, or prepared, which has been analysed."""
 
     modify: Any  # an expr.dml.plan.Modify
 

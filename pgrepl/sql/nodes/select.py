@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, Node, RangeVar, SortBy, Statement, TypeName, WindowDef
 from pgrepl.sql.nodes.json import JsonTable
@@ -156,6 +158,7 @@ class SelectStmt(Statement):
     left: SelectStmt | None = None
     right: SelectStmt | None = None
     location: int = -1
+    query: Any = None  # its typed tree, if it has been analysed: an expr.tree.Query
 
 
 @frozen

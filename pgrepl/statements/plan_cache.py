@@ -1,0 +1,249 @@
+"""Prepared statements, of PREPARE and of the extended protocol (plancache.c).
+
+A statement is kept as its raw parse tree, and analysed anew when a definition has changed. PostgreSQL keeps the
+analysed tree, in which types and the labels of enums are OIDs, as long as the relations and functions that the
+statement names are what they were. So a statement that names types of users keeps this tree, too: a label or a type
+that is renamed does not stop it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.classes import PG_CLASS, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.namespace import search_path
+from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.routines import routine_row
+from pgrepl.catalog.row_types import rowtype_relation
+from pgrepl.catalog.user_types import type_row, user_types
+from pgrepl.errors import PgError
+from pgrepl.expr import stored
+from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.dml.mapping import query_of, with_literals
+from pgrepl.expr.lookup import read_value
+from pgrepl.expr.parameters import InferredParameters
+from pgrepl.expr.sql_variables import SqlVariables, analysing
+from pgrepl.expr.tree import Query
+from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.walk import walk_deep
+from pgrepl.frozen import frozen
+from pgrepl.query.result import ResultColumn
+from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, Statement, UpdateStmt
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.dependencies import objects_of
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.user_types import UserType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.expr.dml.plan import Modify
+    from pgrepl.types.user_types import UserTypes
+
+_CUSTOM_PLANS = 5  # choose_custom_plan: the executions of a statement with parameters that are planned for their values
+_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+_EXITS = ("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE")
+
+
+@frozen
+class Meaning:
+    """The analysed tree of a statement, in which parameters are variables."""
+
+    tree: Query | Modify
+    types: UserTypes
+    named: dict[ObjectAddress, str]  # what it names, as it was then
+    is_all: bool = False  # the raw tree would not give it any more
+
+
+@dataclass(slots=True)
+class PreparedStatement:
+    name: str
+    text: str
+    stmt: Statement | None  # None: the text has no statement
+    prepared_at: int  # microseconds since 2000
+    from_sql: bool
+    types: tuple[int, ...] = ()  # of the parameters; plain OIDs
+    columns: tuple[ResultColumn, ...] | None = None  # None: it returns no rows
+    meaning: Meaning | None = None
+    executions: int = 0
+
+    @property
+    def is_analyzed(self) -> bool:
+        stmt = self.stmt
+        return isinstance(stmt, _MODIFYING) or (isinstance(stmt, SelectStmt) and stmt.into is None)
+
+    @property
+    def sent_columns(self) -> tuple[ResultColumn, ...] | None:
+        """The columns as clients are told, with the base types of domains."""
+        if self.columns is None:
+            return None
+        return tuple([ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in self.columns])
+
+    @property
+    def tag(self) -> str | None:
+        return None if self.stmt is None else command_tag(self.stmt)
+
+    @property
+    def ends_block(self) -> bool:
+        """May it run in an aborted transaction, which it ends?"""
+        stmt: Any = self.stmt
+        return type(stmt).__name__ == "TransactionStmt" and stmt.kind.name in _EXITS
+
+    @property
+    def plans(self) -> tuple[int, int]:
+        """The generic and the custom plans that PostgreSQL would have made."""
+        custom = min(self.executions, _CUSTOM_PLANS) if self.types else 0
+        return self.executions - custom, custom
+
+
+def find_prepared(session: Session, name: str) -> PreparedStatement:
+    found: PreparedStatement | None = session.prepared.get(name)
+    if found is None:
+        raise PgError("26000", f'prepared statement "{name}" does not exist')
+    return found
+
+
+def keep_prepared(session: Session, prepared: PreparedStatement) -> None:
+    """As StorePreparedStatement."""
+    if prepared.name in session.prepared:
+        raise PgError("42P05", f'prepared statement "{prepared.name}" already exists')
+    session.prepared[prepared.name] = prepared
+
+
+# --- analysis ---------------------------------------------------------------------------------------------------------
+
+
+def analyze(session: Session, prepared: PreparedStatement, parameters: InferredParameters) -> None:
+    """Analyse a SELECT or a statement that changes rows, which tells the types of its parameters and its columns."""
+    assert prepared.stmt is not None
+    session.parameters = parameters
+    try:
+        tree = _tree(session, prepared.stmt)
+    finally:
+        session.parameters = None
+    parameters.check()
+    prepared.types = tuple(map(int, parameters.types))
+    prepared.columns = _columns(tree)
+    if prepared.name:  # a statement without a name is seldom executed again
+        prepared.meaning = _meaning(session, prepared.stmt, tree, parameters.types)
+
+
+def _tree(session: Session, stmt: Statement) -> Query | Modify:
+    if isinstance(stmt, SelectStmt):
+        return analyze_query(session, stmt)
+    return analyze_modifying(session, stmt)
+
+
+def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
+    if isinstance(tree, Query):
+        return tuple([ResultColumn(c.name, c.type, c.typmod) for c in tree.columns])
+    return tuple([ResultColumn(t.name, t.expr.type, t.expr.typmod) for t in tree.returning]) or None
+
+
+def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Sequence[int]) -> Meaning | None:
+    """What a statement means that names types of users."""
+    known = user_types(session)
+    if not known.data:
+        return None
+    query = tree if isinstance(tree, Query) else query_of(tree)
+    if query.row_marks or any(cte.modify is not None for cte in query.ctes):
+        return None
+    if not any(isinstance(expr.type, UserType) for expr, _ in walk_deep(query)):
+        return None
+    if types:
+        with analysing(session, _variables(session, types)):
+            tree = _tree(session, stmt)
+    return Meaning(
+        tree if isinstance(tree, Query) else with_literals(tree), known, _named(session, objects_of(session, [query]))
+    )
+
+
+def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | None = None) -> SqlVariables:
+    return SqlVariables(session, "", [""] * len(types), types, values)
+
+
+def _named(session: Session, objects: Iterable[ObjectAddress]) -> dict[ObjectAddress, str]:
+    """What a statement names, in words that do not depend on what types of users mean."""
+    return {each: _state(session, each) for each in objects}
+
+
+def _state(session: Session, address: ObjectAddress) -> str:
+    if address.classid == PG_CLASS:
+        found = relation_or_none(session, address.objid)
+        return "" if found is None else found.kind if found.kind == "c" else repr(found)
+    if address.classid == PG_PROC:
+        return repr(routine_row(session, address.objid))
+    row = type_row(session, address.objid) if address.classid == PG_TYPE else None
+    return "" if row is None else row.typtype
+
+
+# --- before each execution --------------------------------------------------------------------------------------------
+
+
+def revalidate(session: Session, prepared: PreparedStatement) -> bool:
+    """Raise unless the statement can run as things are now, and returns what it was said to return
+    (RevalidateCachedQuery). Returns whether its meaning is kept in its analysed tree alone."""
+    if not prepared.is_analyzed:
+        return False
+    key, path = ("prepared_statement", prepared.name), tuple(search_path(session))
+    known = session.derived.get(key)
+    if known is not None and known[0] is prepared and known[1] == path:
+        return bool(known[2])
+    before = prepared.columns
+    by_tree = _goes_on(session, prepared)
+    if not by_tree:
+        types = [known_type(session, typoid) for typoid in prepared.types]
+        analyze(session, prepared, InferredParameters(types, len(types)))
+    if _shape(prepared.columns) != _shape(before):
+        prepared.columns = before
+        raise PgError("0A000", "cached plan must not change result type")
+    session.derived[key] = prepared, path, by_tree
+    return by_tree
+
+
+def known_type(session: Session, oid: int) -> int:
+    found = session.type_of(oid)
+    if oid >= FIRST_USER_OID and type_by_oid(found) is None and rowtype_relation(session, oid) is None:
+        raise PgError("XX000", f"cache lookup failed for type {oid}")
+    return found
+
+
+def _goes_on(session: Session, prepared: PreparedStatement) -> bool:
+    """Whether the statement goes on with its tree: types of users have changed, but nothing else that it names."""
+    meaning, types = prepared.meaning, user_types(session)
+    if meaning is None or not (meaning.is_all or types.data != meaning.types.data):
+        return False
+    if _named(session, meaning.named) != meaning.named:
+        return False
+    tree = stored.from_json(stored.to_json(meaning.tree), session)
+    prepared.meaning = replace(meaning, tree=tree, types=types, is_all=True)
+    prepared.columns = _columns(tree)
+    return True
+
+
+def _shape(columns: Sequence[ResultColumn] | None) -> list[tuple[str, int, int]] | None:
+    return None if columns is None else [(c.name, int(c.type), c.typmod) for c in columns]
+
+
+@contextmanager
+def bound(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
+    """The statement, while the session knows the values of its parameters."""
+    by_tree = revalidate(session, prepared)
+    prepared.executions += 1
+    assert prepared.stmt is not None
+    if by_tree:
+        assert prepared.meaning is not None
+        tree = prepared.meaning.tree
+        given = [(session.type_of(typoid), text) for typoid, text in values]
+        read = [None if text is None else read_value(session, text, typoid, -1) for typoid, text in given]
+        with analysing(session, _variables(session, [typoid for typoid, _ in given], read)):
+            yield SelectStmt(query=tree) if isinstance(tree, Query) else AnalyzedStmt(tree)
+        return
+    session.parameters = values
+    try:
+        yield prepared.stmt
+    finally:
+        session.parameters = None

@@ -1,0 +1,32 @@
+-- what names an attribute of a composite type keeps it
+create type c as (a int, b text, d int);
+create table s (v c, w c[]);
+insert into s values ((1,'x',2), '{"(3,y,4)"}');
+create view v1 as select (v).a from s;
+alter type c drop attribute a;
+alter type c drop attribute b;
+alter type c drop attribute a cascade;
+create view v2 as select (w[1]).d from s;
+alter type c drop attribute d;
+drop view v2;
+create function f() returns int begin atomic; select (v).d from s; end;
+alter type c drop attribute d;
+drop function f();
+alter table s add check ((v).d > 0);
+alter type c drop attribute d;
+alter table s drop constraint s_v_check;
+create view v3 as select s.v from s;
+alter type c drop attribute d;
+select * from v3;
+create table t (n int);
+create table u (r t);
+create view v4 as select (r).n from u;
+alter table t drop column n;
+create view v5 as select (r).* from u;
+alter type c add attribute z int;
+create view v6 as select v from s where (v).z is null;
+alter type c drop attribute z;
+alter type c rename attribute z to zz;
+\d+ v6
+alter type c alter attribute zz type text;
+select pg_describe_object(classid, objid, objsubid), pg_describe_object(refclassid, refobjid, refobjsubid), deptype from pg_depend where refobjid = (select typrelid from pg_type where typname = 'c') order by 1;
