@@ -4,7 +4,7 @@ the nodes below it included (instrument.c)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -110,7 +110,7 @@ class Instruments:
         nodes = self._of_query(query)
         if nodes is None:
             nodes = {}
-            self._known.append((query, nodes))
+            self._known.append((_without_statements(query), nodes))
         return nodes.setdefault(step, Instrumentation(self._clock))
 
     def find(self, query: object, step: Hashable) -> Instrumentation | None:
@@ -132,7 +132,15 @@ class Instruments:
             counters.total += self._clock() - begin
 
     def _of_query(self, query: object) -> dict[Hashable, Instrumentation] | None:
+        query = _without_statements(query)
         return next((nodes for known, nodes in self._known if known is query or known == query), None)
+
+
+def _without_statements(query: Any) -> object:
+    """A query without a WITH list that changes rows, which has the rows that the statements return while it runs."""
+    ctes = getattr(query, "ctes", ())
+    changes = any(cte.modify is not None or any(entry.rows is not None for entry in cte.query.rtable) for cte in ctes)
+    return replace(query, ctes=()) if changes else query
 
 
 def _no_clock() -> float:

@@ -18,6 +18,7 @@ from pgrepl.instrument import Instruments
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import (
+    AnalyzedStmt,
     CreateTableAsStmt,
     DeclareCursorStmt,
     DeleteStmt,
@@ -32,19 +33,30 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.statements.explain_options import FORMATS, read_options
 from pgrepl.statements.explain_output import WRITERS
-from pgrepl.statements.explain_plan import Actual, Explained, attach, explain_modify, explain_query, spark_nodes, spread
+from pgrepl.statements.explain_plan import (
+    Actual,
+    Explained,
+    attach,
+    changes_rows,
+    explain_modify,
+    explain_query,
+    spark_nodes,
+    spread,
+)
 from pgrepl.statements.rows import select
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_MODIFYING = (AnalyzedStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+
 
 def described_column(session: Session, stmt: ExplainStmt) -> ResultColumn:
     """The column that EXPLAIN will return; its options are not checked yet (ExplainResultDesc)."""
     if isinstance(stmt.query, SelectStmt):
         analyze_query(session, stmt.query)
-    elif isinstance(stmt.query, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
+    elif isinstance(stmt.query, _MODIFYING):
         analyze_modifying(session, stmt.query)
     formats = [get_string(option) for option in stmt.options if option.name == "format"]
     return _column(formats[-1] if formats else "text")
@@ -93,10 +105,14 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
 def _attach_triggers(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> None:
     """The triggers of the named table first, those of a table by their names (ExplainPrintTriggers)."""
     called = list(instruments.triggers.values())
-    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)) or not called:
+    if not called:
         return
-    target = find_relation(session, stmt.relation).oid
-    tables = list(dict.fromkeys([target, *(each.relid for each in called)]))
+    first: list[int] = []
+    if isinstance(stmt, AnalyzedStmt):
+        first = [stmt.modify.relid]
+    elif isinstance(stmt, _MODIFYING):
+        first = [find_relation(session, stmt.relation).oid]
+    tables = list(dict.fromkeys([*first, *(each.relid for each in called)]))
     explained.names_tables = len(tables) > 1
     explained.triggers = sorted(called, key=lambda each: (tables.index(each.relid), each.name.encode()))
 
@@ -115,13 +131,11 @@ def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
         from pgrepl.query import permissions
 
         query = analyze_query(session, stmt)
-        if any(cte.modify is not None for cte in query.ctes):
-            raise unsupported("EXPLAIN of data-modifying statements in WITH")
         permissions.check(session, query, reads=False)
         permissions.check_functions(session, query)
         return explain_query(session, query, verbose)
-    if isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
-        return explain_modify(session, stmt, verbose)
+    if isinstance(stmt, _MODIFYING):
+        return explain_modify(session, analyze_modifying(session, stmt), verbose)
     from pgrepl.sql.tags import command_tag
 
     raise unsupported(f"EXPLAIN {command_tag(stmt)}")
@@ -134,7 +148,7 @@ def _run(stmt: Statement, session: Session) -> Result:
         from pgrepl.statements.table.create_as import create_table_as
 
         return create_table_as(stmt, session)
-    assert isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt))
+    assert isinstance(stmt, _MODIFYING)
     from pgrepl.writing.run import modify_rows
 
     return modify_rows(stmt, session)
@@ -142,7 +156,8 @@ def _run(stmt: Statement, session: Session) -> Result:
 
 def _carry_out(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> int:
     """Run the statement; returns its number of rows."""
-    if isinstance(stmt, SelectStmt) and stmt.into is None:
+    query = explained.query
+    if isinstance(stmt, SelectStmt) and stmt.into is None and query is not None and not changes_rows(query.ctes):
         from pgrepl.query.rowset import SparkRows
 
         rows = explained.rows()
@@ -156,7 +171,7 @@ def _carry_out(session: Session, stmt: Statement, explained: Explained, instrume
     from pgrepl.catalog.transaction import require_writable
     from pgrepl.sql.tags import command_tag
 
-    if not isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
+    if not isinstance(stmt, _MODIFYING) and (not isinstance(stmt, SelectStmt) or stmt.into is not None):
         require_writable(session, command_tag(stmt))
         session.transaction.require_write()
     result = _run(stmt, session)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import Choice, Declined, Engine
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink
+from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink
 from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
     from pgrepl.query.spark.measured import Wanted
-    from pgrepl.sql.nodes import DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
+
+
+_ROW_BY_ROW = Choice(Engine.LOCAL, "statements in WITH change rows")
 
 
 @dataclass
@@ -55,7 +57,7 @@ class PlanNode:
     children: list[PlanNode] = field(default_factory=list)
     rows: int | None = None  # that it reads
     label: str = ""  # CTE a, SubPlan 1
-    counted: tuple[Query, Hashable] | None = None  # where EXPLAIN ANALYZE finds its counts
+    counted: tuple[Query | Modify, Hashable] | None = None  # where EXPLAIN ANALYZE finds its counts
     projects: bool = False  # the targets of the query are computed here
     asks: bool = False  # its filter has subqueries
     actual: Actual | None = None
@@ -144,39 +146,62 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
     expanded, context = expand_views(session, query), Context(session)
     plan = _Planner(session, context).query(expanded, None)
     appendix: list[str] = []
-    choice = choice or choose(session, expanded, context)
+    choice = choice or (_ROW_BY_ROW if changes_rows(query.ctes) else choose(session, expanded, context))
     plan.engine = _engine(session, expanded, context, choice, verbose, appendix)
     return Explained(plan, session, expanded, choice, appendix)
 
 
-def explain_modify(
-    session: Session, stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, verbose: bool
-) -> Explained:
-    from pgrepl.catalog.relation import relation
-    from pgrepl.expr.analyze import analyze_modifying
-    from pgrepl.expr.dml.merge_queries import joined_query
-    from pgrepl.expr.dml.plan import Command
-    from pgrepl.expr.dml.queries import found_query, insert_query
+def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained:
     from pgrepl.writing.planning import plan as plan_of
     from pgrepl.writing.run import with_choice
 
-    planned = with_choice(session, plan_of(session, analyze_modifying(session, stmt)))
+    planned = plan_of(session, modify)
+    if changes_rows(modify.ctes):
+        node = _Planner(session, Context(session)).modify(planned.modify)
+        node.engine = _ROW_BY_ROW
+        return Explained(node, session, None, _ROW_BY_ROW)
+    planned = with_choice(session, planned)
     modify, choice = planned.modify, planned.choice
     assert choice is not None
     by_sql = choice.on_spark and not choice.kernels
-    if modify.command is Command.INSERT:
-        query = insert_query(session, modify)
-    elif modify.command is Command.MERGE:
-        query = joined_query(session, modify, on_spark=by_sql).query
-    else:
-        query = found_query(session, modify).query
-    inner = explain_query(session, query, verbose, choice if by_sql else None)
-    title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
-    plan = PlanNode(title, children=[inner.plan], engine=inner.plan.engine if by_sql else choice)
+    inner = explain_query(
+        session, _rows_to_change(session, modify, on_spark=by_sql), verbose, choice if by_sql else None
+    )
+    plan = _modify_node(session, modify, inner.plan)
+    plan.engine = inner.plan.engine if by_sql else choice
     inner.plan.engine = None
+    return Explained(plan, session, None, inner.choice, inner.appendix)
+
+
+def changes_rows(ctes: Iterable[Cte]) -> bool:
+    """Whether a WITH list has statements that change rows."""
+    return any(cte.modify is not None for cte in ctes)
+
+
+def _rows_to_change(session: Session, modify: Modify, *, on_spark: bool = False) -> Query:
+    """The query of the rows that a statement changes."""
+    from pgrepl.expr.dml.merge_queries import joined_query
+    from pgrepl.expr.dml.plan import Command
+    from pgrepl.expr.dml.queries import found_query, insert_query
+
+    if modify.command is Command.INSERT:
+        return insert_query(session, modify)
+    if modify.command is Command.MERGE:
+        return joined_query(session, modify, on_spark=on_spark).query
+    return found_query(session, modify).query
+
+
+def _modify_node(session: Session, modify: Modify, rows: PlanNode) -> PlanNode:
+    """The node over the one that finds the rows. The queries in WITH belong to it."""
+    from pgrepl.catalog.relation import relation
+
+    lists = [child for child in rows.children if child.label.startswith("CTE ")]
+    rows.children = [child for child in rows.children if not child.label.startswith("CTE ")]
+    title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
+    plan = PlanNode(title, children=[*lists, rows])
     if modify.conflict is not None:
         plan.details.update(_conflict(session, modify, modify.conflict))
-    return Explained(plan, session, None, inner.choice, inner.appendix)
+    return plan
 
 
 def _conflict(session: Session, modify: Modify, conflict: Conflict) -> Iterator[tuple[str, str | list[str]]]:
@@ -217,7 +242,10 @@ class _Planner:
         texts = Texts(self.session, query, parent)
         with_queries = []
         for cte in query.ctes:
-            node = self.query(cte.query, texts, recursive=cte.recursive)
+            if cte.modify is not None:
+                node = self.statement(cte.modify)
+            else:
+                node = self.query(cte.query, texts, recursive=cte.recursive)
             node.label = f"CTE {cte.name}"
             with_queries.append(node)
         if query.set_operation is not None:
@@ -234,6 +262,18 @@ class _Planner:
             subplans.append(node)
         plan.children = [*with_queries, *plan.children, *subplans]
         return plan
+
+    def statement(self, written: Modify) -> PlanNode:
+        """A statement in WITH that changes rows."""
+        from pgrepl.writing.planning import plan as plan_of
+
+        node = self.modify(plan_of(self.session, written).modify)
+        node.counted = (written, "rows")
+        return node
+
+    def modify(self, modify: Modify) -> PlanNode:
+        rows = expand_views(self.session, _rows_to_change(self.session, modify))
+        return _modify_node(self.session, modify, self.query(rows, None))
 
     # --- FROM and WHERE -----------------------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class Together:
                 continue
             statement = _Statement(plan(self._session, replace(cte.modify, around=tuple(done))))
             self._statements.append(statement)
-            statement.rows = LazyRows(self._rows(statement))
+            statement.rows = LazyRows(self._counted(cte.modify, statement))
             done.append(replace(cte, query=_rows_query(cte.query, statement.rows), modify=None))
         return tuple(done)
 
@@ -136,6 +136,14 @@ class Together:
                     next_snapshot(session)
                 write_changes(session, part.changes[part.checks.written :])
         fire_all(session, self._parts)
+
+    def _counted(self, written: Modify, statement: _Statement) -> Iterable[Row]:
+        """The rows of a statement in WITH, counted for its node in EXPLAIN ANALYZE."""
+        instruments = self._session.instruments
+        if instruments is None:
+            return self._rows(statement)
+        returned = int(bool(written.returning))
+        return instruments.of(written, "rows").run(lambda: self._rows(statement), lambda row: returned)
 
     # --- one statement ------------------------------------------------------------------------------------------------
 

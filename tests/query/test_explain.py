@@ -255,3 +255,51 @@ def test_explain_refuses_what_the_statement_refuses(filled: Instance) -> None:
     assert filled.play("pub", "EXPLAIN INSERT INTO r VALUES (1, 'x') ON CONFLICT (v) DO NOTHING") == [
         "ERROR:  there is no unique or exclusion constraint matching the ON CONFLICT specification"
     ]
+
+
+def test_statements_in_with_are_parts_of_the_plan(instance: Instance) -> None:
+    """As in PostgreSQL they stand below the statement that they belong to, and ANALYZE carries them out."""
+    instance.play("pub", "CREATE TABLE t (a int)", "CREATE TABLE u (a int)", "INSERT INTO t VALUES (1), (2), (3)")
+
+    def plan(query: str) -> list[str]:
+        lines = instance.play("pub", f"EXPLAIN {query}")
+        return [line for line in lines if not re.match(" *(Files|Inlined Rows|Engine):", line)]
+
+    moved = "WITH w AS (DELETE FROM t WHERE a > 1 RETURNING a), x AS (UPDATE u SET a = 0) INSERT INTO u SELECT a FROM w"
+    assert plan(f"(COSTS off) {moved}") == [
+        "Insert on u",
+        "  CTE w",
+        "    ->  Delete on t",
+        "          ->  Lake Scan on t",
+        "                Filter: (a > 1)",
+        "                Bounds: a > 1",
+        "  CTE x",
+        "    ->  Update on u",
+        "          ->  Lake Scan on u",
+        '  ->  Subquery Scan on "*SELECT*"',
+        "        ->  CTE Scan on w",
+    ]
+    assert instance.play("pub", "SELECT count(*) FROM t") == ["3"]
+    measured = "(ANALYZE, COSTS off, TIMING off, SUMMARY off)"
+    assert plan(f"{measured} {moved}") == [
+        "Insert on u (actual rows=0 loops=1)",
+        "  CTE w",
+        "    ->  Delete on t (actual rows=2 loops=1)",
+        "          ->  Lake Scan on t (actual rows=2 loops=1)",
+        "                Filter: (a > 1)",
+        "                Bounds: a > 1",
+        "  CTE x",
+        "    ->  Update on u (actual rows=0 loops=1)",
+        "          ->  Lake Scan on u (actual rows=0 loops=1)",
+        '  ->  Subquery Scan on "*SELECT*" (actual rows=2 loops=1)',
+        "        ->  CTE Scan on w (actual rows=2 loops=1)",
+    ]
+    assert instance.play("pub", "SELECT a FROM u ORDER BY a") == ["2", "3"]
+    assert plan(f"{measured} WITH w AS (DELETE FROM u RETURNING a) SELECT count(*) FROM w") == [
+        "Aggregate (actual rows=1 loops=1)",
+        "  CTE w",
+        "    ->  Delete on u (actual rows=2 loops=1)",
+        "          ->  Lake Scan on u (actual rows=2 loops=1)",
+        "  ->  CTE Scan on w (actual rows=2 loops=1)",
+    ]
+    assert instance.play("pub", "SELECT count(*) FROM u") == ["0"]
