@@ -110,7 +110,7 @@ def _attach_triggers(session: Session, stmt: Statement, explained: Explained, in
     first: list[int] = []
     if isinstance(stmt, AnalyzedStmt):
         first = [stmt.modify.relid]
-    elif isinstance(stmt, _MODIFYING):
+    elif isinstance(stmt, (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)):
         first = [find_relation(session, stmt.relation).oid]
     tables = list(dict.fromkeys([*first, *(each.relid for each in called)]))
     explained.names_tables = len(tables) > 1

@@ -57,7 +57,7 @@ class PlanNode:
     children: list[PlanNode] = field(default_factory=list)
     rows: int | None = None  # that it reads
     label: str = ""  # CTE a, SubPlan 1
-    counted: tuple[Query | Modify, Hashable] | None = None  # where EXPLAIN ANALYZE finds its counts
+    counted: tuple[object, Hashable] | None = None  # where EXPLAIN ANALYZE finds its counts
     projects: bool = False  # the targets of the query are computed here
     asks: bool = False  # its filter has subqueries
     actual: Actual | None = None
@@ -106,7 +106,7 @@ def spread(plan: PlanNode, *, limited: bool = False) -> None:
             plan.actual = Actual(child.actual.rows)
 
 
-def _relations(plan: PlanNode) -> Iterator[tuple[Query, Hashable]]:
+def _relations(plan: PlanNode) -> Iterator[tuple[object, Hashable]]:
     """The relations below a node."""
     if plan.counted is not None and isinstance(plan.counted[1], frozenset) and len(plan.counted[1]) == 1:
         if not any(child.projects for child in _below(plan)):
