@@ -234,7 +234,7 @@ class Postmaster:
 
     def _tell_to_end(self) -> None:
         """Tell processes to end, again and again: a signal may come when one is not ready for it."""
-        lasting = {own.pid for own in self.own if own.lasts}
+        lasting = {own.pid for own in self.own if own.lasts and own.pid}  # 0 would be the whole process group
         others = self._children.keys() - lasting
         if not others:
             self._send(signal.SIGTERM, lasting)
