@@ -66,13 +66,14 @@ def _above(process: int, parents: dict[int, int]) -> list[int]:
 
 
 def kill_executors(worker: subprocess.Popen[str], folder: Path, pattern: str, after: float, times: int) -> list[int]:
-    """So often while a write is under way: in a folder of its own, a file that is not whole yet is there."""
+    """So often while files are written: some time after new ones have come."""
     killed: list[int] = []
     seen: set[Path] = set()
-    while worker.poll() is None and len(seen) < times:
-        half = {path.parents[3 if "_temporary" in pattern else 0] for path in folder.rglob(pattern)} - seen
-        if half:
-            seen |= half
+    while worker.poll() is None and times:
+        new = set(folder.rglob(pattern)) - seen
+        if new:
+            seen |= new
+            times -= 1
             time.sleep(after)
             for each in executors(worker.pid):
                 os.kill(each, signal.SIGKILL)
@@ -103,7 +104,7 @@ def test_a_task_that_is_killed_is_done_again_and_no_row_is_there_twice(tmp_path:
         text=True,
     )
     killed: list[int] = []
-    watch = lambda: killed.extend(kill_executors(worker, tmp_path, "_temporary/**/*.parquet", after, 2))  # noqa: E731
+    watch = lambda: killed.extend(kill_executors(worker, tmp_path, "postgres/t/*.parquet", after, 2))  # noqa: E731
     watcher = threading.Thread(target=watch)
     watcher.start()
     out, err = worker.communicate(SCRIPT, timeout=300)
@@ -130,7 +131,7 @@ def test_a_copy_whose_tasks_are_killed_has_every_row_once_and_no_file_too_many(t
         text=True,
     )
     killed: list[int] = []
-    watch = lambda: killed.extend(kill_executors(worker, tmp_path, "sub/t/ducklake-*/*.parquet", after, 1))  # noqa: E731
+    watch = lambda: killed.extend(kill_executors(worker, tmp_path, "sub/t/*.parquet", after, 1))  # noqa: E731
     watcher = threading.Thread(target=watch)
     watcher.start()
     out, err = worker.communicate(timeout=300)

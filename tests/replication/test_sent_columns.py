@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
 from pgrepl.replication.decoding.stream import SlotDecoder
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.wire import pgoutput_write_columns
@@ -63,7 +64,8 @@ def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
                 start = column
             else:
                 yield from zip(column.lsn.tolist(), column.data.to_pylist(), strict=True)
-        assert start == end
+        for _, rest in made.portions(start, end, None):  # behind a transaction with definitions of its own
+            yield from ((lsn, data) for lsn, _, data in rest)
     pair.pub("RESET pgrepl.local_rows")
 
 
@@ -105,7 +107,10 @@ def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int)
                     ]
                 )
             )
-        ready.pub(f"BEGIN; {'; '.join(body)}; COMMIT" if chance.random() < 0.6 else "; ".join(body))
+        try:
+            ready.pub(f"BEGIN; {'; '.join(body)}; COMMIT" if chance.random() < 0.6 else "; ".join(body))
+        except PgError:  # a key that is there
+            ready.pub("ROLLBACK")
     assert lines(by_columns(ready)) == lines(one_by_one(ready))
 
 
