@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +15,9 @@ from pgrepl.errors import PgError
 from pgrepl.replication.decoding.stream import SlotDecoder
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.wire import pgoutput_write_columns
+from pgrepl.server.replication import sender
 from tests.harness.pair import Pair
+from tests.harness.programs import eventually
 
 TYPES = (
     "i int8, b boolean, n numeric, m numeric(9,3), f float8, d date, z timestamptz, u uuid, j jsonb, y bytea, a int[]"
@@ -122,3 +127,17 @@ def test_changes_with_rows_as_values_are_left_to_the_other_way(ready: Pair) -> N
         made, start, end = decoder(ready)
         assert list(made.batches(start, end)) == []
     assert sum(b"(8)" in data for _, data in one_by_one(ready)) == 1
+
+
+def test_the_subscriber_hears_of_its_publisher_while_a_batch_is_read(
+    ready: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bytes] = []
+    channel = SimpleNamespace(send=lambda kind, body: heard.append(kind + body[:1]), flush=lambda: None)
+    monkeypatch.setattr(sender, "SPEAK", 0.01)
+    with sender.Sender(cast(Any, SimpleNamespace(channel=channel, session=ready.pub.session))).speaking():
+        eventually(lambda: len(heard) > 2)
+    assert set(heard) == {b"dk"}
+    told = len(heard)
+    time.sleep(0.03)
+    assert len(heard) == told

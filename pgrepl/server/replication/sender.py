@@ -7,7 +7,10 @@ written and flushed them. What it has flushed is confirmed in the slot.
 from __future__ import annotations
 
 import struct
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,7 @@ _DATA, _KEEPALIVE = struct.Struct("!cQQq"), struct.Struct("!cQqb")
 # a message of COPY with a change in it, as numpy writes it
 _FRAME = [("message", "u1"), ("length", ">u4"), ("kind", "u1"), ("start", ">u8"), ("end", ">u8"), ("sent", ">i8")]
 _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+SPEAK = 5.0  # seconds between two keepalives while a batch is read
 _LOOK = 0.01  # seconds between two looks whether something was committed
 _CONFIRM = 0.5  # seconds between two notes of a position that moves on
 
@@ -127,7 +131,12 @@ class Sender:
                 session.report(held_back)
             self._held_back = held_back
             sent = False
-            for column in decoder.batches(self._sent, end):
+            columns = decoder.batches(self._sent, end)
+            while True:
+                with self.speaking():
+                    column = next(columns, None)
+                if column is None:
+                    break
                 if isinstance(column, int):
                     self._sent = column
                 else:
@@ -178,6 +187,25 @@ class Sender:
         self._channel.send(b"d", _KEEPALIVE.pack(b"k", self._sent, _now(), ask))
         self._channel.flush()
         self._asked = self._asked or ask
+
+    @contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Send keepalives while a batch is read, which may take longer than the subscriber waits. Nothing else uses the
+        connection meanwhile."""
+        done = threading.Event()
+
+        def speak() -> None:
+            with suppress(ConnectionLost):  # the next message will find out
+                while not done.wait(SPEAK):
+                    self._keepalive(ask=False)
+
+        thread = threading.Thread(target=speak, name="pgrepl-keepalive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
 
     # --- what the subscriber says -----------------------------------------------------------------------------------
 
