@@ -317,20 +317,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value
-
-
-class PushedFilters:
-    """The `pushFilters` of a reader that takes filters where Spark pushes them down, and is no error where Spark does
-    not (`spark.sql.python.filterPushdown.enabled`): Spark looks at `__func__` to see whether a reader takes any."""
-
-    def __init__(self, push: Callable[[Any], Any]) -> None:
-        self._push = push
-
-    @property
-    def __func__(self) -> Any:
-        from pyspark.sql.datasource import DataSourceReader
-
-        return getattr(DataSourceReader, "pushFilters", None)
-
-    def __call__(self, filters: Any) -> Any:
-        return self._push(filters)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import pickle
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +31,8 @@ def rows(reader: Any, parts: Sequence[Any]) -> list[dict[str, Any]]:
     return [row for part in there[1] for batch in there[0].read(part) for row in batch.to_pylist()]
 
 
-def read(options: SourceOptions, *filters: Any, schema: StructType | None = None) -> list[dict[str, Any]]:
+def read(options: SourceOptions, schema: StructType | None = None) -> list[dict[str, Any]]:
     reader = TableReader(options, schema or schema_of(options))
-    assert list(reader.pushFilters(list(filters))) == list(filters)
     return rows(reader, reader.partitions())
 
 
@@ -67,21 +64,47 @@ def test_types(con: pgrepl.Connection, catalog: Path) -> None:
         read(said(catalog, table="u"))
 
 
-@pytest.mark.skipif(not hasattr(datasource, "EqualTo"), reason="Spark 4.0 pushes no filters down")
-def test_filters_leave_out_rows(con: pgrepl.Connection, catalog: Path) -> None:
+def test_where_leaves_out_files_and_rows(con: pgrepl.Connection, catalog: Path) -> None:
     con.execute("CREATE TABLE t (id int, name text, total numeric(8,2), at date)")
-    con.execute("INSERT INTO t SELECT g, 'n' || g, g / 4.0, date '2026-01-01' + g FROM generate_series(1, 30000) g")
-    options = said(catalog, table="t")
-    d = datasource
-    for filters, expected in (
-        ([d.EqualTo(("id",), 77)], [77]),
-        ([d.In(("id",), (5, 29000, None))], [5, 29000]),
-        ([d.GreaterThan(("id",), 10), d.LessThanOrEqual(("total",), Decimal("3.00"))], [11, 12]),
-        ([d.StringStartsWith(("name",), "n2999")], [2999, *range(29990, 30000)]),
-        ([d.GreaterThanOrEqual(("at",), datetime.date(2108, 2, 19))], [29998, 29999, 30000]),
+    for first in 1, 10001, 20001:
+        con.execute(
+            "INSERT INTO t SELECT g, 'n' || g, g / 4.0, date '2026-01-01' + g FROM generate_series(%s::int, %s::int) g",
+            [first, first + 9999],
+        )
+    con.execute("CREATE PUBLICATION p FOR TABLE t (id) WHERE (id > 29990)")
+    for where, expected in (
+        ("id = 77", [77]),
+        ("id IN (5, 29000, NULL)", [5, 29000]),
+        ("id > 10 AND total <= 3.00", [11, 12]),
+        ("name LIKE 'n2999%' OR id = 1", [1, 2999, *range(29990, 30000)]),
+        ("at >= date '2026-01-01' + 29998 AND at < current_date + 400000", [29998, 29999, 30000]),
+        ("false", []),
     ):
-        assert sorted(row["id"] for row in read(options, *filters)) == expected, filters
-    assert len(read(options, d.IsNotNull(("id",)), d.Not(d.EqualTo(("id",), 1)))) == 30000
+        assert sorted(row["id"] for row in read(said(catalog, table="t", where=where))) == expected, where
+    assert read(said(catalog, publication="p", where="total < 7498")) == [{"id": 29991}]
+    options = said(catalog, table="t", where="id > 20500")
+    parts = TableReader(options, schema_of(options)).partitions()
+    assert sum(len(each.part.rows) for each in parts) == 1  # of three files
+
+
+def test_where_is_about_a_row_alone(con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute("CREATE TABLE t (a int, b int); INSERT INTO t VALUES (1, 2); CREATE ROLE r LOGIN")
+    con.execute("GRANT SELECT (a) ON t TO r; CREATE PUBLICATION p FOR TABLE t (a)")
+    for where, message in (
+        ("c = 1", 'column "c" does not exist'),
+        ("a", "must be type boolean"),
+        ("a = 1; DROP TABLE t", "syntax error"),
+        ("a IN (SELECT 1)", "cannot be computed from the columns of a row alone"),
+        ("a > random()", "cannot be computed from the columns of a row alone"),
+        ("'2026-01-01'::timestamptz > now() - (a * interval '1 day')", "cannot be computed"),
+        ("ctid IS NULL", "cannot be computed from the columns of a row alone"),
+        ("count(*) > 1", "aggregate functions are not allowed in WHERE"),
+    ):
+        with pytest.raises(PgError, match=message):
+            read(said(catalog, table="t", where=where))
+    with pytest.raises(PgError, match="permission denied"):
+        read(said(catalog, publication="p", where="b = 2", user="r"))
+    assert read(said(catalog, publication="p", where="a = 1", user="r")) == [{"a": 1}]
 
 
 def test_partitions_are_read_as_one_table(con: pgrepl.Connection, catalog: Path) -> None:
@@ -92,6 +115,8 @@ def test_partitions_are_read_as_one_table(con: pgrepl.Connection, catalog: Path)
     con.execute("CREATE PUBLICATION p FOR TABLE t WHERE (a > 5) WITH (publish_via_partition_root)")
     assert read(said(catalog, table="t")) == [{"a": 1, "b": "x"}, {"a": 11, "b": "y"}]
     assert read(said(catalog, publication="p")) == [{"a": 11, "b": "y"}]
+    assert read(said(catalog, table="t", where="b = 'y'")) == [{"a": 11, "b": "y"}]
+    assert read(said(catalog, publication="p", where="b = 'x'")) == []
     assert read(said(catalog, table="t"), schema=StructType().add("b", "string")) == [{"b": "x"}, {"b": "y"}]
 
 

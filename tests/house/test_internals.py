@@ -84,7 +84,7 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     from pyspark.core import context
     from pyspark.errors.exceptions import captured
     from pyspark.logger import PySparkLogger
-    from pyspark.sql import SparkSession, datasource, session
+    from pyspark.sql import SparkSession, session
 
     assert internals.is_tried()
     for name in internals._OF_JVM:
@@ -102,7 +102,6 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     assert "pythonExec" in inspect.getsource(SparkContext)
     assert "_stackTrace" in inspect.getsource(captured)
     assert callable(PySparkLogger.getLogger)
-    assert internals.PushedFilters(list).__func__ is getattr(datasource.DataSourceReader, "pushFilters", None)
     assert inspect.getsource(session)
 
 

@@ -8,7 +8,7 @@ Spark asks it in processes of its own, so each answer opens the catalog and clos
 tasks get parts that are complete in themselves (lake/kernels/part.py), ask no session, and give and take Arrow batches.
 
 options.py reads the options; shown.py says how columns look in Spark; table_rows.py plans the rows of a table,
-filters.py what a condition leaves out; changes.py plans the changes of a publication; append.py writes and commits.
+changes.py the changes of a publication; append.py writes and commits.
 Only source.py, readers.py, stream_reader.py and writers.py know pyspark, which finds source.py by the package
 pyspark_pgrepl.
 """
@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"  # of Spark 4.1 and later
 _IS_THERE = "DATA_SOURCE_ALREADY_EXISTS"
 
 
 def register(spark: SparkSession) -> None:
-    """Register the data source in a session, and let Spark push filters down to it. Spark finds an installed pgrepl by
-    itself; then only the filters are gained. Spark 4.0 pushes none down, and registers nothing that it has found."""
+    """Register the data source in a session. Spark finds an installed pgrepl by itself: this is for one that is only on
+    Python's path. Spark 4.0 registers nothing that it has found."""
     from pyspark.errors import AnalysisException
 
     from pgrepl.api.datasource.source import PgreplDataSource
@@ -37,9 +36,3 @@ def register(spark: SparkSession) -> None:
     except AnalysisException as problem:
         if problem.getCondition() != _IS_THERE:
             raise
-    if _release(spark) >= (4, 1):
-        spark.conf.set(_PUSHDOWN, "true")
-
-
-def _release(spark: SparkSession) -> tuple[int, ...]:
-    return tuple([int(part) for part in spark.version.split(".")[:2]])

@@ -199,7 +199,7 @@ def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | 
     """The published rows as they were before `end`."""
     of = source_of(session, quote_qualified(source.table.schema, source.table.name), source.publication)
     names = [column.name for column in source.columns]
-    found = parts_of(session, of, names, (), wanted, snapshot=end - 1)
+    found = parts_of(session, of, names, wanted, snapshot=end - 1)
     return [CopiedRows(part, source.keys, end - 1) for part in found]
 
 

@@ -1,4 +1,9 @@
-"""Batch reads for Spark: the schema, the plan with the filters that Spark pushes down, and the batches of each part."""
+"""Batch reads for Spark: the schema, the plan, and the batches of each part.
+
+Spark's filters are not pushed down. What Spark 4.1 to 4.3 plan with a pushed filter they keep for the DataFrame: its
+next query, or the other side of a union, reads the rows of that filter, too. The option `where` says beforehand which
+rows the DataFrame has.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from pgrepl.api.datasource.filters import Condition
 from pgrepl.api.datasource.options import SourceOptions
 from pgrepl.api.datasource.table_rows import Part, Source, parts_of, source_of
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.internals.pyspark import PushedFilters
 from pgrepl.lake.spark_types import spark_type
 
 if TYPE_CHECKING:
     from pgrepl.api.datasource.shown import ShownColumn
-
-# Filters of Spark 4.1 and later, by name: 4.0 has none
-_COMPARISONS = {
-    "EqualTo": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">", "GreaterThanOrEqual": ">=",
-    "In": "in", "StringStartsWith": "prefix",
-}  # fmt: skip
 
 
 class PartToRead(InputPartition):
@@ -62,25 +59,15 @@ class TableReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._conditions: list[Condition] = []
-        self.pushFilters = PushedFilters(self._push)  # type: ignore[method-assign]
-
-    def _push(self, filters: Sequence[Any]) -> Sequence[Any]:
-        """Note the conditions that leave something out. Spark tests all of them again."""
-        for each in filters:
-            op = _COMPARISONS.get(type(each).__name__)
-            if op is not None and len(each.attribute) == 1:
-                self._conditions.append(Condition(each.attribute[0], op, each.value))
-        return filters
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
         with options.session() as opened:
             session = opened.session
             with reading(session):
-                source = source_of(session, options.get("table"), options.get("publication"))
+                source = source_of(session, options.get("table"), options.get("publication"), options.get("where"))
                 names = named(source, self._schema)
-                parts = parts_of(session, source, names, self._conditions, options.number("partitions"))
+                parts = parts_of(session, source, names, options.number("partitions"))
         return [PartToRead(part) for part in parts] or [PartToRead(EMPTY)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -1,7 +1,8 @@
 """The rows of a table, or those of it that a publication publishes, in parts for tasks.
 
 A part has the files or row groups of one table at one snapshot, the row filter as a program, and the columns. A row
-filter that needs a session is evaluated while the read is planned; then the parts have the rows themselves.
+filter that needs a session is evaluated while the read is planned; then the parts have the rows themselves. The option
+`where` is one more condition: what it says of columns leaves out files and row groups.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.api.datasource.filters import Condition, bounds_of
 from pgrepl.api.datasource.options import find_table
 from pgrepl.api.datasource.shown import ShownColumn, shown_column
 from pgrepl.errors import PgError
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
+    from pgrepl.expr.tree import Expr
+    from pgrepl.lake.bounds import Bound
     from pgrepl.lake.kernels.copy import KernelSource
     from pgrepl.lake.kernels.part import PartRows
     from pgrepl.lake.table import LakeTable
@@ -100,11 +102,13 @@ Part = StoredRows | GivenRows
 
 @frozen
 class Source:
-    """The rows that a read is about. `plan`: how a publication publishes the table; None: the whole table."""
+    """The rows that a read is about. `plan`: how a publication publishes the table; None: the whole table, or the rows
+    for which `where` is true. In a plan that condition is part of the filters."""
 
     table: Relation
     plan: CopyPlan | None
     columns: tuple[ShownColumn, ...]
+    where: Expr | None = None
 
     def attnum(self, name: str) -> int:
         attribute = self.table.attribute(name)
@@ -112,7 +116,7 @@ class Source:
         return attribute.num
 
 
-def source_of(session: Session, table: str | None, publication: str | None) -> Source:
+def source_of(session: Session, table: str | None, publication: str | None, where: str | None = None) -> Source:
     """The table with the columns that may be read; the caller is `reading`."""
     if publication is None:
         if table is None:
@@ -122,7 +126,8 @@ def source_of(session: Session, table: str | None, publication: str | None) -> S
             )  # fmt: skip
         found = find_table(session, table)
         _check_readable(session, found)
-        return Source(found, None, tuple([shown_column(c.name, c.type, c.typmod) for c in found.columns]))
+        shown = tuple([shown_column(c.name, c.type, c.typmod) for c in found.columns])
+        return Source(found, None, shown, None if where is None else _condition(session, found, where))
     from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
 
     found = published_table(session, publication, table)
@@ -130,8 +135,49 @@ def source_of(session: Session, table: str | None, publication: str | None) -> S
         plan = copy_plan(session, found.schema, found.name, [publication])
     except Uncopyable as refused:
         raise refused.error from refused
+    if where is not None:
+        plan = _narrowed(plan, _condition(session, found, where))
     listed = [found.attributes[n - 1] for n in plan.columns]
     return Source(found, plan, tuple([shown_column(c.name, c.type, c.typmod) for c in listed]))
+
+
+def _condition(session: Session, table: Relation, where: str) -> Expr:
+    """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
+    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+    from pgrepl.expr.analyze import analyze_where
+    from pgrepl.expr.arrow.program import program_of
+    from pgrepl.expr.collate import assign_collations
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.kinds import ExprKind
+    from pgrepl.expr.scope import scope_of_relation
+    from pgrepl.expr.walk import var_attnums
+    from pgrepl.sql.parser import parse_expression
+
+    node = parse_expression(where)
+    found = assign_collations(analyze_where(scope_of_relation(session, table), node, ExprKind.WHERE, "WHERE"))
+    attnums = var_attnums(found)
+    if not has_table_privilege(session, table, "SELECT") and not all(
+        has_column_privilege(session, table, attnum, "SELECT") for attnum in attnums
+    ):
+        raise permission_denied(table)
+    program = program_of(found, Context(session)) if min(attnums, default=1) > 0 else None
+    if program is None:
+        raise PgError(
+            "0A000", f'the condition of option "where" cannot be computed from the columns of a row alone: {where}',
+            detail="Subqueries, system columns and functions that are not immutable are not allowed.",
+            hint="Query it instead: pgrepl.connect(…).execute(…).spark().",
+        )  # fmt: skip
+    return program.expr
+
+
+def _narrowed(plan: CopyPlan, condition: Expr) -> CopyPlan:
+    """The plan, with a condition that all rows are to pass."""
+    from dataclasses import replace
+
+    from pgrepl.expr.arrow.program import all_are_true
+
+    filters = tuple([all_are_true([each, condition]) for each in plan.filters]) or (condition,)
+    return replace(plan, filters=filters)
 
 
 def published_table(session: Session, publication: str, table: str | None) -> Relation:
@@ -170,12 +216,10 @@ def parts_of(
     session: Session,
     source: Source,
     names: Sequence[str],
-    conditions: Sequence[Condition] = (),
     wanted: int | None = None,
     snapshot: int | None = None,
 ) -> list[Part]:
-    """The parts of the rows at a snapshot (None: now) with the named columns. Rows that fail the conditions may be
-    among them. `wanted`: about how many parts."""
+    """The parts of the rows at a snapshot (None: now) with the named columns. `wanted`: about how many parts."""
     from pgrepl.catalog.row_security import hides_rows
     from pgrepl.lake.kernels.divide import divide
     from pgrepl.lake.kernels.part import Unfit
@@ -183,9 +227,8 @@ def parts_of(
     columns = [next(c for c in source.columns if c.name == name) for name in names]
     if hides_rows(session, source.table, session.role):
         return []
-    bounds = bounds_of(source.table, conditions)
     try:
-        found = list(_sources(session, source, bounds, snapshot))
+        found = list(_sources(session, source, snapshot))
     except Unfit:
         return list(_given(session, source, columns))
     parts: list[Part] = []
@@ -204,28 +247,38 @@ def parts_of(
     return parts
 
 
-def _sources(
-    session: Session, source: Source, bounds: Sequence[Any], snapshot: int | None
-) -> Iterator[tuple[KernelSource, dict[int, int]]]:
+def _sources(session: Session, source: Source, snapshot: int | None) -> Iterator[tuple[KernelSource, dict[int, int]]]:
     """The stored tables with the rows, and the numbers of the source's columns in each."""
-    from dataclasses import replace
-
     from pgrepl.lake.files import last_snapshot
     from pgrepl.lake.kernels.copy import KernelSource
     from pgrepl.lake.table import lake_table
     from pgrepl.replication.publisher.lake.copy_spark import LakeRows
     from pgrepl.rows.members import members
 
-    if source.plan is None:
-        at = last_snapshot(session) if snapshot is None else snapshot
-        for member in members(session, source.table.oid, True):
-            table = lake_table(session, member.relation.oid, at)
-            own = tuple(member.bounds(list(bounds)))
-            yield KernelSource(session, table, at, (), None, own), member.numbers
+    if source.plan is not None:
+        yield from LakeRows(session, source.plan, snapshot).sources_with_numbers()
         return
-    for kernel, numbers in LakeRows(session, source.plan, snapshot).sources_with_numbers():
-        own = tuple([replace(bound, attnum=numbers[bound.attnum]) for bound in bounds])
-        yield replace(kernel, bounds=(*kernel.bounds, *own)), numbers
+    at = last_snapshot(session) if snapshot is None else snapshot
+    for member in members(session, source.table.oid, True):
+        table = lake_table(session, member.relation.oid, at)
+        filter, bounds = _of_member(session, source.where, member.numbers)
+        yield KernelSource(session, table, at, (), filter, bounds), member.numbers
+
+
+def _of_member(
+    session: Session, where: Expr | None, numbers: dict[int, int]
+) -> tuple[Program | None, tuple[Bound, ...]]:
+    """The condition with a stored table's column numbers, and what it says of columns."""
+    from pgrepl.expr.arrow.program import program_of
+    from pgrepl.expr.context import Context
+    from pgrepl.expr.walk import map_attnums
+    from pgrepl.query.bounds import filter_bounds
+
+    if where is None:
+        return None, ()
+    program = program_of(map_attnums(where, numbers), Context(session))
+    assert program is not None, "it was one with the numbers of the table that is asked for"
+    return program, filter_bounds(program.expr, Context(session))
 
 
 def _given(session: Session, source: Source, columns: Sequence[ShownColumn]) -> Iterator[GivenRows]:
