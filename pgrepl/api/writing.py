@@ -137,8 +137,8 @@ def as_arrow(data: Any) -> pa.Table:
         if isinstance(data, pa.RecordBatchReader):
             return data.read_all()
         if library == "pandas" and hasattr(data, "columns"):
-            return pa.Table.from_pandas(data, preserve_index=False)
-        if library == "polars" and hasattr(data, "columns") and hasattr(data, "to_arrow"):
+            return pa.Table.from_pandas(_with_index(data), preserve_index=False)
+        if library == "polars" and hasattr(data, "to_arrow") and hasattr(data, "columns"):
             return data.to_arrow()
         if library not in ("pandas", "polars", "pyarrow") and hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data).read_all()
@@ -147,6 +147,13 @@ def as_arrow(data: Any) -> pa.Table:
     raise ProgrammingError(
         f"cannot write a {type(data).__name__}: give an Arrow table, or a DataFrame of pandas, Polars or Spark"
     )
+
+
+def _with_index(frame: Any) -> Any:
+    """A frame of pandas in which the levels of its index that have a name of their own are columns. An index without
+    a name only says where rows stand."""
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return frame.reset_index(level=named) if named else frame
 
 
 def _plain(column: Any) -> Any:

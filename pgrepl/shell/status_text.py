@@ -86,7 +86,8 @@ def _tables(status: Status) -> str:
 
 def _problem(status: Status) -> Iterator[str]:
     where = f'Subscription "{status.name}" in database "{status.database}"'
-    if status.unreachable is not None:
+    known = "" if status.stop is None else status.stop.message  # what has stopped it may be why nobody answers
+    if status.unreachable is not None and status.unreachable not in known:
         yield _wrapped(f"{where}: {status.unreachable}") + "\n"
     if status.stop is not None:
         yield _stopped(where, status.stop) + "\n"

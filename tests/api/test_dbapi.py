@@ -258,6 +258,21 @@ def test_data_that_cannot_come_in_are_told(con: pgrepl.Connection) -> None:
         con.write("t", pandas.DataFrame({"v": [1, "a"]}))
 
 
+def test_the_named_index_of_a_frame_is_written(con: pgrepl.Connection) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"country": ["DE", "AT", "DE"], "year": [1, 1, 2], "total": [1, 2, 3]})
+    con.write("sums", frame.groupby("country").sum()[["total"]])
+    assert con.execute("SELECT country, total FROM sums ORDER BY 1").fetchall() == [("AT", 2), ("DE", 4)]
+    con.write("by_year", frame.set_index(["country", "year"]))
+    assert con.execute("SELECT country, year, total FROM by_year ORDER BY 3").fetchall() == [
+        ("DE", 1, 1),
+        ("AT", 1, 2),
+        ("DE", 2, 3),
+    ]
+    assert con.write("kept", frame[frame.total > 1].set_index("year", drop=False)) == 2
+    assert con.execute("SELECT * FROM kept ORDER BY 3").fetchall() == [("AT", 1, 2), ("DE", 2, 3)]
+
+
 def test_polars_gets_text_for_what_it_has_not(con: pgrepl.Connection) -> None:
     digits = "12345678901234567890123456789012345678901234567890.5"
     found = con.execute(

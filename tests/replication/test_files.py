@@ -19,7 +19,7 @@ from pgrepl.replication.publisher.files.listing import listed
 from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.wire import messages
-from pgrepl.shell.status_text import status_row
+from pgrepl.shell.status_text import status_row, status_text
 from tests.harness.database import Database, Rows, by_columns, by_message
 from tests.harness.pair import Pair
 from tests.harness.tasks import files_by_tasks
@@ -289,6 +289,8 @@ def test_a_file_that_changes_or_disappears_or_comes_too_late_is_named(landing: L
     assert landing.pair.catch_up() == []  # another time, but the same bytes
     paths[0].rename(landing.folder / "_1.json")
     assert 'file "1.json" has disappeared after it was read' in landing.error()
+    shown = status_text(subscription_status(landing.pair.sub.session, everywhere=False))
+    assert shown.count("disappeared") == 1
     (landing.folder / "_1.json").rename(paths[0])
     late = landing.write("2.json", insert(2))
     assert 'file "2.json" has come too late' in landing.error()
