@@ -135,5 +135,46 @@ def _statement(random: Random) -> str:
             "SELECT a FROM c ORDER BY a;",
             "SELECT count(*) FROM t;",
             f"ALTER TABLE t {random.choice(('DISABLE', 'ENABLE'))} TRIGGER USER;",
+            _with(random),
+            _with(random),
+            _with(random),
         )
     )
+
+
+def _with(random: Random) -> str:
+    """A statement over statements in WITH that change rows, of which it reads none, some or all."""
+    parts, read = [], []
+    for number in range(random.randint(1, 3)):
+        a, b, name = random.randint(0, 21), random.randint(0, 21), f"w{number}"
+        source = f"SELECT a + 1, 'from {read[-1]}' FROM {read[-1]}" if read and random.random() < 0.5 else None
+        parts.append(
+            f"{name} AS ("
+            + random.choice(
+                (
+                    f"INSERT INTO t {source or f'VALUES ({a}, {name!r}), ({b}, {name!r})'} ON CONFLICT (a) DO NOTHING",
+                    f"INSERT INTO t {source or f'VALUES ({a}, {name!r})'} ON CONFLICT (a) DO UPDATE SET b = excluded.b",
+                    f"INSERT INTO c {source or f'VALUES ({a}, {name!r})'} ON CONFLICT DO NOTHING",
+                    f"INSERT INTO c VALUES ({a}, {name!r}, {b})",
+                    f"UPDATE t SET b = b || '{number}' WHERE a BETWEEN {a} AND {a + 2}",
+                    f"UPDATE t SET a = {b} WHERE a = {a}",
+                    f"DELETE FROM t WHERE a = {a}",
+                    f"DELETE FROM c WHERE a BETWEEN {a} AND {a + 1}",
+                )
+            )
+            + " RETURNING a)"
+        )
+        if random.random() < 0.7:
+            read.append(name)
+    last, a = random.choice(read) if read else None, random.randint(0, 21)
+    # an UPDATE or DELETE that joins such rows reads them if PostgreSQL's plan comes to them
+    mains = [f"UPDATE t SET b = 'main' WHERE a = {a}", f"DELETE FROM t WHERE a = {a}", "SELECT count(*) FROM t"]
+    if last:
+        mains = [
+            f"SELECT a FROM {last} ORDER BY a",
+            f"SELECT a FROM {last} LIMIT 1",
+            f"INSERT INTO c SELECT a, 'main' FROM {last} ON CONFLICT DO NOTHING",
+            *mains,
+        ]
+    main = random.choice(mains)
+    return f"WITH {', '.join(parts)}\n{main};"
