@@ -87,6 +87,7 @@ class RowChecks:
         `changes` itself raises comes after the violations of the rows before it, unless it ends the statement at once.
         COPY inserts rows into unique indexes in batches: `entered` gives, for the number of a failing row, how many
         rows have been inserted by then."""
+        self._begun = self._session.touches
         if conflict is not None:
             self._note_conflict(conflict)
         if self.has_before_triggers():
@@ -355,7 +356,7 @@ class RowChecks:
             raise PgError("40001", "could not serialize access due to concurrent update")
         if conflict.update is None:
             return None
-        if isinstance(found.holder, int):
+        if isinstance(found.holder, int) or self._is_touched(change.to, found.holder):
             raise PgError(
                 "21000",
                 "ON CONFLICT DO UPDATE command cannot affect row a second time",
@@ -452,10 +453,12 @@ class RowChecks:
 
     def _check_stands(self, change: ModifiedRow, done: str) -> None:
         """A function that a trigger has called may have changed the row."""
-        if change.place is not None:
-            touched = self._session.touched.get((change.table, change.place.row), 0)
-            if touched > self._begun:
-                raise modified_by_trigger(done)
+        if change.place is not None and self._is_touched(change.table, change.place):
+            raise modified_by_trigger(done)
+
+    def _is_touched(self, table: int, place: RowPlace) -> bool:
+        """Whether a row has been changed or inserted since the statement began, and written meanwhile."""
+        return self._session.touched.get((table, place.row), 0) > self._begun
 
 
 def affected_twice() -> PgError:

@@ -17,12 +17,25 @@ def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mappi
     """Write what `RowChecks.local` returned, at the running statement's snapshot; the session holds the write lock."""
     from pgrepl.lake import commit
 
-    writes = writes_of(session, changes)
-    if writes:
-        commit.apply(session, writes, extra)
+    writes = _by_table(session, changes)
+    if not writes:
+        return
+    for write in writes.values():
+        write.keeps_places |= bool(session.unsettled)
+    commit.apply(session, list(writes.values()), extra)
+    if session.unsettled:
+        for table, write in writes.items():
+            for place in write.inserted:
+                _touch(session, table, place.row)
 
 
-def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
+def _touch(session: Session, table: int, row: int) -> None:
+    """Note that a row was changed or inserted while statements around this one run."""
+    session.touches += 1
+    session.touched[table, row] = session.touches
+
+
+def _by_table(session: Session, changes: Sequence[ModifiedRow]) -> dict[int, Write]:
     """One write for each table, in the order in which the changes come to the tables."""
     from pgrepl.lake.write import Write
 
@@ -37,8 +50,7 @@ def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
 
     for change in changes:
         if session.unsettled and change.place is not None:
-            session.touches += 1
-            session.touched[change.table, change.place.row] = session.touches
+            _touch(session, change.table, change.place.row)
         if change.new is not None and change.place is not None and change.to == change.table:
             write = of(change.table)
             write.update(change.place, write.table.lake_row(change.new))
@@ -50,7 +62,7 @@ def writes_of(session: Session, changes: Sequence[ModifiedRow]) -> list[Write]:
             arriving.setdefault(change.to, []).append(write.table.lake_row(change.new))
     for table, rows in arriving.items():
         of(table).insert(rows)
-    return list(writes.values())
+    return writes
 
 
 def define_now(session: Session) -> None:

@@ -1,0 +1,25 @@
+-- rows that ON CONFLICT DO UPDATE meets a second time, while triggers read and write the table
+create table t (a int primary key, b text);
+create function look() returns trigger language plpgsql as $$ begin raise notice '% %', new, (select count(*) from t); return new; end $$;
+create trigger z before insert on t for each row execute function look();
+insert into t values (1, 'x');
+insert into t values (1, 'u'), (1, 'v') on conflict (a) do update set b = excluded.b || t.b;
+insert into t values (2, 'u'), (2, 'v') on conflict (a) do update set b = excluded.b || t.b;
+insert into t values (3, 'u'), (4, 'w'), (3, 'v') on conflict (a) do nothing;
+begin;
+insert into t values (5, 'x');
+insert into t values (5, 'u'), (5, 'v') on conflict (a) do update set b = excluded.b || t.b;
+rollback;
+begin;
+insert into t values (6, 'x');
+insert into t values (6, 'u') on conflict (a) do update set b = excluded.b || t.b;
+insert into t values (6, 'u') on conflict (a) do update set b = excluded.b || t.b;
+insert into t values (7, 'u'), (7, 'v') on conflict (a) do update set b = excluded.b || t.b;
+rollback;
+with w as (insert into t values (8, 'w') returning a) insert into t values (8, 'm') on conflict (a) do update set b = 'c';
+with w as (insert into t values (9, 'w') returning a) insert into t select a, 'm' from w on conflict (a) do update set b = 'c';
+create function more() returns trigger language plpgsql as $$ begin if new.b <> 'inner' then insert into t values (new.a, 'inner') on conflict do nothing; end if; return new; end $$;
+create trigger y before insert on t for each row execute function more();
+insert into t values (20, 'o') on conflict (a) do update set b = excluded.b || t.b;
+insert into t values (20, 'o') on conflict (a) do nothing;
+select * from t order by a;
