@@ -72,7 +72,6 @@ class RowChecks:
         self._merged: set[tuple[int, RowPlace]] = set()  # rows that a MERGE has changed
         self._triggers: dict[int, RelationTriggers | None] = {}
         self._by_row = False  # there are BEFORE triggers
-        self._begun = 0  # rows that were touched before count as they are now
         self._updatable: set[int] = set()  # leaves whose replica identity allows UPDATE
         self._numbers: dict[int, int] = {}  # by number of a change given to `local`: its position in the result
         self._converters: dict[int, Callable[[Row], Row]] = {}
@@ -87,7 +86,6 @@ class RowChecks:
         `changes` itself raises comes after the violations of the rows before it, unless it ends the statement at once.
         COPY inserts rows into unique indexes in batches: `entered` gives, for the number of a failing row, how many
         rows have been inserted by then."""
-        self._begun = self._session.touches
         if conflict is not None:
             self._note_conflict(conflict)
         if self.has_before_triggers():
@@ -417,7 +415,6 @@ class RowChecks:
         """The changes with their numbers, each done before the next is looked at."""
         if conflict is not None:
             self._note_conflict(conflict)
-        self._begun = self._session.touches
         for number, change in enumerate(changes):
             self.failed = number
             if self.together and not self._is_first(change):
@@ -458,7 +455,7 @@ class RowChecks:
 
     def _is_touched(self, table: int, place: RowPlace) -> bool:
         """Whether a row has been changed or inserted since the statement began, and written meanwhile."""
-        return self._session.touched.get((table, place.row), 0) > self._begun
+        return self._session.touched.get((table, place.row), 0) > self._unwritten.begun
 
 
 def affected_twice() -> PgError:

@@ -32,6 +32,7 @@ class Unwritten:
         self.written: list[int] = []  # for each statement, how many of its changes are written
         self.changed: set[tuple[int, RowPlace]] = set()  # stored rows that have been changed
         self.ahead = Ahead(())  # the changes that a statement has yet to do
+        self.begun = session.touches  # rows that were touched before count as they are now
         self._session = session
         self._changes: list[tuple[int, int, ModifiedRow]] = []  # their statements, names, and the changes
         self._tables: set[int] = set()
