@@ -141,8 +141,8 @@ A = ColumnDef("a", INT4)
         ("SET TABLESPACE ts", AlterTableCmd(KIND.SET_TABLESPACE, "ts")),
         ("ENABLE TRIGGER ALL", AlterTableCmd(KIND.ENABLE_TRIGGER_ALL)),
         ("DISABLE RULE r", AlterTableCmd(KIND.UNSUPPORTED, "DISABLE RULE")),
-        ("OF ty", AlterTableCmd(KIND.UNSUPPORTED, "OF")),
-        ("NOT OF", AlterTableCmd(KIND.UNSUPPORTED, "NOT OF")),
+        ("OF ty", AlterTableCmd(KIND.UNSUPPORTED, "ALTER TABLE OF")),
+        ("NOT OF", AlterTableCmd(KIND.UNSUPPORTED, "ALTER TABLE NOT OF")),
         ("OPTIONS (a 'b')", AlterTableCmd(KIND.UNSUPPORTED, "OPTIONS")),
     ],
 )

@@ -346,7 +346,8 @@ _plain("force_row_security", AlterTableKind.FORCE_RLS)
 _plain("no_force_row_security", AlterTableKind.NO_FORCE_RLS)
 
 for _words in (
-    "ALTER COLUMN OPTIONS", "OPTIONS", "OF", "NOT OF", "ENABLE RULE", "ENABLE ALWAYS RULE",
+    "ALTER COLUMN OPTIONS", "OPTIONS", "ALTER TABLE OF", "ALTER TABLE NOT OF", "ENABLE RULE", "ENABLE ALWAYS RULE",
     "ENABLE REPLICA RULE", "DISABLE RULE",
 ):  # fmt: skip
-    _plain(f"unsupported_command_{_words.lower().replace(' ', '_')}", AlterTableKind.UNSUPPORTED, _words)
+    _alias = _words.removeprefix("ALTER TABLE ").lower().replace(" ", "_")
+    _plain(f"unsupported_command_{_alias}", AlterTableKind.UNSUPPORTED, _words)
