@@ -40,6 +40,22 @@ def test_a_copy_that_failed_heals_when_the_publisher_removes_the_row(both: Both)
     assert both.rows("SELECT * FROM t") == [("1", "x"), ("2", "local")]
 
 
+@pytest.mark.parametrize("trigger", ["", "REPLICA"])
+def test_the_faults_of_rows_come_before_a_later_one_of_the_publisher(both: Both, trigger: str) -> None:
+    both.pub("CREATE TABLE t (a int PRIMARY KEY, b text)", "INSERT INTO t VALUES (1, 'x'), (0, '7'), (2, '8')")
+    both.sub("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    if trigger:
+        both.sub("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'begin return new; end'")
+        both.sub("CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()")
+        both.sub(f"ALTER TABLE t ENABLE {trigger} TRIGGER r")
+    both.pub("CREATE PUBLICATION p FOR TABLE t WHERE (10 / a > 0)")
+    (failure,) = both.subscribe()
+    assert failure.context == 'COPY t, line 1, column b: "x"'
+    both.pub("UPDATE t SET b = '6' WHERE a = 1")
+    (failure,) = both.catch_up()
+    assert failure.message == "could not receive data from WAL stream: ERROR:  division by zero"
+
+
 def test_other_tables_go_on_while_one_cannot_be_copied(both: Both) -> None:
     """A6."""
     both.each(T, "CREATE TABLE u (a int PRIMARY KEY)")

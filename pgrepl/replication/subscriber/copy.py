@@ -275,15 +275,18 @@ def _load(
             raise lines.of_row(error, line, row) from None
 
     alone = inserts_one_by_one(session, table)
-    for portion in _portions(_batches(source.rows, measure, 1 if alone else min(BATCH_ROWS, PORTION))):
+    for portion in _portions(_batches(_rows(source, lines), measure, 1 if alone else min(BATCH_ROWS, PORTION))):
         checked: list[list[_Placed]] = []
         failure: PgError | None = None
         for batch in portion:
             try:
-                checked.append([placed(line, row) for line, row in enumerate(batch.rows, number + 1)])
+                rows = [placed(line, row) for line, row in enumerate(batch.rows, number + 1)]
+                if batch.failure is not None:
+                    raise batch.failure
             except PgError as error:  # the keys of the batches before it come first
                 failure = error
                 break
+            checked.append(rows)
             number += len(batch.rows)
         _insert([each for rows in checked for each in rows], lines, alone=alone)
         if failure is not None:
@@ -291,6 +294,17 @@ def _load(
         count_rows(sum(len(batch.rows) for batch in portion), sum(batch.size for batch in portion))
         check()
     return number
+
+
+def _rows(source: TableCopy, lines: Lines) -> Iterator[Row]:
+    """The rows as they are received."""
+    count = 0
+    try:
+        for row in source.rows:
+            count += 1
+            yield row
+    except PublisherError as error:
+        raise lines.of_number(not_received(error), count + 1) from None
 
 
 class _Placed(NamedTuple):
@@ -303,24 +317,30 @@ class _Placed(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Rows that PostgreSQL writes together, and their length."""
+    """Rows that PostgreSQL writes together, and their length. `failure` is that of the publisher behind them, which
+    keeps them from being written."""
 
     rows: list[Row]
     size: int
+    failure: PgError | None = None
 
 
 def _batches(rows: Iterable[Row], measure: Callable[[Row], int], most: int) -> Iterator[_Batch]:
     """A batch gets its keys when all its rows have been checked."""
     found: list[Row] = []
     size = 0
-    for row in rows:
-        found.append(row)
-        size += measure(row)
-        if len(found) >= most or size >= BATCH_BYTES:
-            yield _Batch(found, size)
-            found, size = [], 0
-    if found:
-        yield _Batch(found, size)
+    failure: PgError | None = None
+    try:
+        for row in rows:
+            found.append(row)
+            size += measure(row)
+            if len(found) >= most or size >= BATCH_BYTES:
+                yield _Batch(found, size)
+                found, size = [], 0
+    except PgError as error:
+        failure = error
+    if found or failure is not None:
+        yield _Batch(found, size, failure)
 
 
 def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
@@ -330,7 +350,7 @@ def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
     for batch in batches:
         found.append(batch)
         count += len(batch.rows)
-        if count >= PORTION:
+        if count >= PORTION or batch.failure is not None:
             yield found
             found, count = [], 0
     if found:
@@ -352,7 +372,7 @@ def _load_with_triggers(
         receiver.check_stopped()
 
     session = receiver.session
-    return copy_triggers.load(session, table, iter(source.rows), sent, lines, origin, portion_read, PORTION)
+    return copy_triggers.load(session, table, _rows(source, lines), sent, lines, origin, portion_read, PORTION)
 
 
 def _measure(columns: Sequence[SentColumn]) -> Callable[[Row], int]:

@@ -6,7 +6,6 @@ The session holds the write lock, as the triggers may write. The rows stand in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
@@ -26,6 +25,22 @@ from pgrepl.rows.write import write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+
+
+def _portions(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+    """The rows in portions. Those before a failure of the publisher come first."""
+    found: list[Row] = []
+    try:
+        for row in rows:
+            found.append(row)
+            if len(found) == size:
+                yield found
+                found = []
+    except PgError:
+        yield found
+        raise
+    if found:
+        yield found
 
 
 def load(
@@ -48,7 +63,7 @@ def load(
 
     def changes() -> Iterator[ModifiedRow]:
         nonlocal read, count
-        while read := list(islice(rows, portion)):
+        for read in _portions(rows, portion):
             for row in read:
                 count += 1
                 try:
