@@ -164,7 +164,7 @@ def _analysed(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> Qu
             query = analyze_query(session, stmt)
     except PgError as error:
         raise error.inside(routine.prosrc).with_context(f'SQL function "{routine.proname}" during inlining') from None
-    return None if any(cte.modify is not None for cte in query.ctes) else query
+    return None if tree.has_modifying_cte(query.ctes) else query
 
 
 def _expression(session: Session, routine: pg_proc, argtypes: Sequence[int], result: int) -> Expr | None:

@@ -600,6 +600,11 @@ class Cte:
     modify: Any = None  # of INSERT, UPDATE, DELETE: an expr.dml.plan.Modify; `query` only has RETURNING's columns
 
 
+def has_modifying_cte(ctes: Iterable[Cte]) -> bool:
+    """Whether a WITH list has statements that change rows."""
+    return any(cte.modify is not None for cte in ctes)
+
+
 @frozen
 class SetOperation:
     op: SetOp

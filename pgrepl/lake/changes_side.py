@@ -212,7 +212,7 @@ class Side:
         return found
 
     def _kept(self, array: Any, column: LakeColumn) -> Any:
-        array, kind = plain_array(with_fields(array, column) if column.fields else array), self._kind(column)
+        array, kind = plain_array(with_fields(array, column)), self._kind(column)
         return array if array.type == kind else array.cast(kind)
 
 

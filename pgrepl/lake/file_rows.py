@@ -50,7 +50,7 @@ def file_rows(
             ids = row_ids(file.row_id_start, positions, arrays.pop() if own_ids is not None else None)
             given = iter(arrays)
             own = [
-                None if c is None else with_fields(next(given), column) if column.fields else next(given)
+                None if c is None else with_fields(next(given), column)
                 for c, column in zip(there, columns, strict=True)
             ]
             yield Portion(own, constants, positions, ids)

@@ -299,7 +299,7 @@ class _Scan:
             ids = row_ids(self.file.row_id_start, positions, own_ids)
         given = iter(arrays)
         own = [
-            None if c is None else with_fields(next(given), column) if column.fields else next(given)
+            None if c is None else with_fields(next(given), column)
             for c, column in zip(self.columns, self.lake_columns, strict=True)
         ]
         return Portion(own, self.constants, positions, ids)

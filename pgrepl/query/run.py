@@ -11,7 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
@@ -35,7 +35,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
     waits = not locking
     if locking:
         query = with_table_locks(session, stmt, query)
-    if any(cte.modify is not None for cte in query.ctes):
+    if has_modifying_cte(query.ctes):
         query, changed = modifying(stmt, session)
         rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
     else:

@@ -107,6 +107,15 @@ def command_tag(stmt: Statement) -> str:
     return tag if isinstance(tag, str) else tag(stmt)
 
 
+_EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
+
+
+def ends_block(stmt: Statement) -> bool:
+    """May it run in an aborted transaction, which it ends (IsTransactionExitStmt)?"""
+    kind: Any = getattr(stmt, "kind", None)
+    return type(stmt).__name__ == "TransactionStmt" and kind.name in _EXITS
+
+
 _ALTER_PARTS = {"TABCONSTRAINT": "ALTER TABLE", "DOMCONSTRAINT": "ALTER DOMAIN", "ATTRIBUTE": "ALTER TYPE"}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import returns_set
 from pgrepl.query import permissions
@@ -62,7 +62,7 @@ def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
         if both:
             raise PgError("42P11", f"cannot specify both {one} and {other}")
     query = analyze_query(session, stmt.query)
-    if any(cte.modify is not None for cte in query.ctes):
+    if has_modifying_cte(query.ctes):
         raise PgError("0A000", "DECLARE CURSOR must not contain data-modifying statements in WITH")
     if query.row_marks:
         words = f"FOR {query.row_marks[0].strength}"

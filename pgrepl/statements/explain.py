@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import unsupported
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.tree import has_modifying_cte
 from pgrepl.instrument import Instruments
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.def_elem import get_string
 from pgrepl.sql.nodes import (
+    MODIFYING,
     AnalyzedStmt,
     CreateTableAsStmt,
     DeclareCursorStmt,
@@ -37,7 +39,6 @@ from pgrepl.statements.explain_plan import (
     Actual,
     Explained,
     attach,
-    changes_rows,
     explain_modify,
     explain_query,
     spark_nodes,
@@ -49,7 +50,7 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_MODIFYING = (AnalyzedStmt, InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+_MODIFYING = (AnalyzedStmt, *MODIFYING)
 
 
 def described_column(session: Session, stmt: ExplainStmt) -> ResultColumn:
@@ -157,7 +158,7 @@ def _run(stmt: Statement, session: Session) -> Result:
 def _carry_out(session: Session, stmt: Statement, explained: Explained, instruments: Instruments) -> int:
     """Run the statement; returns its number of rows."""
     query = explained.query
-    if isinstance(stmt, SelectStmt) and stmt.into is None and query is not None and not changes_rows(query.ctes):
+    if isinstance(stmt, SelectStmt) and stmt.into is None and query is not None and not has_modifying_cte(query.ctes):
         from pgrepl.query.rowset import SparkRows
 
         rows = explained.rows()

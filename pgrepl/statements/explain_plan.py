@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import Choice, Declined, Engine
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Cte, Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink, has_modifying_cte
 from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
@@ -146,7 +146,7 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
     expanded, context = expand_views(session, query), Context(session)
     plan = _Planner(session, context).query(expanded, None)
     appendix: list[str] = []
-    choice = choice or (_ROW_BY_ROW if changes_rows(query.ctes) else choose(session, expanded, context))
+    choice = choice or (_ROW_BY_ROW if has_modifying_cte(query.ctes) else choose(session, expanded, context))
     plan.engine = _engine(session, expanded, context, choice, verbose, appendix)
     return Explained(plan, session, expanded, choice, appendix)
 
@@ -156,7 +156,7 @@ def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained
     from pgrepl.writing.run import with_choice
 
     planned = plan_of(session, modify)
-    if changes_rows(modify.ctes):
+    if has_modifying_cte(modify.ctes):
         node = _Planner(session, Context(session)).modify(planned.modify)
         node.engine = _ROW_BY_ROW
         return Explained(node, session, None, _ROW_BY_ROW)
@@ -171,11 +171,6 @@ def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained
     plan.engine = inner.plan.engine if by_sql else choice
     inner.plan.engine = None
     return Explained(plan, session, None, inner.choice, inner.appendix)
-
-
-def changes_rows(ctes: Iterable[Cte]) -> bool:
-    """Whether a WITH list has statements that change rows."""
-    return any(cte.modify is not None for cte in ctes)
 
 
 def _rows_to_change(session: Session, modify: Modify, *, on_spark: bool = False) -> Query:

@@ -14,7 +14,7 @@ from pgrepl.catalog.tables import pg_class, pg_index
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import view_query
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import Indexed, Unique
@@ -56,7 +56,7 @@ def _analyzed(session: Session, stmt: CreateTableAsStmt) -> Query:
     """As transformCreateTableAsStmt does."""
     assert isinstance(stmt.query, SelectStmt)
     query = analyze_query(session, stmt.query)
-    if any(cte.modify is not None for cte in query.ctes):
+    if has_modifying_cte(query.ctes):
         raise PgError("0A000", "materialized views must not use data-modifying statements in WITH")
     if uses_temporary(session, query):
         raise PgError("0A000", "materialized views must not use temporary tables or views")

@@ -26,13 +26,13 @@ from pgrepl.expr.dml.mapping import query_of, with_literals
 from pgrepl.expr.lookup import read_value
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.sql_variables import SqlVariables, analysing
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import walk_deep
 from pgrepl.frozen import frozen
 from pgrepl.query.result import ResultColumn
-from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, Statement, UpdateStmt
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
+from pgrepl.sql.tags import command_tag, ends_block
 from pgrepl.statements.dependencies import objects_of
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from pgrepl.types.user_types import UserTypes
 
 _CUSTOM_PLANS = 5  # choose_custom_plan: the executions of a statement with parameters that are planned for their values
-_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
-_EXITS = ("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE")
 
 
 @frozen
@@ -73,7 +71,7 @@ class PreparedStatement:
     @property
     def is_analyzed(self) -> bool:
         stmt = self.stmt
-        return isinstance(stmt, _MODIFYING) or (isinstance(stmt, SelectStmt) and stmt.into is None)
+        return isinstance(stmt, MODIFYING) or (isinstance(stmt, SelectStmt) and stmt.into is None)
 
     @property
     def sent_columns(self) -> tuple[ResultColumn, ...] | None:
@@ -89,8 +87,7 @@ class PreparedStatement:
     @property
     def ends_block(self) -> bool:
         """May it run in an aborted transaction, which it ends?"""
-        stmt: Any = self.stmt
-        return type(stmt).__name__ == "TransactionStmt" and stmt.kind.name in _EXITS
+        return self.stmt is not None and ends_block(self.stmt)
 
     @property
     def plans(self) -> tuple[int, int]:
@@ -149,7 +146,7 @@ def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Seq
     if not known.data:
         return None
     query = tree if isinstance(tree, Query) else query_of(tree)
-    if query.row_marks or any(cte.modify is not None for cte in query.ctes):
+    if query.row_marks or has_modifying_cte(query.ctes):
         return None
     if not any(isinstance(expr.type, UserType) for expr, _ in walk_deep(query)):
         return None

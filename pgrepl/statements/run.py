@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
@@ -20,7 +20,7 @@ from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_numbers
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.tags import command_tag, ends_block
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
@@ -92,8 +92,6 @@ _WITH_PARAMETERS = frozenset(
         "DeclareCursorStmt",
     )
 )
-# the way out of an aborted transaction (IsTransactionExitStmt)
-_EXITS = frozenset(("COMMIT", "ROLLBACK", "ROLLBACK_TO", "PREPARE"))
 
 
 def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Result]:
@@ -249,7 +247,7 @@ def _run_one(session: Session, stmt: Statement, execute: Execute, *, implicit: b
 
 def _start(session: Session, stmt: Statement, implicit: bool) -> None:
     transaction = session.transaction
-    if transaction.block is Block.ABORTED and not _is_exit(stmt):
+    if transaction.block is Block.ABORTED and not ends_block(stmt):
         raise aborted()
     transaction.begin_statement()
     if implicit:
@@ -311,11 +309,6 @@ def _keep_dimensions(session: Session, columns: Sequence[DimensionsNeeded]) -> N
         from pgrepl.writing.rewrite.dimensions import keep_as_text
 
         keep_as_text(session, needed)
-
-
-def _is_exit(stmt: Statement) -> bool:
-    kind: Any = getattr(stmt, "kind", None)
-    return type(stmt).__name__ == "TransactionStmt" and kind.name in _EXITS
 
 
 def _fail(session: Session) -> None:

@@ -13,7 +13,7 @@ from pgrepl.catalog.tables import pg_rewrite
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.tree import Query, SubLink
+from pgrepl.expr.tree import Query, SubLink, has_modifying_cte
 from pgrepl.expr.typenames import collation_name
 from pgrepl.expr.updatable import require_updatable
 from pgrepl.expr.walk import query_exprs, subqueries, walk
@@ -31,7 +31,7 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     if stmt.query.into is not None:
         raise PgError("0A000", "views must not contain SELECT INTO")
     query = analyze_query(session, stmt.query)
-    if any(cte.modify is not None for cte in query.ctes):
+    if has_modifying_cte(query.ctes):
         raise PgError("0A000", "views must not contain data-modifying statements in WITH")
     options = stmt.options
     if stmt.check_option is not None:

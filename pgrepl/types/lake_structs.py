@@ -17,6 +17,7 @@ from pgrepl.errors import PgError
 from pgrepl.types import lake_text
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form, plain_array
+from pgrepl.types.lake_foreign import Nested
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.lake_lists import is_list, item_text, item_value, list_form
 from pgrepl.types.lake_read import read_form, stored_form
@@ -27,17 +28,8 @@ from pgrepl.types.user_types import composite_type
 Holds = Callable[[Any], bool]
 
 
-class Kept(Protocol):
-    """A nested field of a column as the catalog describes it (lake.table.LakeField)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def fields(self) -> tuple[Any, ...]: ...
+class Kept(Nested, Protocol):
+    """A nested field of a column, with the place of its attribute."""
 
     @property
     def place(self) -> int | None: ...
@@ -144,8 +136,7 @@ def holder(typoid: int) -> Holds | None:
     base = base_type(typoid)
     element = element_type(base)
     if element:
-        inside = holder(element) if is_row_type(element) else None
-        return is_list if inside is None else lambda value: is_list(value) and _all_held(inside, value.items)
+        return _list_holder(holder(element) if is_row_type(element) else None)
     row = composite_type(base)
     return None if row is None else _row_holder(row)
 
@@ -164,8 +155,13 @@ def _field_holder(typoid: int, typmod: int) -> Holds | None:
     kept = form(typoid, typmod)
     if kept.element is None:
         return _scalar_holder(kept)
-    inside = _scalar_holder(kept.element)
-    return is_list if inside is None else lambda value: is_list(value) and _all_held(inside, value.items)
+    return _list_holder(_scalar_holder(kept.element))
+
+
+def _list_holder(inside: Holds | None) -> Holds:
+    if inside is None:
+        return is_list
+    return lambda value: is_list(value) and all(item is None or inside(item) for item in value.items)
 
 
 def _scalar_holder(kept: Form) -> Holds | None:
@@ -180,7 +176,3 @@ def _scalar_holder(kept: Form) -> Holds | None:
         return True
 
     return holds
-
-
-def _all_held(test: Holds, items: Sequence[Any]) -> bool:
-    return all(item is None or test(item) for item in items)

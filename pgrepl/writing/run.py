@@ -8,7 +8,6 @@ again if another session has meanwhile changed what it read (as READ COMMITTED w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -21,7 +20,7 @@ from pgrepl.engine import Choice, Engine
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.tree import Cte
+from pgrepl.expr.tree import has_modifying_cte
 from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen
 from pgrepl.query.result import Result, ResultColumn
@@ -182,7 +181,7 @@ def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
 def _locked(session: Session, written: Modify, *, small: bool = False, planned: ModifyPlan | None = None) -> Result:
     """Run the statement; the session holds the locks it needs. `planned`: its plan, if it is known already and WITH has
     no statement that changes rows."""
-    if modifies(written.ctes):
+    if has_modifying_cte(written.ctes):
         from pgrepl.writing.together import Together
 
         together = Together(session, written.ctes)
@@ -220,7 +219,7 @@ def _tag(modify: Modify, count: int) -> str:
 
 def _chosen(session: Session, written: Modify) -> ModifyPlan | None:
     """The plan with its engine. None: statements in its WITH list must be carried out first."""
-    if modifies(written.ctes):
+    if has_modifying_cte(written.ctes):
         return None
     return with_choice(session, plan(session, written))
 
@@ -279,8 +278,3 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
 def _say_declined(session: Session, modify: Modify, reason: object, how: str) -> None:
     command = modify.command.value
     engine.declined(session, command, reason, f"{command} is not carried out {how}")
-
-
-def modifies(ctes: Sequence[Cte]) -> bool:
-    """Whether a WITH list has statements that change rows."""
-    return any(cte.modify is not None for cte in ctes)

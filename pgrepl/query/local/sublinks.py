@@ -9,7 +9,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Expr, Query
+from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import returns_set, rewrite, walk
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.dependence import kept, nearest
@@ -72,7 +72,7 @@ def bare(query: Query) -> Query:
         or query.offset is not None
         or query.windows
         or query.row_marks
-        or any(cte.modify is not None for cte in query.ctes)
+        or has_modifying_cte(query.ctes)
         or any(returns_set(target.expr) for target in query.targets)
         or (limit is not None and not (isinstance(limit, tree.Const) and (limit.value is None or limit.value > 0)))
         or query.has_aggregates

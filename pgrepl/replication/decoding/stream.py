@@ -6,8 +6,8 @@ relation is described once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl import engine
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
 Portion = tuple[int, Iterable[Line]]  # the LSN behind a transaction, and its lines
+While = Callable[[], AbstractContextManager[None]]
 _MOST = 1_000_000  # changed rows of a batch, about: until they have been read, the subscriber hears nothing
 
 
@@ -53,12 +54,12 @@ class SlotDecoder:
 
             self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
 
-    def batches(self, start: int, end: int) -> Iterator[MessageColumn | int]:
+    def batches(self, start: int, end: int, while_read: While) -> Iterator[MessageColumn | int]:
         """The messages of many changes by whole columns, as far as they can be written so, and behind each batch the
-        LSN from which `portions` goes on."""
+        LSN from which `portions` goes on. `while_read`: what is done while a batch is read, which may take long."""
         from pgrepl.replication.wire.pgoutput_write_columns import message_columns
 
-        while self._encoder is not None and (found := self._batch(start, end)) is not None:
+        while self._encoder is not None and (found := self._batch(start, end, while_read)) is not None:
             batch, start = found
             engine.done(self._session, "changes sent", engine.Engine.COLUMNS)
             try:
@@ -67,7 +68,7 @@ class SlotDecoder:
                 batch.discard()
             yield start
 
-    def _batch(self, start: int, end: int) -> tuple[WireBatch, int] | None:
+    def _batch(self, start: int, end: int, while_read: While) -> tuple[WireBatch, int] | None:
         from pgrepl.replication.publisher.lake.size import changed_rows
         from pgrepl.replication.publisher.lake.stream_columns import lake_batch
 
@@ -76,8 +77,9 @@ class SlotDecoder:
             return None
         if engine.choose_batch(session, changed_rows(session, start, end)).engine is engine.Engine.LOCAL:
             return None
-        local_only = options.local_only
-        return lake_batch(session, options.publications, start, end, local_only=local_only, two_phase=True, most=_MOST)
+        names, local_only = options.publications, options.local_only
+        with while_read():
+            return lake_batch(session, names, start, end, local_only=local_only, two_phase=True, most=_MOST)
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:

@@ -131,12 +131,7 @@ class Sender:
                 session.report(held_back)
             self._held_back = held_back
             sent = False
-            columns = decoder.batches(self._sent, end)
-            while True:
-                with self.speaking():
-                    column = next(columns, None)
-                if column is None:
-                    break
+            for column in decoder.batches(self._sent, end, self.speaking):
                 if isinstance(column, int):
                     self._sent = column
                 else:

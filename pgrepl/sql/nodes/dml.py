@@ -79,6 +79,9 @@ class MergeStmt(Statement):
     with_: WithClause | None = None
 
 
+MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
+
+
 @frozen
 class TruncateStmt(Statement):
     relations: tuple[RangeVar, ...]

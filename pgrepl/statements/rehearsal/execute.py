@@ -11,6 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.replication.subscriber.connection import NotContacted
 from pgrepl.sql.nodes import (
+    MODIFYING,
     CallStmt,
     ColumnRef,
     CopyStmt,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Modify
     from pgrepl.expr.tree import Query
-
-MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
 
 
 class Rehearsal:
@@ -149,14 +148,15 @@ def _tag(stmt: Statement) -> str:
 
 
 def _copy(stmt: CopyStmt, session: Session) -> Result:
+    query = stmt.query
     if stmt.is_from:
         from pgrepl.writing.copy import copy_from
 
         copy_from.check(stmt, session)
-    elif stmt.query is not None and isinstance(stmt.query, MODIFYING):
-        if not stmt.query.returning:
+    elif isinstance(query, MODIFYING):
+        if not query.returning:
             raise PgError("0A000", "COPY query must have a RETURNING clause")
-        _planned(stmt.query, session)
+        _planned(query, session)
     else:
         from pgrepl.writing.copy import copy_to
 
@@ -181,10 +181,11 @@ def _sets_parameters(stmt: SelectStmt) -> bool:
 
 def _is_known(query: Query) -> bool:
     """Do the query's rows depend on nothing but definitions, so that they are the same here?"""
+    from pgrepl.expr.tree import has_modifying_cte
     from pgrepl.expr.walk import is_volatile, query_exprs
 
     for each in _levels(query):
-        if any(cte.modify is not None for cte in each.ctes):
+        if has_modifying_cte(each.ctes):
             return False
         if any(rte.relid >= FIRST_NORMAL_OID for rte in each.rtable) or any(map(is_volatile, query_exprs(each))):
             return False

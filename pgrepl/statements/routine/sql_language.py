@@ -15,20 +15,17 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.routines import body_of
 from pgrepl.expr.sql_variables import SqlVariables, analysing, input_names
 from pgrepl.expr.substitute import with_values
-from pgrepl.expr.tree import Column, Query
+from pgrepl.expr.tree import Column, Query, has_modifying_cte
 from pgrepl.expr.walk import calls_routines
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.query import permissions
 from pgrepl.query.rowset import passing_rows
 from pgrepl.sql.nodes import (
+    MODIFYING,
     AnalyzedStmt,
-    DeleteStmt,
-    InsertStmt,
-    MergeStmt,
     SelectStmt,
     Statement,
     TransactionStmt,
-    UpdateStmt,
 )
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
@@ -42,8 +39,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
     from pgrepl.expr.dml.plan import Modify
-
-_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +180,12 @@ def _step(session: Session, stmt: Statement | Query) -> _Step:
         return _Step(SelectStmt(), stmt, stmt.columns)
     if isinstance(stmt, AnalyzedStmt):
         return _Step(stmt, None, _returned(stmt.modify))
-    if isinstance(stmt, _MODIFYING):
+    if isinstance(stmt, MODIFYING):
         modify = analyze_modifying(session, stmt)
         return _Step(stmt, None, _returned(modify))
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         query = analyze_query(session, stmt)
-        if any(cte.modify is not None for cte in query.ctes):
+        if has_modifying_cte(query.ctes):
             return _Step(stmt, None, query.columns)
         return _Step(stmt, None if query.row_marks else query, query.columns)
     return _Step(stmt, None, None)

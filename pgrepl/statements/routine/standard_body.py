@@ -13,24 +13,19 @@ from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml.mapping import with_literals
 from pgrepl.expr.sql_variables import SqlVariables, analysing
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.sql.nodes import (
-    DeleteStmt,
-    InsertStmt,
-    MergeStmt,
+    MODIFYING,
     ResTarget,
     ReturnStmt,
     SelectStmt,
     Statement,
-    UpdateStmt,
 )
 from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Modify
-
-_MODIFYING = (InsertStmt, UpdateStmt, DeleteStmt, MergeStmt)
 
 
 def stored_body(
@@ -58,10 +53,10 @@ def _analyzed(session: Session, stmt: Statement) -> Query | Modify:
         return analyze_query(session, SelectStmt(targets=(ResTarget(stmt.value, location=stmt.location),)))
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         query = analyze_query(session, stmt)
-        if not any(cte.modify is not None for cte in query.ctes):
+        if not has_modifying_cte(query.ctes):
             return query
-    elif isinstance(stmt, _MODIFYING):
+    elif isinstance(stmt, MODIFYING):
         modify = with_literals(analyze_modifying(session, stmt))
-        if not any(cte.modify is not None for cte in modify.ctes):
+        if not has_modifying_cte(modify.ctes):
             return modify
     raise PgError("0A000", f"{command_tag(stmt)} is not yet supported in unquoted SQL function body")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.statements.table.columns import NewColumn, column_of_type
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def query_rows(session: Session, query: Query) -> LocalRows | SparkRows:
 
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    if any(cte.modify is not None for cte in query.ctes):
+    if has_modifying_cte(query.ctes):
         from pgrepl.writing.selecting import modifying_rows
 
         return LocalRows(query.columns, modifying_rows(session, query))

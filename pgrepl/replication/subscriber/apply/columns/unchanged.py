@@ -225,8 +225,7 @@ def _made(
     found = []
     for column, kind in zip(columns, kinds, strict=True):
         if column.column_id in there:
-            array = with_fields(next(given), column) if column.fields else next(given)
-            found.append(array.cast(kind))
+            found.append(with_fields(next(given), column).cast(kind))
         else:
             found.append(plain_array(column.form.to_array([constant(column, file)] * count)))
     return found
