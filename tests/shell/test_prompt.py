@@ -266,7 +266,7 @@ def test_words_that_newcomers_try(terminal: Terminal) -> None:
     terminal.press("\x03")
     terminal.see("postgres=#")
     terminal.enter("\\set IGNOREEOF 2")
-    terminal.see("postgres=#")
+    terminal.see("\\set IGNOREEOF 2\npostgres=#")  # behind the line: in between the terminal reads ^D itself
     terminal.press("\x04")
     terminal.see('Use "\\q" to leave pgrepl.\n')
 
