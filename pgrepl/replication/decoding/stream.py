@@ -7,7 +7,7 @@ relation is described once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from pgrepl import engine
@@ -54,7 +54,7 @@ class SlotDecoder:
 
             self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
 
-    def batches(self, start: int, end: int, while_read: While) -> Iterator[MessageColumn | int]:
+    def batches(self, start: int, end: int, while_read: While = nullcontext) -> Iterator[MessageColumn | int]:
         """The messages of many changes by whole columns, as far as they can be written so, and behind each batch the
         LSN from which `portions` goes on. `while_read`: what is done while a batch is read, which may take long."""
         from pgrepl.replication.wire.pgoutput_write_columns import message_columns
