@@ -39,7 +39,10 @@ def test_look_ups_name_columns_that_there_are() -> None:
     seen = 0
     wrong = []
     for path in sorted((ROOT / "pgrepl").rglob("*.py")):
-        for line, table, columns in lookups(tree_of(path)):
+        source = path.read_text("utf-8")
+        if "tables" not in source and "ducklake" not in source:  # where the tables' classes are
+            continue
+        for line, table, columns in lookups(tree_of(source)):
             seen += 1
             for column in columns:
                 if column not in ROWS[table]._fields:
