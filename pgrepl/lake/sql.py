@@ -231,16 +231,16 @@ DELETE_DATA_FILE = tuple(
 )
 
 
-ROWS_BY_SNAPSHOT = (
-    "SELECT begin_snapshot, sum(record_count) FROM ducklake_data_file WHERE begin_snapshot >= ? AND begin_snapshot < ?"
-    " GROUP BY begin_snapshot"
+_CHANGED = (  # a delete file that took over the rows of earlier ones counts whole, at its last snapshot
+    ("record_count", "ducklake_data_file", "begin_snapshot"),
+    ("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
 )
 _BETWEEN = "SELECT coalesce(sum({0}), 0) FROM {1} WHERE {2} >= ? AND {2} < ?"
-_CHANGED_BETWEEN = (  # a delete file that took over the rows of earlier ones counts whole, at its last snapshot
-    _BETWEEN.format("record_count", "ducklake_data_file", "begin_snapshot"),
-    _BETWEEN.format("delete_count", "ducklake_delete_file", "coalesce(partial_max, begin_snapshot)"),
-)
+_CHANGED_BETWEEN = tuple([_BETWEEN.format(*each) for each in _CHANGED])
 ROWS_CHANGED_BETWEEN = " UNION ALL ".join(_CHANGED_BETWEEN)
+ROWS_CHANGED_BY_SNAPSHOT = " UNION ALL ".join(
+    ["SELECT {2}, sum({0}) FROM {1} WHERE {2} >= ? AND {2} < ? GROUP BY 1".format(*each) for each in _CHANGED]
+)
 ROWS_OF_TABLE_CHANGED_BETWEEN = tuple([f"{each} AND table_id = ?" for each in _CHANGED_BETWEEN])
 LIVING_ROWS_BY_TABLE = f"SELECT table_id, sum(record_count) FROM ducklake_data_file WHERE {NOW} GROUP BY table_id"
 DEAD_ROWS_BY_TABLE = f"SELECT table_id, sum(delete_count) FROM ducklake_delete_file WHERE {NOW} GROUP BY table_id"

@@ -15,6 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.decoding.stream import SlotDecoder
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.wire import pgoutput_write_columns
+from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
 from pgrepl.server.replication import sender
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
@@ -60,18 +61,22 @@ def one_by_one(pair: Pair) -> Iterator[tuple[int, bytes]]:
                 yield lsn, data
 
 
-def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
-    pair.pub("SET pgrepl.local_rows = 0")
+def changes(pair: Pair, least: int = 0) -> Iterator[list[tuple[int, bytes]] | MessageColumn]:
+    """What a walsender sends, the changes of transactions or columns. `least`: changes are not sent by columns."""
+    pair.pub(f"SET pgrepl.local_rows = {least}")
     with reading(pair.pub.session):
         made, start, end = decoder(pair)
-        for column in made.batches(start, end):
-            if isinstance(column, int):
-                start = column
-            else:
-                yield from zip(column.lsn.tolist(), column.data.to_pylist(), strict=True)
-        for _, rest in made.portions(start, end, None):  # behind a transaction with definitions of its own
-            yield from ((lsn, data) for lsn, _, data in rest)
+        for found in made.changes(start, end, None):
+            yield [(lsn, data) for lsn, _, data in found[1]] if isinstance(found, tuple) else found
     pair.pub("RESET pgrepl.local_rows")
+
+
+def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
+    for found in changes(pair):
+        if isinstance(found, list):  # of a transaction with definitions of its own
+            yield from found
+        else:
+            yield from zip(found.lsn.tolist(), found.data.to_pylist(), strict=True)
 
 
 @pytest.mark.parametrize("most", [1, 1 << 16])
@@ -119,13 +124,24 @@ def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int)
     assert lines(by_columns(ready)) == lines(one_by_one(ready))
 
 
+@pytest.mark.parametrize(
+    "body", ["TRUNCATE w; TRUNCATE w", "INSERT INTO w VALUES (6); ALTER TABLE w ADD z int; INSERT INTO w VALUES (8)"]
+)
+def test_columns_go_on_behind_a_transaction_with_definitions_of_its_own(ready: Pair, body: str) -> None:
+    many = "INSERT INTO w SELECT g, 'x' FROM generate_series({}, {}) g"
+    for text in (many.format(100, 399), f"BEGIN; {body}; COMMIT", "INSERT INTO w VALUES (9)", many.format(400, 699)):
+        ready.pub(text)
+    assert lines(by_columns(ready)) == lines(one_by_one(ready))
+    assert [isinstance(found, list) for found in changes(ready)] == [False, True, False]
+    ready.pub(f"BEGIN; {body.replace('z', 'y')}; COMMIT")
+    ready.pub("INSERT INTO w VALUES (9)")
+    assert [isinstance(found, list) for found in changes(ready, 99)] == [False, True, False, True, True]
+
+
 def test_changes_with_rows_as_values_are_left_to_the_other_way(ready: Pair) -> None:
     ready.pub("CREATE TYPE c AS (a int)", "ALTER TABLE w ADD COLUMN c c, ADD COLUMN l c[]")
     ready.pub("INSERT INTO w SELECT g, 'x', ROW(g)::c, ARRAY[ROW(g)::c] FROM generate_series(1, 9) g")
-    ready.pub("SET pgrepl.local_rows = 0")
-    with reading(ready.pub.session):
-        made, start, end = decoder(ready)
-        assert list(made.batches(start, end)) == []
+    assert all(isinstance(found, list) for found in changes(ready))
     assert sum(b"(8)" in data for _, data in one_by_one(ready)) == 1
 
 

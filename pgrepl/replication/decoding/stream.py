@@ -54,32 +54,59 @@ class SlotDecoder:
 
             self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
 
-    def batches(self, start: int, end: int, while_read: While = nullcontext) -> Iterator[MessageColumn | int]:
-        """The messages of many changes by whole columns, as far as they can be written so, and behind each batch the
-        LSN from which `portions` goes on. `while_read`: what is done while a batch is read, which may take long."""
+    def changes(
+        self, start: int, end: int, two_phase_at: int | None, while_read: While = nullcontext
+    ) -> Iterator[MessageColumn | Portion]:
+        """Many changes by whole columns, as far as they can be written so, and `portions` of the others. `while_read`:
+        what is done while a batch is read, which may take long."""
+        for batch, behind in self._batches(start, end, while_read):
+            if batch is None:
+                yield from self.portions(start, behind, two_phase_at)
+            else:
+                yield from self._columns(batch)
+            start = behind
+        yield from self.portions(start, end, two_phase_at)
+
+    def _columns(self, batch: WireBatch) -> Iterator[MessageColumn]:
         from pgrepl.replication.wire.pgoutput_write_columns import message_columns
 
-        while self._encoder is not None and (found := self._batch(start, end, while_read)) is not None:
-            batch, start = found
-            engine.done(self._session, "changes sent", engine.Engine.COLUMNS)
-            try:
-                yield from message_columns(self._encoder, batch)
-            finally:
-                batch.discard()
-            yield start
+        assert self._encoder is not None
+        engine.done(self._session, "changes sent", engine.Engine.COLUMNS)
+        try:
+            yield from message_columns(self._encoder, batch)
+        finally:
+            batch.discard()
 
-    def _batch(self, start: int, end: int, while_read: While) -> tuple[WireBatch, int] | None:
+    def _batches(self, start: int, end: int, while_read: While) -> Iterator[tuple[WireBatch | None, int]]:
+        """As lake_batches; nothing if no change is sent by columns."""
         from pgrepl.replication.publisher.lake.size import changed_rows
-        from pgrepl.replication.publisher.lake.stream_columns import lake_batch
+        from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 
-        session, options = self._session, self.protocol
-        if start >= end or options.binary or options.messages or session.settings.get("server_encoding") != "UTF8":
-            return None
-        if engine.choose_batch(session, changed_rows(session, start, end)).engine is engine.Engine.LOCAL:
-            return None
-        names, local_only = options.publications, options.local_only
-        with while_read():
-            return lake_batch(session, names, start, end, local_only=local_only, two_phase=True, most=_MOST)
+        session = self._session
+        if self._encoder is None or start >= end or session.settings.get("server_encoding") != "UTF8":
+            return
+        options = self.protocol
+        if options.binary or options.messages or not self._is_worth(changed_rows(session, start, end)):
+            return
+        batches = lake_batches(
+            session,
+            options.publications,
+            start,
+            end,
+            local_only=options.local_only,
+            two_phase=True,
+            most=_MOST,
+            is_worth=self._is_worth,
+        )
+        while True:
+            with while_read():
+                found = next(batches, None)
+            if found is None:
+                return
+            yield found
+
+    def _is_worth(self, rows: int) -> bool:
+        return engine.choose_batch(self._session, rows).engine is not engine.Engine.LOCAL
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import processes, statistics
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
-from pgrepl.replication.decoding.stream import SlotDecoder
+from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
@@ -131,24 +131,12 @@ class Sender:
                 session.report(held_back)
             self._held_back = held_back
             sent = False
-            for column in decoder.batches(self._sent, end, self.speaking):
-                if isinstance(column, int):
-                    self._sent = column
+            for found in decoder.changes(self._sent, end, slots.two_phase_at(row), self.speaking):
+                if isinstance(found, tuple):
+                    sent |= self._send_portion(*found)
                 else:
-                    self._send_column(column)
+                    self._send_column(found)
                     sent = True
-                if self._ends:
-                    return
-            for behind, lines in decoder.portions(self._sent, end, slots.two_phase_at(row)):
-                size = 0
-                for lsn, _, data in lines:
-                    self._send(lsn, data)
-                    size += len(data)
-                    sent = True
-                    if self._channel.has_input(0):
-                        self._listen(0)
-                statistics.count(session, statistics.SLOT, self._slot, total_txns=1, total_bytes=size)
-                self._sent = behind
                 if self._ends:
                     return
             moved = max(self._sent, end) > self._told
@@ -156,6 +144,18 @@ class Sender:
         if moved and not sent:
             self._keepalive(ask=False)
         self._channel.flush()
+
+    def _send_portion(self, behind: int, lines: Iterable[Line]) -> bool:
+        """Send a transaction; whether anything of it is sent."""
+        size = 0
+        for lsn, _, data in lines:
+            self._send(lsn, data)
+            size += len(data)
+            if self._channel.has_input(0):
+                self._listen(0)
+        statistics.count(self._session, statistics.SLOT, self._slot, total_txns=1, total_bytes=size)
+        self._sent = behind
+        return size > 0
 
     def _send_column(self, column: MessageColumn) -> None:
         import numpy as np

@@ -30,11 +30,13 @@ def waiting(session: Session, start: int, end: int) -> tuple[int, datetime | Non
     return changed_rows(session, start, end), committed_since(session, start)
 
 
-def rows_begun(session: Session, start: int, end: int) -> dict[int, int]:
-    """The number of rows that were inserted in files, by snapshot."""
-    link = session.link
-    rows = link.execute(sql.ROWS_BY_SNAPSHOT, (start, end))
-    return {snapshot: int(count) for snapshot, count in rows}
+def rows_by_snapshot(session: Session, start: int, end: int) -> dict[int, int]:
+    """About how many rows were inserted in files or deleted by delete files from LSN `start` on and before `end`, by
+    snapshot."""
+    found: dict[int, int] = {}
+    for snapshot, count in session.link.execute(sql.ROWS_CHANGED_BY_SNAPSHOT, (start, end, start, end)):
+        found[snapshot] = found.get(snapshot, 0) + int(count)
+    return found
 
 
 def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -> int:

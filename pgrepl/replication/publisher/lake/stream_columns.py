@@ -7,16 +7,17 @@ by columns there is no batch, and the transactions are sent message by message (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import choose_parts
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.lake.history import Snapshot
 from pgrepl.lake.kernels.task import NoWatch
 from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
-from pgrepl.replication.publisher.lake.size import rows_begun
+from pgrepl.replication.publisher.lake.size import rows_by_snapshot
 from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
@@ -40,24 +41,56 @@ _IN_CATALOG = 64  # rows that a snapshot with inlined changes counts for
 
 
 def lake_batch(
+    session: Session, names: Sequence[str], start: int, end: int, *, local_only: bool, two_phase: bool
+) -> tuple[WireBatch, int] | None:
+    """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
+    message. `two_phase`: so are prepared transactions."""
+    found = lake_batches(session, names, start, end, local_only=local_only, two_phase=two_phase)
+    batch, behind = next(found, (None, start))
+    return None if batch is None else (batch, behind)
+
+
+def lake_batches(
     session: Session,
     names: Sequence[str],
     start: int,
     end: int,
     *,
     local_only: bool,
-    two_phase: bool = False,
+    two_phase: bool,
     most: int = MOST,
-) -> tuple[WireBatch, int] | None:
-    """The batch of the transactions from `start` on, and the LSN before which it ends; None: they are sent message by
-    message. `two_phase`: so are prepared transactions. `most`: so many changed rows, about."""
-    portion, stretch = _portion(session, start, end, most, two_phase=two_phase)
-    if not portion:
-        return None
-    base = portion[0].first
-    here = wanted([each for one in portion for each in one.snapshots if _has_rows(each)], local_only=local_only)
-    plans = Plans(session, names, stretch)
-    transactions = [numbered(each, base) for each in portion]
+    is_worth: Callable[[int], bool] = bool,
+) -> Iterator[tuple[WireBatch | None, int]]:
+    """All transactions from `start` on, as batches of about `most` changed rows, each with the LSN before which it
+    ends; None: the transactions up to there are sent message by message, as they are if so many rows are not worth a
+    batch. `two_phase`: so are prepared transactions."""
+    transactions, _ = read(session, start, end)
+    rows = rows_by_snapshot(session, start, end)
+    at = 0
+    left: int | None = None  # before this LSN transactions are left to be sent message by message
+    while at < len(transactions):
+        portion = _portion(transactions, at, rows, most, two_phase=two_phase)
+        at += len(portion.transactions) or 1
+        behind = transactions[at - 1].last.id + 1
+        if not portion.transactions or not is_worth(portion.rows):
+            left = behind
+            continue
+        if left is not None:
+            yield None, left
+            left = None
+        yield _batch(session, names, portion, start, local_only=local_only), behind
+    if left is not None:
+        yield None, left
+
+
+def _batch(
+    session: Session, names: Sequence[str], portion: _Portion, start: int, *, local_only: bool
+) -> WireBatch | None:
+    base = portion.transactions[0].first
+    snapshots = [each for one in portion.transactions for each in one.snapshots if _has_rows(each)]
+    here = wanted(snapshots, local_only=local_only)
+    plans = Plans(session, names, start if portion.stretch is None else portion.stretch)
+    transactions = [numbered(each, base) for each in portion.transactions]
     with ExitStack() as stack:
         found = _Found(session, transactions, stack)
         try:
@@ -70,19 +103,28 @@ def lake_batch(
             found.note([seq])
         forget = stack.pop_all().close
     sent = [each for each, sends in zip(transactions, found.sends, strict=True) if sends]
-    return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget), portion[-1].last.id + 1
+    return WireBatch(tuple(sent), tuple(found.messages), tuple(truncates), forget)
+
+
+@frozen
+class _Portion:
+    """Transactions that follow one another; all rows were changed under the definitions of one stretch. None, if the
+    first transaction is to be sent message by message."""
+
+    transactions: Sequence[LakeTransaction]
+    stretch: int | None
+    rows: int  # changed, about
 
 
 def _portion(
-    session: Session, start: int, end: int, most: int, *, two_phase: bool
-) -> tuple[list[LakeTransaction], int]:
-    """The first transactions, up to the size of a batch; all rows were changed under the definitions of one stretch."""
-    found, _ = read(session, start, end)
-    sizes = rows_begun(session, start, end)
-    taken: list[LakeTransaction] = []
-    size = 0
+    transactions: Sequence[LakeTransaction], at: int, rows: Mapping[int, int], most: int, *, two_phase: bool
+) -> _Portion:
+    """The transactions from number `at` on, up to the size of a batch."""
+    size = changed = 0
     stretch: int | None = None
-    for transaction in found:
+    behind = at
+    while behind < len(transactions) and size <= most:
+        transaction = transactions[behind]
         stretches = {each.stretch for each in transaction.snapshots if _has_rows(each)}
         if stretch is not None:
             stretches.add(stretch)
@@ -91,11 +133,11 @@ def _portion(
         if two_phase and transaction.two_phase is not None:
             break
         stretch = next(iter(stretches), None)
-        taken.append(transaction)
-        size += sum(sizes.get(snapshot.id, _IN_CATALOG) for snapshot in transaction.snapshots)
-        if size > most:
-            break
-    return taken, start if stretch is None else stretch
+        for snapshot in transaction.snapshots:
+            size += rows.get(snapshot.id, _IN_CATALOG)
+            changed += rows.get(snapshot.id, 0) + 1
+        behind += 1
+    return _Portion(transactions[at:behind], stretch, changed)
 
 
 def _has_rows(snapshot: Snapshot) -> bool:
