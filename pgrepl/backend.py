@@ -52,11 +52,11 @@ def _system_relations() -> SystemRelations:
     return relations()
 
 
-def _system_rows(session: Session, relation: SystemRelation) -> Iterable[tuple[Any, ...]]:
+def _system_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[tuple[Any, ...]]:
     from pgrepl.query.system import rows
     from pgrepl.replication.system_views import PROVIDERS
 
-    return rows(session, relation, {**PROVIDERS, **session.providers})
+    return rows(session, relation, {**PROVIDERS, **session.providers}, only)
 
 
 @cache

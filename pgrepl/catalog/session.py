@@ -80,7 +80,7 @@ class Hooks:
     define_in_lake: Callable[[Session], None]
     adopt_from_lake: Callable[[Session], None]
     system_relations: Callable[[], SystemRelations]
-    system_rows: Callable[[Session, SystemRelation], Iterable[tuple[Any, ...]]]
+    system_rows: Callable[[Session, SystemRelation, frozenset[int] | None], Iterable[tuple[Any, ...]]]  # of these keys
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
     routine: Callable[[Session, Any, Any], Callable[..., Any]]  # a user's routine for a call: (Proc, expr.context.Call)
     execute: Callable[[Session, Any], Any]  # carries out a statement of a routine's body: a raw tree to a Result

@@ -28,6 +28,8 @@ class SystemRelation:
     kind: str  # r or v
     columns: tuple[SystemColumn, ...]
     acl: tuple[str, ...] | None = None
+    key: int = 0  # the column of OIDs by which a part of the rows can be read; 0: there is none
+    rank: int = 0  # among the relations with a key; the higher, the more rows
 
 
 class SystemRelations:

@@ -422,7 +422,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
     return False
 
 
-def is_volatile(expr: Expr) -> bool:
+def is_volatile(expr: Expr | Query) -> bool:
     """As contain_volatile_functions does."""
     return any(
         isinstance(node, tree.NextValueExpr) or any(volatility == "v" for volatility in volatilities(node))

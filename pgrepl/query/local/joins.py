@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any, Protocol, TypeVar
 
 from pgrepl.errors import PgError
@@ -18,12 +19,28 @@ from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.instrument import counted
 from pgrepl.query.bounds import conjuncts
-from pgrepl.query.local.env import Combination, Env, Scan
+from pgrepl.query.local.env import Combination, Env, Row, Scan
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.lazy_rows import LazyRows
+from pgrepl.query.local.scans import FEW, KeyedRows
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import hash_form
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The scan of a system catalog that can also read only the rows with some OIDs in a column, and perhaps others."""
+
+    varno: int
+    attnum: int
+    rank: int  # among such catalogs; the higher, the more rows
+    run: Callable[[Env, frozenset[int]], Iterable[Combination]]
+
+    def is_key(self, expr: Expr) -> bool:
+        while isinstance(expr, tree.RelabelType) and expr.arg is not None:
+            expr = expr.arg
+        return isinstance(expr, tree.Var) and (expr.varno, expr.attnum, expr.levelsup) == (self.varno, self.attnum, 0)
 
 
 @dataclass
@@ -34,6 +51,7 @@ class JoinPlan:
     run: Callable[[Env], Iterable[Combination]]
     needs: frozenset[int] = frozenset()
     stable: bool = False  # every run returns the same rows
+    keyed: Keyed | None = None
 
 
 def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
@@ -58,7 +76,7 @@ def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan
 def _counted(plan: JoinPlan, evaluator: Evaluator) -> JoinPlan:
     """The plan with its rows counted for EXPLAIN ANALYZE."""
     node, run = evaluator.node(plan.relations), plan.run
-    return plan if node is None else replace(plan, run=lambda env: counted(node, lambda: run(env)))
+    return plan if node is None else replace(plan, run=lambda env: counted(node, lambda: run(env)), keyed=None)
 
 
 def _flatten(
@@ -112,14 +130,18 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
     size = len(query.rtable)
     watch = evaluator.context.meter.watch
 
-    def run(env: Env) -> Iterator[Combination]:
-        for row in watch(rows_of(env)):
+    def combinations(read: Callable[[], Iterable[Row]]) -> Iterator[Combination]:
+        for row in watch(read()):
             combination: Combination = [None] * (size + 1)
             combination[varno] = row
             yield combination
 
     stable = entry.kind is RteKind.RELATION and entry.sample is None
-    return JoinPlan(frozenset({varno}), run, needs_of(entry), stable)
+    keyed = None
+    if isinstance(rows_of, KeyedRows) and rows_of.is_whole:
+        relation, of = rows_of.relation, rows_of.of
+        keyed = Keyed(varno, relation.key, relation.rank, lambda env, oids: combinations(lambda: of(oids)))
+    return JoinPlan(frozenset({varno}), lambda env: combinations(lambda: rows_of(env)), needs_of(entry), stable, keyed)
 
 
 def needs_of(entry: Rte) -> frozenset[int]:
@@ -215,13 +237,17 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
     if node is not None:
         passes = node.filter(passes)
 
-    def filtered(env: Env) -> Iterator[Combination]:
+    def filtered(env: Env, combinations: Iterable[Combination]) -> Iterator[Combination]:
         left = env.rows
-        for combination in run(env):
+        for combination in combinations:
             if passes(Env(merged(left, combination, plan.relations) if plan.needs else combination, env.outer)):
                 yield combination
 
-    return JoinPlan(plan.relations, filtered, plan.needs)
+    keyed = plan.keyed if node is None else None
+    if keyed is not None:
+        of = keyed.run
+        keyed = replace(keyed, run=lambda env, oids: filtered(env, of(env, oids)))
+    return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.needs, keyed=keyed)
 
 
 def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -246,19 +272,31 @@ def _varies(expr: Expr) -> bool:
 
 def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> JoinPlan:
     """A hash table of rows by key, read once: a subquery that asks for one row at a time does not read the catalog each
-    time."""
+    time. Of a system catalog only the rows with some OIDs are read, as long as they are few."""
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
     own_form, form = hash_form(own.type), hash_form(other.type)
+    keyed = plan.keyed if plan.keyed is not None and plan.keyed.is_key(own) else None
     tables: list[dict[Any, list[Combination]]] = []
+    parts: dict[Any, list[Combination]] = {}  # the rows with some OIDs
+
+    def table_of(env: Env, combinations: Iterable[Combination]) -> dict[Any, list[Combination]]:
+        table: dict[Any, list[Combination]] = {}
+        for combination in combinations:
+            table.setdefault(own_form(key_of(Env(combination, env.outer))), []).append(combination)
+        return table
 
     def run(env: Env) -> Iterable[Combination]:
-        if not tables:
-            table: dict[Any, list[Combination]] = {}
-            for combination in plan.run(env):
-                table.setdefault(own_form(key_of(Env(combination, env.outer))), []).append(combination)
-            tables.append(table)
         key = wanted(env)
-        return () if key is None else tables[0].get(form(key), ())
+        if key is None:
+            return ()
+        place = form(key)
+        if keyed is not None and (place in parts or len(parts) < FEW):
+            if place not in parts:
+                parts[place] = table_of(env, keyed.run(env, frozenset({key}))).get(place, [])
+            return parts[place]
+        if not tables:
+            tables.append(table_of(env, plan.run(env)))
+        return tables[0].get(place, ())
 
     return JoinPlan(plan.relations, run, plan.needs)
 
@@ -274,10 +312,12 @@ class _Matcher:
     """Finds the rows of the right side of a join that match a combination of the left."""
 
     def __init__(self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> None:
-        self.right = right
+        self.left, self.right = left, right
         self.lateral = bool(right.needs & left.relations)
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
+        self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
+        self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
         self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
         self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
@@ -286,11 +326,29 @@ class _Matcher:
         if node is not None:
             self.passes = node.join_filter(self.passes)
 
-    def load(self, env: Env) -> _Loaded:
+    def begin(self, env: Env, needs: frozenset[int]) -> tuple[_Loaded, Callable[[], Iterable[Combination]]]:
+        """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
+        other side has, if those are few."""
+        left, right = self.left, self.right
+        if self.right_place is not None and right.keyed is not None:
+            rows = iter(_beside(env, left, needs))
+            first = list(islice(rows, FEW + 1))
+            if len(first) > FEW:
+                return self._load(env, right.run), lambda: chain(first, rows)
+            key, of = self.left_key[self.right_place][0], right.keyed.run
+            oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
+            return self._load(env, lambda env: of(env, oids)), lambda: first
+        loaded = self._load(env, right.run)
+        if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
+            oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
+            left = replace(left, run=lambda env: of(env, oids))
+        return loaded, lambda: _beside(env, left, needs)
+
+    def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
         """Read the right side once, unless it depends on the left."""
         if self.lateral:
             return _Loaded([], {})
-        rows = LazyRows(self.right.run(env))
+        rows = LazyRows(run(env))
         table: dict[Any, list[Combination]] = {}
         if self.right_key:
             for combination in rows:
@@ -311,6 +369,26 @@ class _Matcher:
             both = merged(combination, candidate, self.right.relations)
             if self.passes(Env(both, env.outer)):
                 yield candidate, both
+
+
+def _narrowed(
+    left: JoinPlan, right: JoinPlan, keys: list[tuple[Expr, Expr]], evaluator: Evaluator
+) -> tuple[int | None, int | None]:
+    """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
+    both could be. Rows of subqueries are not taken ahead."""
+    rtable = evaluator.query.rtable
+    places = list(enumerate(keys))
+    one, two = left.keyed, right.keyed
+    of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
+    of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
+    if one is not None and of_left is not None and (two is None or of_right is None or one.rank > two.rank):
+        return of_left, None
+    return None, None if any(_is_lazy(rtable[n - 1]) for n in left.relations) else of_right
+
+
+def _is_lazy(entry: Rte) -> bool:
+    """Must rows be computed only as far as they are asked for?"""
+    return entry.kind is RteKind.CTE or (entry.subquery is not None and is_volatile(entry.subquery))
 
 
 @dataclass(frozen=True)
@@ -335,10 +413,10 @@ def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: E
     needs = (left.needs | right.needs) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
-        loaded = matcher.load(env)
+        loaded, combinations = matcher.begin(env, needs)
         if matcher.left_key and not matcher.lateral and not loaded.table:
             return  # the left side need not be read (ExecHashJoin)
-        for combination in _beside(env, left, needs):
+        for combination in combinations():
             for _, both in matcher.matches(combination, loaded, env):
                 yield both
 
@@ -353,14 +431,16 @@ def _beside(env: Env, left: JoinPlan, needs: frozenset[int]) -> Iterable[Combina
 
 
 def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> JoinPlan:
-    left, right = _counted(left, evaluator), _counted(right, evaluator)
+    left, right = replace(_counted(left, evaluator), keyed=None), _counted(right, evaluator)
+    if full:
+        right = replace(right, keyed=None)
     matcher = _Matcher(left, right, tests, evaluator)
     needs = (left.needs | right.needs) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
-        loaded = matcher.load(env)
+        loaded, combinations = matcher.begin(env, needs)
         matched: set[int] = set()
-        for combination in _beside(env, left, needs):
+        for combination in combinations():
             found = False
             for candidate, both in matcher.matches(combination, loaded, env):
                 found = True

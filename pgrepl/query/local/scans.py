@@ -10,6 +10,7 @@ from typing import Any
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.system import SystemRelation
 from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.analyze import analyze_query
@@ -29,6 +30,7 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
 from pgrepl.types.record import Record
 
+FEW = 64  # OIDs by which a part of a system catalog is read
 FunctionRows = Callable[[Env], Iterable[Row | None]]  # None: a row that is NULL as a whole
 
 
@@ -37,7 +39,7 @@ def scan(varno: int, evaluator: Evaluator) -> Run:
     if is_user_table(entry):
         return _table(varno, evaluator)
     if entry.kind is RteKind.RELATION:
-        return _relation(entry, evaluator)
+        return _relation(varno, evaluator)
     if entry.kind is RteKind.SUBQUERY:
         assert entry.subquery is not None
         return evaluator.subquery(entry.subquery)
@@ -100,9 +102,9 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
     return remembered
 
 
-def _relation(entry: Rte, evaluator: Evaluator) -> Run:
+def _relation(varno: int, evaluator: Evaluator) -> Run:
     """A system catalog or view, or the state of a sequence."""
-    session = evaluator.context.session
+    session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
     found = relation(session, entry.relid)
     known = session.system_relations().by_oid(entry.relid)
     if found.kind == "S":
@@ -110,9 +112,38 @@ def _relation(entry: Rte, evaluator: Evaluator) -> Run:
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
     text = views.definition(known.schema, known.name)
-    if text is None:
-        return _read_once(lambda: list(session.hooks.system_rows(session, known)))
-    return _read_once(lambda: _view(evaluator, text))
+    if text is not None:
+        return _read_once(lambda: _view(evaluator, text))
+    if not known.key:
+        return _read_once(lambda: list(session.hooks.system_rows(session, known, None)))
+    listed = [bound.counted for bound in evaluator.bounds.get(varno, ()) if bound.attnum == known.key]
+    wanted = [frozenset(values) for values in listed if values is not None and len(values) <= FEW]
+    return KeyedRows(session, known, frozenset.intersection(*wanted) if wanted else None)
+
+
+class KeyedRows:
+    """The rows of a system catalog, or those with some OIDs in its key, each read once: the catalog does not change
+    during a statement. `only`: no others are wanted at all."""
+
+    def __init__(self, session: Session, relation: SystemRelation, only: frozenset[int] | None) -> None:
+        self.relation = relation
+        self.is_whole = only is None
+        self._session = session
+        self._only = only
+        self._known: dict[frozenset[int] | None, list[Row]] = {}
+
+    def __call__(self, env: Env) -> list[Row]:
+        return self._read(self._only)
+
+    def of(self, oids: frozenset[int]) -> list[Row]:
+        """The rows with these OIDs, and perhaps others: all are read for many questions."""
+        return self._read(None if len(oids) > FEW or None in self._known or len(self._known) > FEW else oids)
+
+    def _read(self, oids: frozenset[int] | None) -> list[Row]:
+        if oids not in self._known:
+            session = self._session
+            self._known[oids] = list(session.hooks.system_rows(session, self.relation, oids))
+        return self._known[oids]
 
 
 def _view(evaluator: Evaluator, text: SelectStmt) -> list[Row]:

@@ -26,6 +26,7 @@ _PRIVATE = frozenset(
     "pg_hba_file_rules pg_file_settings pg_ident_file_mappings pg_backend_memory_contexts pg_shmem_allocations "
     "pg_subscription pg_config".split()
 )
+_KEYS = {"pg_class": "oid", "pg_type": "oid", "pg_proc": "oid", "pg_attribute": "attrelid"}  # by their numbers of rows
 
 
 def relations() -> SystemRelations:
@@ -41,13 +42,22 @@ def _relations() -> Iterator[SystemRelation]:
             title, typid, typmod, notnull, collation = column.split(":")
             made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation)))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
-        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl)
+        key = rank = 0
+        if name in _KEYS:
+            key = 1 + [column.name for column in made].index(_KEYS[name])
+            rank = 1 + list(_KEYS).index(name)
+        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl, key, rank)
 
 
-def rows(session: Session, relation: SystemRelation, above: Mapping[str, Provider]) -> Iterable[tuple[Any, ...]]:
-    """The rows, with a Python value for each column; `above`: the providers of higher rooms."""
+def rows(
+    session: Session, relation: SystemRelation, above: Mapping[str, Provider], only: frozenset[int] | None = None
+) -> Iterable[tuple[Any, ...]]:
+    """The rows, with a Python value for each column; `above`: the providers of higher rooms. `only`: those with these
+    OIDs in the relation's key; None: all."""
     from pgrepl.query.system import activity, base_tables, forms, statistics
 
+    if only is not None:
+        return forms.as_rows(session, relation, base_tables.KEYED[relation.name](session, only))
     for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS, statistics.PROVIDERS):
         if relation.schema == "pg_catalog" and relation.name in providers:
             return forms.as_rows(session, relation, providers[relation.name](session))

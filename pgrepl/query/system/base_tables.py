@@ -7,7 +7,8 @@ something pgrepl cannot have (policies, foreign servers) is truly empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pgrepl.catalog import classes, comments, store, tables, triggers
@@ -21,15 +22,17 @@ from pgrepl.catalog.classes import (
     PLPGSQL_LANGUAGE,
 )
 from pgrepl.catalog.declarative import SystemRow
-from pgrepl.catalog.routines import routine_rows
+from pgrepl.catalog.routines import routine_row, routine_rows
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import namespace_oid
+from pgrepl.catalog.system import SystemRelation, namespace_oid
 from pgrepl.expr import stored as stored_trees
 from pgrepl.expr.deparse import expression_text
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.types import builtin
 
 HEAP = 2
+Only = Collection[int] | None
+"""The OIDs of the rows that are wanted; None: all."""
 
 
 def _per_database(session: Session, table: type[SystemRow]) -> Iterable[Any]:
@@ -61,17 +64,30 @@ def _of_relations(table: type[SystemRow], column: str, **constants: Any) -> Prov
     return provide
 
 
-def _classes(session: Session) -> Iterator[Values]:
+def _among(column: str, only: Only) -> dict[str, tuple[int, ...]]:
+    """A condition for `store`: the column is one of these OIDs."""
+    return {} if only is None else {column: tuple(sorted(only))}
+
+
+def _system_relations(session: Session, only: Only) -> Iterator[SystemRelation]:
+    known = session.system_relations()
+    found = iter(known) if only is None else map(known.by_oid, sorted(only))
+    return (relation for relation in found if relation is not None)
+
+
+def _classes(session: Session, only: Only = None) -> Iterator[Values]:
     constants: dict[str, Any] = {
         "reloftype": 0, "relfilenode": 0, "reltablespace": 0, "relpages": 0, "reltuples": -1.0, "relallvisible": 0,
         "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
         "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
     }  # fmt: skip
-    triggered = {trigger.relid for trigger in triggers.all_triggers(session)}
     from pgrepl.lake.sizes import PAGE, volumes
 
-    known = volumes(session)
-    for row in store.rows(session, tables.pg_class, datid=session.database.oid):
+    rows = store.rows(session, tables.pg_class, datid=session.database.oid, **_among("oid", only))
+    in_lake = [row.table_id for row in rows if row.relkind in "rm" and row.table_id is not None]
+    known = volumes(session, *in_lake) if len(in_lake) == 1 else volumes(session) if in_lake else {}
+    triggered = {trigger.relid for trigger in triggers.all_triggers(session)} if rows else set()
+    for row in rows:
         values = {
             **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
             "relhasrules": row.relkind in "vm", "relhastriggers": row.oid in triggered,
@@ -80,7 +96,7 @@ def _classes(session: Session) -> Iterator[Values]:
         if volume is not None:
             values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
         yield values
-    for relation in session.system_relations():
+    for relation in _system_relations(session, only):
         yield {
             **constants, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
             "reltype": 0, "relowner": BOOTSTRAP_SUPERUSER, "relam": HEAP if relation.kind == "r" else 0,
@@ -114,16 +130,17 @@ def _missing(session: Session, row: tables.pg_attribute) -> Any:
     return array_of(session.type_of(row.atttypid), [missing_value(session, row)])
 
 
-def _attributes(session: Session) -> Iterator[Values]:
-    kinds = {r.oid: r.relkind for r in store.rows(session, tables.pg_class, datid=session.database.oid)}
+def _attributes(session: Session, only: Only = None) -> Iterator[Values]:
+    classes_here = store.rows(session, tables.pg_class, datid=session.database.oid, **_among("oid", only))
+    kinds = {r.oid: r.relkind for r in classes_here}
     found: list[Values] = []
-    for row in store.rows(session, tables.pg_attribute):
+    for row in store.rows(session, tables.pg_attribute, **_among("attrelid", only)):
         if row.attrelid in kinds:
             found.append({**row._asdict(), "attmissingval": _missing(session, row)})
     for oid, kind in kinds.items():
         if kind in "rpmSt":
             found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    for relation in session.system_relations():
+    for relation in _system_relations(session, only):
         for number, column in enumerate(relation.columns, 1):
             found.append(
                 _attribute(
@@ -148,14 +165,14 @@ def _attributes(session: Session) -> Iterator[Values]:
         yield {"attcacheoff": -1, **gone, **values, **storage}
 
 
-def _types(session: Session) -> Iterator[Values]:
-    for t in builtin.types:
+def _types(session: Session, only: Only = None) -> Iterator[Values]:
+    for t in builtin.types if only is None else filter(None, map(builtin.types.get, sorted(only))):
         yield {
             "oid": t.oid, "typname": t.name, "typnamespace": _namespace(t.schema), "typowner": BOOTSTRAP_SUPERUSER,
             **_of_type(t), "typelem": t.elem, "typarray": t.array, "typbasetype": t.basetype,
         }  # fmt: skip
-    yield from _user_types(session)
-    yield from _row_types(session)
+    yield from _user_types(session, only)
+    yield from _row_types(session, only)
 
 
 def _of_type(t: builtin.PgType) -> Values:
@@ -170,13 +187,13 @@ def _of_type(t: builtin.PgType) -> Values:
     }  # fmt: skip
 
 
-def _row_types(session: Session) -> Iterator[Values]:
+def _row_types(session: Session, only: Only) -> Iterator[Values]:
     """Each table and view has a row type of the same name."""
     functions = {
         "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
     }  # fmt: skip
     support = {column: _proc_oid(name) for column, name in functions.items()}
-    for row in store.rows(session, tables.pg_class, datid=session.database.oid):
+    for row in store.rows(session, tables.pg_class, datid=session.database.oid, **_among("reltype", only)):
         if row.reltype and row.relkind != "c":
             yield {
                 **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
@@ -188,8 +205,8 @@ def _row_types(session: Session) -> Iterator[Values]:
             }  # fmt: skip
 
 
-def _user_types(session: Session) -> Iterator[Values]:
-    for row in store.rows(session, tables.pg_type, datid=session.database.oid):
+def _user_types(session: Session, only: Only) -> Iterator[Values]:
+    for row in store.rows(session, tables.pg_type, datid=session.database.oid, **_among("oid", only)):
         t = builtin.type_by_oid(session.type_of(row.oid))
         assert t is not None
         default = (
@@ -223,8 +240,8 @@ def _proc_oid(name: str) -> int:
     return found[0].oid if found else 0
 
 
-def _procs(session: Session) -> Iterator[Values]:
-    for p in builtin.procs:
+def _procs(session: Session, only: Only = None) -> Iterator[Values]:
+    for p in builtin.procs if only is None else filter(None, map(builtin.procs.get, sorted(only))):
         yield {
             "oid": p.oid, "proname": p.name, "pronamespace": _namespace(p.schema),
             "proowner": BOOTSTRAP_SUPERUSER, "prolang": p.lang, "procost": p.cost, "prorows": p.rows,
@@ -235,11 +252,9 @@ def _procs(session: Session) -> Iterator[Values]:
             "proargmodes": None if p.argmodes is None else list(p.argmodes),
             "proargnames": None if p.argnames is None else list(p.argnames), "prosrc": p.src,
         }  # fmt: skip
-    yield from _user_procs(session)
-
-
-def _user_procs(session: Session) -> Iterator[Values]:
-    for row in routine_rows(session):
+    for row in (
+        routine_rows(session) if only is None else filter(None, map(partial(routine_row, session), sorted(only)))
+    ):
         yield {**row._asdict(), "prosupport": 0, "pronargdefaults": len(row.proargdefaults or ())}
 
 
@@ -423,6 +438,14 @@ PROVIDERS: dict[str, Provider] = {
     "pg_language": _languages,
     "pg_extension": _extensions,
     "pg_init_privs": _initial_privileges,
+}
+
+# catalogs whose rows of some OIDs can be read: those of relations, types, functions
+KEYED: dict[str, Callable[[Session, Only], Iterable[Values]]] = {
+    "pg_class": _classes,
+    "pg_attribute": _attributes,
+    "pg_type": _types,
+    "pg_proc": _procs,
 }
 
 EMPTY = frozenset(
