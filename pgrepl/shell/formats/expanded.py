@@ -55,7 +55,8 @@ def _data_width(
     options: PrintOptions,
     columns: int,
 ) -> tuple[int, bool]:
-    """The data column's width, and whether there is a column for marks of newlines or wrapping."""
+    """The data column's width, and whether there is a column for marks of newlines or wrapping. psql 17 leaves room for
+    the line `-[ RECORD 1 ]` in the aligned format, too; 16 and 18 do so in the wrapped one only."""
     border = min(options.border, 2)
     old = style.name == "old-ascii"
     widest = max((width for row in rows for lines in row for _, width in lines), default=0)
