@@ -249,7 +249,8 @@ def _cosd(value: float) -> float:
     return sign * _cosd_quarter(degree)
 
 
-def _tand(value: float) -> float:
+def _quarter(value: float) -> tuple[float, float]:
+    """The angle of 0 … 90 degrees with the same tangent, and the sign of that."""
     if math.isinf(value):
         raise ValueError
     degree = math.fmod(value, 360.0)
@@ -260,6 +261,11 @@ def _tand(value: float) -> float:
         degree, sign = 360.0 - degree, -sign
     if degree > 90.0:
         degree, sign = 180.0 - degree, -sign
+    return degree, sign
+
+
+def _tand(value: float) -> float:
+    degree, sign = _quarter(value)
     if degree == 90.0:
         return sign * math.inf
     return _over(sign * _sind_quarter(degree) / _cosd_quarter(degree), _TAN_45)
@@ -270,16 +276,7 @@ def _over(value: float, unit: float) -> float:
 
 
 def _cotd(value: float) -> float:
-    if math.isinf(value):
-        raise ValueError
-    degree = math.fmod(value, 360.0)
-    sign = 1.0
-    if degree < 0.0:
-        degree, sign = -degree, -sign
-    if degree > 180.0:
-        degree, sign = 360.0 - degree, -sign
-    if degree > 90.0:
-        degree, sign = 180.0 - degree, -sign
+    degree, sign = _quarter(value)
     sine = _sind_quarter(degree)
     if sine == 0.0:  # also for angles next to 0
         return sign * math.inf

@@ -2,12 +2,11 @@ r"""`\sf` shows a function's definition, `\ef` puts it into the query buffer to 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pgrepl.shell.backslash.command import BackslashCommand, command
-from pgrepl.shell.backslash.definitions import definition, name_argument
+from pgrepl.shell.backslash.definitions import definition, edit_definition, name_argument
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.types import oids
@@ -24,7 +23,6 @@ AS $function$
 
 $function$
 """  # noqa: W291
-_LINE_NUMBER = re.compile(r"(?<=[\s)])([0-9]+)\s*\Z")
 _BODY = ("AS ", "BEGIN ", "RETURN ")  # a line that begins so ends the head
 
 
@@ -44,32 +42,7 @@ def show_function(c: BackslashCommand) -> bool:
 
 @command("ef", rest=Argument.WHOLE_LINE)
 def edit_function(c: BackslashCommand) -> Outcome:
-    from pgrepl.shell.editor import edit_query
-
-    shell, loop = c.shell, c.loop
-    if loop is None:
-        shell.error("no query buffer")
-        return Outcome.FAILED
-    name, line = name_argument(c), None
-    if name is not None:
-        number = _LINE_NUMBER.search(name)
-        if number is not None:
-            name, line = name[: number.start()].rstrip(), int(number[1])
-    text = _EMPTY if not name else _definition(c, name)
-    if text is None:
-        return Outcome.FAILED
-    if line is not None:
-        line += sum(1 for shown in _numbered(text) if shown.startswith(" "))
-    edited = edit_query(shell, text, None, line)
-    if edited is None:
-        loop.query.text = ""
-        return Outcome.FAILED
-    if edited.changed:
-        loop.query.text = edited.text
-        return Outcome.EDITED
-    loop.query.text = ""
-    shell.hint("No changes")
-    return Outcome.NEXT
+    return edit_definition(c, _EMPTY, _definition, _head_lines)
 
 
 def _definition(c: BackslashCommand, name: str) -> str | None:
@@ -82,6 +55,10 @@ def _of_name(session: Session, name: str) -> str | None:
 
     oid = session.object_oid(oids.REGPROCEDURE if "(" in name else oids.REGPROC, name)
     return definition(session, oid)
+
+
+def _head_lines(text: str) -> int:
+    return sum(1 for shown in _numbered(text) if shown.startswith(" "))
 
 
 def _numbered(text: str) -> Iterator[str]:

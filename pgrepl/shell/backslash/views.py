@@ -2,11 +2,10 @@ r"""`\sv` shows a view's definition, `\ev` puts it into the query buffer to be e
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pgrepl.shell.backslash.command import BackslashCommand, command
-from pgrepl.shell.backslash.definitions import definition, name_argument
+from pgrepl.shell.backslash.definitions import definition, edit_definition, name_argument
 from pgrepl.shell.outcome import Outcome
 from pgrepl.shell.slash_lexer import Argument
 from pgrepl.sql.quote import quote_identifier, quote_literal
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _EMPTY = "CREATE VIEW  AS\n SELECT \n  -- something...\n"
-_LINE_NUMBER = re.compile(r"(?<=[\s)])([0-9]+)\s*\Z")
 
 
 @command("sv", "sv+", rest=Argument.WHOLE_LINE)
@@ -36,29 +34,7 @@ def show_view(c: BackslashCommand) -> bool:
 
 @command("ev", rest=Argument.WHOLE_LINE)
 def edit_view(c: BackslashCommand) -> Outcome:
-    from pgrepl.shell.editor import edit_query
-
-    shell, loop = c.shell, c.loop
-    if loop is None:
-        shell.error("no query buffer")
-        return Outcome.FAILED
-    name, line = name_argument(c), None
-    if name is not None:
-        number = _LINE_NUMBER.search(name)
-        if number is not None:
-            name, line = name[: number.start()].rstrip(), int(number[1])
-    text = _EMPTY if not name else _definition(c, name)
-    if text is None:
-        return Outcome.FAILED
-    edited = edit_query(shell, text, None, line)
-    loop.query.text = ""
-    if edited is None:
-        return Outcome.FAILED
-    if edited.changed:
-        loop.query.text = edited.text
-        return Outcome.EDITED
-    shell.hint("No changes")
-    return Outcome.NEXT
+    return edit_definition(c, _EMPTY, _definition)
 
 
 def _definition(c: BackslashCommand, name: str) -> str | None:

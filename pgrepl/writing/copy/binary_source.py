@@ -11,7 +11,6 @@ from pgrepl.errors import PgError
 from pgrepl.lake.files import Extent
 from pgrepl.types.binary import check_function
 from pgrepl.writing.copy.binary_file import BinaryReader
-from pgrepl.writing.copy.reader import placed
 from pgrepl.writing.copy.source import Row, RowSource, kernel_files
 from pgrepl.writing.copy.target import CopyTarget
 
@@ -78,13 +77,7 @@ class BinarySource(RowSource):
         yield []
 
     def _read(self) -> Iterator[Row]:
-        complete, reader = self.completed(), self._reader
-        for read in reader.rows():
-            try:
-                row = complete(read)
-            except PgError as error:
-                raise placed(error, reader.context()) from None
-            yield row
+        return self._completed(self._reader)
 
     @property
     def number(self) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.lake.kernels.copy import ForeignSource
+    from pgrepl.writing.copy.binary_file import BinaryReader
     from pgrepl.writing.copy.endpoints import Incoming
 
 Row = tuple[Any, ...]  # by attribute number
@@ -102,7 +103,16 @@ class RowSource(ABC):
             if wanted:
                 yield row
 
-    def completed(self) -> Callable[[Sequence[Any]], Row]:
+    def _completed(self, reader: CopyReader | BinaryReader) -> Iterator[Row]:
+        complete = self._completion()
+        for read in reader.rows():
+            try:
+                row = complete(read)
+            except PgError as error:
+                raise placed(error, reader.context()) from None
+            yield row
+
+    def _completion(self) -> Callable[[Sequence[Any]], Row]:
         """A function that makes whole rows of the values read: columns that the file lacks get their defaults."""
         defaults = default_values(self.session, self.target)
         width = len(self.target.relation.attributes)
@@ -179,13 +189,7 @@ class TextSource(RowSource):
             yield [] if query is None else [query]
 
     def _read(self) -> Iterator[Row]:
-        complete, reader = self.completed(), self._reader
-        for read in reader.rows():
-            try:
-                row = complete(read)
-            except PgError as error:
-                raise placed(error, reader.context()) from None
-            yield row
+        return self._completed(self._reader)
 
     @property
     def number(self) -> int:
