@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.engine import Choice
+from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
@@ -68,8 +69,18 @@ class PassingRows:
         return self.rows
 
     def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
-        while batch := list(islice(self.rows, _PORTION)):
-            yield batch
+        """Some rows at a time; those before an error come before it."""
+        more = True
+        while more:
+            batch: list[Row] = []
+            try:
+                batch.extend(islice(self.rows, _PORTION))
+            except PgError:
+                if batch:
+                    yield batch
+                raise
+            if more := bool(batch):
+                yield batch
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Failure(NamedTuple):
 
 def failure(message: str, detail: str | None, context: str | None) -> Failure:
     found = re.search(r"finished at ([0-9A-F]+/[0-9A-F]+)", context or "")
-    return Failure(_plain(message), detail, None if context is None else _plain(context), found[1] if found else None)
+    return Failure(_plain(message), *[each and _plain(each) for each in (detail, context)], found[1] if found else None)
 
 
 def _plain(text: str) -> str:

@@ -111,6 +111,14 @@ def test_copy_both_ways(con: Connection) -> None:
     assert con.execute("SELECT count(*) FROM copied").fetchall() == [(2,)]
 
 
+def test_rows_before_an_error_are_copied(con: Connection) -> None:
+    found = []
+    copied = con.cursor().copy("COPY (SELECT 10 / (3 - g) FROM generate_series(1, 5) g) TO STDOUT")
+    with pytest.raises(psycopg.errors.DivisionByZero), copied as copy:
+        found.extend(copy.rows())
+    assert found == [("5",), ("10",)]
+
+
 def test_rows_come_in_portions(con: Connection) -> None:
     """A portal with a limit of rows is suspended, and goes on."""
     cursor = psycopg.RawCursor(con)

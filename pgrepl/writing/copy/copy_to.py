@@ -82,7 +82,9 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
                 count += len(columns[0])
             engine.done(session, "COPY", engine.Engine.COLUMNS)
             return Result(f"COPY {count}")
-        for batch in _batches(session, source):
+        batches = _batches(session, source)
+        place.begin()
+        for batch in batches:
             place.write_rows([text_to_bytes(writer.line(row), encoding) for row in batch])
             count += len(batch)
     return Result(f"COPY {count}")
@@ -164,15 +166,14 @@ def _query(session: Session, stmt: Statement) -> Source:
 
 
 def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
-    """The rows as texts, some at a time."""
+    """The rows as texts, some at a time; their query has been planned."""
     if source.query is None:
-        yield source.returned
-        return
+        return iter((source.returned,))
     types = [column.type for column in source.query.columns]
     style = session.text_style
-    for batch in passing_rows(session, source.query).batches():
-        for begin in range(0, len(batch), _LINES):
-            yield as_text(batch[begin : begin + _LINES], types, style)
+    batches = passing_rows(session, source.query).batches()
+    portions = (batch[begin : begin + _LINES] for batch in batches for begin in range(0, len(batch), _LINES))
+    return (as_text(portion, types, style) for portion in portions)
 
 
 def _binary(session: Session, stmt: CopyStmt, source: Source) -> int:

@@ -232,6 +232,9 @@ class Outgoing:
         except OSError as error:
             raise file_error(f'could not open file "{name}" for writing', error, hint=hint) from error
 
+    def begin(self) -> None:
+        """The query has been planned: an error is now one of its rows, behind those before it."""
+
     def write_rows(self, rows: Sequence[bytes]) -> None:
         self.write(b"".join(rows))
 
@@ -288,7 +291,7 @@ class OutgoingProgram(Outgoing):
 
 
 class OutgoingClient(Outgoing):
-    """The client of COPY TO STDOUT. The copy is announced with the first row, or at the end if there are no rows."""
+    """The client of COPY TO STDOUT. The copy is announced when rows are computed (BeginCopyTo)."""
 
     def __init__(self, session: Session, *, binary: bool, columns: int) -> None:
         self._client = client(session, "TO STDOUT")
@@ -299,6 +302,9 @@ class OutgoingClient(Outgoing):
         if self._sink is None:
             self._sink = self._client.copy_out(binary=self._binary, columns=self._columns)
         return self._sink
+
+    def begin(self) -> None:
+        self._opened()
 
     def write(self, data: bytes) -> None:
         self._opened().write(data)
