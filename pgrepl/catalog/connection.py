@@ -252,6 +252,13 @@ class Catalog:
                 "08006", f'could not open catalog "{self.name}": {driver_errors.first_line(problem)}'
             ) from problem
 
+    def keep(self, link: CatalogConnection) -> None:
+        """Keep a connection that its user has left for who connects next: to open the file costs milliseconds."""
+        if self._spare is None and not link.in_transaction:
+            self._spare = link
+        else:
+            link.close()
+
     def check_writable(self) -> None:
         if self.obstacle is not None:
             raise self.obstacle.error(self.name)

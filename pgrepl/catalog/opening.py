@@ -130,7 +130,7 @@ def _version(catalog: Catalog) -> int:
     try:
         return int(link.execute("PRAGMA user_version")[0][0])
     finally:
-        link.close()
+        catalog.keep(link)
 
 
 def _follow_data(catalog: Catalog, wanted: str | None) -> None:
@@ -147,7 +147,7 @@ def _follow_data(catalog: Catalog, wanted: str | None) -> None:
             with suppress(PgError):
                 data_folder_moved.move(link, before, now)
     finally:
-        link.close()
+        catalog.keep(link)
 
 
 def _migrate(catalog: Catalog, data_path: str) -> None:

@@ -461,8 +461,8 @@ class Session:
         for view in self._connection.views:
             view.derived.clear()
 
-    def close(self) -> None:
-        """End the session; an open transaction is rolled back."""
+    def close(self, *, keep: bool = False) -> None:
+        """End the session; an open transaction is rolled back. `keep`: its connection is for the next session."""
         with suppress(PgError):  # the catalog is gone: there is nothing to roll back
             self.transaction.end()
             for action in self.at_close:
@@ -472,7 +472,10 @@ class Session:
         self.transaction.locks.close()
         self.beside.close()
         statistics.counters(self.catalog).end_session()
-        self.link.close()
+        if keep:
+            self.catalog.keep(self.link)
+        else:
+            self.link.close()
 
 
 class Beside:

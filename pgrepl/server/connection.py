@@ -128,7 +128,7 @@ class Server:
         client = authentication.client_of(channel, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         authentication.authenticate(channel, outside, client, self.doors)
-        outside.close()
+        outside.close(keep=True)
         return self._admitted(channel, catalog, client, packet, incoming)
 
     def _admitted(
