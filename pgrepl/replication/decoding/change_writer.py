@@ -51,7 +51,8 @@ class ChangeWriter:
                 told = f"{lsn_text(since)} has been already streamed, forwarding to {lsn_text(position)}"
                 self._session.report(Report("NOTICE", "00000", told))
             self._position = self._publisher.start(self._slot, max(position, since or 0))
-        self._sink.resume(self._position)
+        if not is_new:
+            self._sink.resume(self._position, is_new=False)
 
     def _check_publications(self) -> None:
         known = self._publisher.existing_publications(self._publications)
@@ -71,6 +72,7 @@ class ChangeWriter:
                 slots.check_start(there, since)
                 if since < start:
                     start = slots.begin_at(there, made, since)
+            self._sink.resume(start, is_new=True)  # an output that cannot be written on leaves no slot
         session.report(Report("NOTICE", "00000", f'created replication slot "{self._slot}" at {lsn_text(start)}'))
 
     def round(self, upto: int | None, stopped: Callable[[], bool]) -> bool:

@@ -44,8 +44,8 @@ class Sink(Protocol):
     @property
     def name(self) -> str: ...
 
-    def resume(self, start: int) -> None:
-        """Remove what belongs to commits at this LSN or behind it."""
+    def resume(self, start: int, *, is_new: bool) -> None:
+        """Remove what belongs to commits at this LSN or behind it. A new slot has written none of it: an error."""
         ...
 
     def write(self, transaction: WireTransaction) -> int:
@@ -61,6 +61,14 @@ class Sink(Protocol):
         ...
 
 
+def _of_another_slot(name: str, lsn: int, start: int) -> PgError:
+    return PgError(
+        "55000", f'"{name}" has changes at LSN {lsn_text(lsn)}, the new replication slot begins at {lsn_text(start)}',
+        detail="What is there at this LSN and behind it was written with another slot.",
+        hint="Name that slot (--slot), or another output.",
+    )  # fmt: skip
+
+
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
@@ -74,13 +82,13 @@ class LineSink:
         self._waiting: list[bytes] = []  # lines; a buffer of Python's would be written when the file is closed
         self._size = 0  # of these
 
-    def resume(self, start: int) -> None:
+    def resume(self, start: int, *, is_new: bool) -> None:
         if not self._is_regular:
             return
         size = self._file.seek(0, os.SEEK_END)
         end = size
         for begin, line in _lines_backwards(self._file, size):
-            at = self._writer.position(line) if line.endswith(b"\n") else start
+            at = self._writer.position(line) if line.endswith(b"\n") else None if is_new else start
             if at is None:
                 raise PgError(
                     "55000", f'file "{self.name}" has other lines than these changes',
@@ -88,6 +96,8 @@ class LineSink:
                 )  # fmt: skip
             if at < start:
                 break
+            if is_new:
+                raise _of_another_slot(self.name, at, start)
             end = begin
         self._file.truncate(end)
         self._end = self._file.seek(end)
@@ -156,12 +166,17 @@ class ParquetSink:
         self._open: dict[SentRelation, _TableFile] = {}
         self._closed: list[_TableFile] = []
 
-    def resume(self, start: int) -> None:
+    def resume(self, start: int, *, is_new: bool) -> None:
         if not self._folder.exists():
             return
-        for path in self._folder.glob("*/*"):
+        for path in sorted(self._folder.glob("*/*")):
             found = _FILE.match(path.name)
-            if found is not None and (found[3] or int(found[1], 16) >= start):
+            if found is None:
+                continue
+            lsn = int(found[1], 16)
+            if lsn >= start and is_new:
+                raise _of_another_slot(self.name, lsn, start)
+            if found[3] or lsn >= start:
                 path.unlink()
 
     def write(self, transaction: WireTransaction) -> int:

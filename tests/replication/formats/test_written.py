@@ -89,6 +89,7 @@ class Written:
         self,
         since: int | None = 0,
         *,
+        slot: str | None = None,
         upto: int | None = None,
         writer: LineWriter | None = None,
         stopped: Callable[[], bool] = lambda: False,
@@ -96,19 +97,25 @@ class Written:
         session = open_session(self.instance.catalog, "pub")
         try:
             if self.name == "parquet":
-                self._round(session, ParquetSink(self.path), since, upto, stopped)
+                self._round(session, ParquetSink(self.path), since, slot, upto, stopped)
                 return
             with self.path.open("r+b" if self.path.exists() else "w+b") as file:
                 context = Context("pub", WIRE_STYLE, lambda: 0, bool(self.with_schema))
                 made = writer or line_writer(self.name, context)
-                self._round(session, LineSink(made, file, str(self.path)), since, upto, stopped)
+                self._round(session, LineSink(made, file, str(self.path)), since, slot, upto, stopped)
         finally:
             session.close()
 
     def _round(
-        self, session: Any, sink: Sink, since: int | None, upto: int | None, stopped: Callable[[], bool]
+        self,
+        session: Any,
+        sink: Sink,
+        since: int | None,
+        slot: str | None,
+        upto: int | None,
+        stopped: Callable[[], bool],
     ) -> None:
-        out = ChangeWriter(session, [self.publication], f"slot_{self.form.replace('+', '_')}", sink)
+        out = ChangeWriter(session, [self.publication], slot or f"slot_{self.form.replace('+', '_')}", sink)
         try:
             out.start(since)
             out.round(upto, stopped)
@@ -285,7 +292,9 @@ def test_the_slot_moves_on_with_each_portion(
     after = instance.play("pub", slot)
     ids = [each.new and each.new["id"] for each in written.events()]
     assert ids == ["0", "1", "2", "3"][: len(ids)] and len(ids) < 4
-    monkeypatch.setattr("pgrepl.replication.formats.sinks.LineSink.resume", lambda sink, start: sink._file.seek(0, 2))
+    monkeypatch.setattr(
+        "pgrepl.replication.formats.sinks.LineSink.resume", lambda sink, start, is_new: sink._file.seek(0, 2)
+    )
     written.run()
     ids = [each.new and each.new["id"] for each in written.events()]
     assert ids[:4] == ["0", "1", "2", "3"] and len(set(ids)) == len(ids)
@@ -311,6 +320,26 @@ def test_a_file_of_other_lines_is_not_touched(instance: Instance, tmp_path: Path
     with pytest.raises(PgError, match="has other lines than these changes"):
         written.run()
     assert written.path.read_text() == "important\n"
+    assert instance.play("pub", "SELECT count(*) FROM pg_replication_slots") == ["0"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_slot_cuts_nothing_off(instance: Instance, form: str, tmp_path: Path) -> None:
+    """What stands behind its beginning was written with another slot."""
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)")
+    instance.play("pub", "CREATE PUBLICATION other FOR TABLE t WHERE (id > 5)")
+    written, other = Written(instance, form, tmp_path), Written(instance, form, tmp_path, "other")
+    written.run()
+    before = written.events()
+    for name in ("fresh", "fresh"):  # the one that failed was not made
+        with pytest.raises(PgError, match=r"has changes at LSN 0/.*, the new replication slot begins at 0/1"):
+            other.run(slot=name)
+    assert written.events() == before != []
+    assert instance.play("pub", "SELECT count(*) FROM pg_replication_slots") == ["1"]
+    instance.play("pub", "INSERT INTO t VALUES (2)")
+    other.run(None, slot="fresh")  # from now on: nothing stands there
+    written.run()
+    assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
 
 
 def test_where_a_new_slot_begins(instance: Instance, tmp_path: Path) -> None:
