@@ -204,7 +204,7 @@ def _timetz() -> Form:
 
 def _interval() -> Form:
     def from_array(array: Any) -> list[Any]:
-        return [None if v is None else _read_parquet_interval(v) for v in plain_array(array).to_pylist()]
+        return [None if v is None else read_parquet_interval(v) for v in plain_array(array).to_pylist()]
 
     def arrow() -> Any:
         import pyarrow as pa
@@ -217,14 +217,14 @@ def _interval() -> Form:
         spark="BINARY",
         arrow=arrow,
         to_arrow=refuse("interval"),
-        from_arrow=_read_parquet_interval,
+        from_arrow=read_parquet_interval,
         from_array=from_array,
         to_stat=lambda v: None,
         ordered="none",
     )
 
 
-def _read_parquet_interval(value: bytes) -> Interval:
+def read_parquet_interval(value: bytes) -> Interval:
     """Months, days and milliseconds."""
     months, days, millis = (int.from_bytes(value[at : at + 4], "little", signed=at < 8) for at in (0, 4, 8))
     return Interval(months, days, millis * 1000)

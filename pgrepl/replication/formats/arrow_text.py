@@ -9,6 +9,7 @@ from uuid import UUID
 from pgrepl.replication.formats.json_text import Number, array_text, json_text
 from pgrepl.types import oids
 from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
+from pgrepl.types.lake_foreign import read_parquet_interval
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,29 @@ def text_column(array: pa.Array) -> pa.Array:
     if (kinds.is_date(kind) or kinds.is_timestamp(kind)) and _is_usual(array):
         return _times(array)
     return pa.array([_text(each) for each in _values(array)], pa.string())
+
+
+def interval_texts(array: pa.Array) -> pa.Array:
+    """An array of Parquet's INTERVALs, which Arrow takes for bytes, with their texts instead; they may be in lists and
+    structs."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    kind = array.type
+    if kinds.is_fixed_size_binary(kind):
+        return pa.array([None if v is None else _interval_text(v) for v in array.to_pylist()], pa.string())
+    if kinds.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, interval_texts(array.values), mask=array.is_null())
+    if kinds.is_struct(kind):
+        names = [kind.field(at).name for at in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(
+            [interval_texts(each) for each in array.flatten()], names=names, mask=array.is_null()
+        )
+    return array
+
+
+def _interval_text(value: bytes) -> str:
+    return write_text(read_parquet_interval(value), oids.INTERVAL)
 
 
 def _is_usual(array: pa.Array) -> bool:

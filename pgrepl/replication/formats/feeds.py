@@ -7,20 +7,26 @@ updates, and those before inserts, as far as a batch has them together. A versio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.replication.formats import duckdb_text
 from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, Place, TableEvents
 from pgrepl.replication.formats.json_text import INVALID
+from pgrepl.replication.formats.opening import decompressed
 from pgrepl.replication.formats.plain import commit_times, positions
-from pgrepl.replication.formats.rows import CsvOptions, RowBatch, row_batches, taken, with_columns, without_bad
+from pgrepl.replication.formats.rows import CsvOptions, RowBatch, kind_of, row_batches, taken, with_columns, without_bad
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 _DELETE, _BEFORE, _AFTER, _INSERT = range(4)
 _KINDS = {"insert": _INSERT, "delete": _DELETE, "update_preimage": _BEFORE, "update_postimage": _AFTER}
@@ -34,14 +40,36 @@ class Feed:
     kind: str
     version: str
     row: str | None  # the row's id
+    texts: Callable[[RowBatch, str, Mapping[str, tuple[int, int]]], RowBatch]  # as input functions read them
     others: tuple[str, ...] = ()
 
     def own(self) -> set[str]:
         return {self.kind, self.version, *self.others, *([self.row] if self.row else [])}
 
 
-DELTA = Feed("_change_type", "_commit_version", None, ("_commit_timestamp",))
-DUCKLAKE = Feed("change_type", "snapshot_id", "rowid")
+def _decoded(batch: RowBatch, kind: str, types: Mapping[str, tuple[int, int]]) -> RowBatch:
+    """Spark writes binary values to JSON in base64."""
+    if kind != "jsonl":
+        return batch
+    encoded = [name for name in batch.columns if types.get(name, (0, -1))[0] == oids.BYTEA]
+    return replace(batch, columns={**batch.columns, **{name: _bytea(batch.columns[name]) for name in encoded}})
+
+
+def _bytea(texts: pa.Array) -> pa.Array:
+    """What is no base64 is left for bytea's input function."""
+    import pyarrow as pa
+
+    def one(text: str | None) -> str | None:
+        try:
+            return None if text is None else "\\x" + base64.b64decode(text, validate=True).hex()
+        except ValueError:
+            return text
+
+    return pa.array([one(text) for text in texts.to_pylist()], pa.string())
+
+
+DELTA = Feed("_change_type", "_commit_version", None, _decoded, ("_commit_timestamp",))
+DUCKLAKE = Feed("change_type", "snapshot_id", "rowid", duckdb_text.converted)
 
 
 def feed_blocks(
@@ -49,11 +77,13 @@ def feed_blocks(
 ) -> Iterator[EventBlock | BadRecord]:
     declared = (types and types(None, None)) or {}
     pairing = _Pairing(feed)
-    for found in row_batches(file, name, None, None, csv, declared):
+    opened = decompressed(file, name)
+    kind = kind_of(opened)
+    for found in row_batches(opened, name, kind, None, csv, declared):
         if isinstance(found, BadRecord):
             yield found
         else:
-            yield from pairing.events(found)
+            yield from pairing.events(found if kind == "parquet" else feed.texts(found, kind, declared))
     yield from pairing.end()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.replication.formats.arrow_text import text_column
+from pgrepl.replication.formats.arrow_text import interval_texts, text_column
 from pgrepl.replication.formats.event import BadRecord, Place
 from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, read_json, value_text
 from pgrepl.replication.formats.opening import decompressed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _ROWS = 1 << 14  # JSON objects of a batch
 _PARQUET_ROWS = 1 << 16
@@ -77,14 +78,18 @@ def row_batches(
     """The batches of a file. `kind` is csv, jsonl or parquet; None: its first bytes tell. `before`: where old rows
     are."""
     opened = decompressed(file, name)
-    start = bytes(cast(Any, opened).peek(64)[:64])
-    if kind is None:
-        kind = "parquet" if start.startswith(_PARQUET) else "jsonl" if start.lstrip()[:1] == b"{" else "csv"
+    kind = kind or kind_of(opened)
     if kind == "parquet":
         return _parquet(opened, name, before)
     if kind == "jsonl":
         return _json_lines(opened, name, before, types)
-    return _csv(opened, name, before, csv) if start else iter(())
+    return _csv(opened, name, before, csv) if cast(Any, opened).peek(1) else iter(())
+
+
+def kind_of(opened: BinaryIO) -> str:
+    """csv, jsonl or parquet, by the first bytes of a file that is decompressed."""
+    start = bytes(cast(Any, opened).peek(64)[:64])
+    return "parquet" if start.startswith(_PARQUET) else "jsonl" if start.lstrip()[:1] == b"{" else "csv"
 
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------
@@ -103,11 +108,13 @@ def _parquet(file: BinaryIO, name: str, before: str | None) -> Iterator[RowBatch
     first = 1
     try:
         opened = pq.ParquetFile(file)
+        intervals = _interval_columns(opened)
         for batch in opened.iter_batches(_PARQUET_ROWS):
             number = np.arange(first, first + batch.num_rows, dtype=np.int64)
             first += batch.num_rows
             columns, nested = {}, None
             for label, array in zip(batch.schema.names, batch.columns, strict=True):
+                array = interval_texts(array) if label in intervals else array
                 if label == before and pa.types.is_struct(array.type):
                     nested = array
                 else:
@@ -115,6 +122,12 @@ def _parquet(file: BinaryIO, name: str, before: str | None) -> Iterator[RowBatch
             yield from _with_old(name, number, columns, {}, before, nested)
     except (pa.ArrowException, OSError) as problem:
         raise PgError("22P04", f'could not read Parquet file "{name}": {problem}') from None
+
+
+def _interval_columns(file: pq.ParquetFile) -> set[str]:
+    """The columns that have INTERVALs in them: twelve bytes to Arrow."""
+    leaves = [file.schema.column(at) for at in range(len(file.schema))]
+    return {leaf.path.partition(".")[0] for leaf in leaves if leaf.converted_type == "INTERVAL"}
 
 
 def _with_old(

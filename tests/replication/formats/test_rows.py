@@ -23,6 +23,7 @@ from pgrepl.replication.formats.opening import open_file
 from pgrepl.replication.formats.registry import FORMATS, reader
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
+from pgrepl.types.builtin import array_type
 from tests.harness.played import Instance
 from tests.lake import duck
 from tests.replication.formats.reading import changes, read, typed
@@ -286,6 +287,54 @@ def test_what_duckdb_writes_of_a_ducklake(tmp_path: Path) -> None:
         (UPDATE, None, {"id": "1", "name": "x"}, {"id": "1", "name": "a"}),
         (UPDATE, None, {"id": "2", "name": "x"}, {"id": "2", "name": "b"}),
     ]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json"])
+def test_lists_and_blobs_that_duckdb_writes(tmp_path: Path, ending: str) -> None:
+    catalog, file = tmp_path / "catalog.db", tmp_path / f"feed.{ending}"
+    wanted = {
+        "id": "1",
+        "a": "{1,NULL,-3}",
+        "t": '{"a b",NULL,"null","q\\"\\\\","",it\'s,"x, y",[z],"line\nend"}',
+        "b": "\\x00ff615c22270a",
+        "bs": '{"\\\\x00ff27","\\\\x",NULL}',
+        "e": "{}",
+        "n": None,
+    }
+    kinds = {
+        "id": oids.INT8, "a": oids.INT4_ARRAY, "t": oids.TEXT_ARRAY, "b": oids.BYTEA, "bs": array_type(oids.BYTEA),
+        "e": oids.INT4_ARRAY, "n": oids.TEXT_ARRAY,
+    }  # fmt: skip
+    instance = Instance(tmp_path)
+    values = ", ".join("NULL" if value is None else f"$${value}$$" for value in wanted.values())
+    instance.play(
+        "pub", "CREATE TABLE t (id bigint, a int[], t text[], b bytea, bs bytea[], e int[], n text[])",
+        f"INSERT INTO t VALUES ({values})",
+    )  # fmt: skip
+    instance.catalog.close()
+    ((last,),) = duck.duck(catalog, "SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")
+    duck.run(catalog, f"COPY (FROM ducklake_table_changes('lake', 'pub', 't', 0, {last})) TO '{file}'")
+    duck.close(catalog)
+    types = typed(**{name: (kind, -1) for name, kind in kinds.items()})
+    assert changes("ducklake", file.read_bytes(), types) == [(INSERT, None, wanted, None)]
+
+
+def test_intervals_in_parquet_files(tmp_path: Path) -> None:
+    """Arrow takes them for twelve bytes; Parquet has no microseconds of them."""
+    import duckdb
+
+    file, interval = tmp_path / "in.parquet", "INTERVAL '1 year 2 months 3 days 4 hours 5.501 seconds'"
+    columns = f"{interval} i, [{interval}, NULL] l, {{'k': {interval}}} s, {{'i': {interval}}} AS old"
+    duckdb.connect().execute(f"COPY (SELECT {columns}, NULL::INTERVAL n) TO '{file}'")
+    text = "1 year 2 mons 3 days 04:00:05.501"
+    row = {"i": text, "l": f'{{"{text}",NULL}}', "s": f'{{"k": "{text}"}}', "n": None}
+    assert changes("parquet", file.read_bytes(), before="old") == [(INSERT, None, row, {"i": text})]
+
+
+def test_binary_values_that_spark_writes_as_json() -> None:
+    line = '{"id":1,"b":"AP8=","_change_type":"insert","_commit_version":1}'
+    assert changes("delta", line, typed(b=(oids.BYTEA, -1))) == [(INSERT, None, {"id": "1", "b": "\\x00ff"}, None)]
+    assert changes("delta", line) == [(INSERT, None, {"id": "1", "b": "AP8="}, None)]
 
 
 # --- compression ------------------------------------------------------------------------------------------------------
