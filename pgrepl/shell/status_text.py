@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 HEADERS = ("Subscription", "Publisher", "Worker", "Tables", "Applied", "Behind")
+_UNBROKEN = tuple(HEADERS.index(name) for name in ("Worker", "Applied", "Behind"))  # names may be, numbers not
 _LISTED = 4  # tables that are named one by one
 
 
@@ -28,7 +29,7 @@ def status_text(found: Sequence[Status], title: str = "Subscriptions") -> str:
     layout = lay_out(table, options, 0)
     if layout.exceeds(WIDTH):
         options = PrintOptions(title=title, format="wrapped", columns=WIDTH)
-        layout = lay_out(table, options, WIDTH)
+        layout = lay_out(table, options, WIDTH, _UNBROKEN)
     problems = [text for status in found for text in _problem(status)]
     return "".join([aligned(table, options, layout), *problems])
 

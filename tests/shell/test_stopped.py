@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pexpect
 
+from pgrepl.replication.publisher.protocol import SlotLag
+from pgrepl.replication.subscriber.status import Status, TableStatus
+from pgrepl.replication.subscriber.stopped import Stop
+from pgrepl.shell.status_text import WIDTH, status_text
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, environment
 
@@ -62,6 +66,25 @@ def test_one_that_is_disabled_is_enabled_again(tmp_path: Path) -> None:
     pgrepl("-d", "sub", "-c", skip, "-c", enable, cwd=tmp_path)
     assert pgrepl("apply", cwd=tmp_path).returncode == 0
     assert "ALTER SUBSCRIPTION" not in pgrepl("status", cwd=tmp_path).stdout
+
+
+def a_status(publisher: str, stop: Stop | None = None) -> Status:
+    lag = SlotLag(0x1FFFFFFFF, 0x1FFFFFFFF, 0x1FFFFFFFF)
+    tables = (TableStatus("public.orders", "r", 0),)
+    return Status("reports", "orders_of_the_shop", ("p",), publisher, True, "s", 12345, tables, 0x1FFFFFFFF, lag, None,
+                  0, 0, stop, None)  # fmt: skip
+
+
+def test_names_are_broken_where_80_columns_do_not_do_and_numbers_are_not() -> None:
+    shown = status_text([a_status("host=/var/run/postgresql_of_another port=54321 dbname=shop")])
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    for text in ("12345", "1/FFFFFFFF", "of 1/FFFFFFFF", "0 bytes"):
+        assert text in shown, shown
+
+
+def test_a_key_is_named_only_where_there_is_one() -> None:
+    stop = Stop("s", True, "2024-02-29T12:00:00", "22012", "division by zero", None, None, None, "0/5")
+    assert "Fix what is in its way here, or skip the transaction." in status_text([a_status("dbname=shop", stop)])
 
 
 def at_terminal(folder: Path, *arguments: str) -> pexpect.spawn[bytes]:

@@ -39,7 +39,8 @@ class Stop:
     def advice(self) -> str:
         """What to do, in words."""
         if self.lsn is not None:
-            return "Fix what is in its way here, such as the row with this key, or skip the transaction."
+            key = ", such as the row with this key" if (self.detail or "").startswith("Key (") else ""
+            return f"Fix what is in its way here{key}, or skip the transaction."
         if self.table is not None:
             return f"Fix what is in the way of table {self.table}; it is copied again."
         return "Remove the cause; it is tried again."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pgrepl.frozen import frozen
 from pgrepl.shell.linestyle import HorizontalRule, LineStyle, line_style
 from pgrepl.shell.table import PrintOptions, TableContent
@@ -24,8 +26,9 @@ class Layout:
         return 0 < columns < max(self.total, self.header_total)
 
 
-def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
-    """Measure every cell; in the wrapped format narrow the columns until the table fits, if possible."""
+def lay_out(table: TableContent, options: PrintOptions, columns: int, last: Collection[int] = ()) -> Layout:
+    """Measure every cell; in the wrapped format narrow the columns until the table fits, if possible, and those in
+    `last` only if that does not do."""
     headers = [display_lines(text) for text in table.headers]
     rows = [[display_lines(cell) for cell in row] for row in table.rows]
     header_widths = [max(width for _, width in lines) for lines in headers]
@@ -45,7 +48,9 @@ def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
         averages = [width // len(rows) for width in sums] if rows else sums
         wrapped = list(widths)
         while total > columns:
-            worst = _worst_column(wrapped, widths, header_widths, averages)
+            worst = _worst_column(wrapped, widths, header_widths, averages, last)
+            if worst is None and last:
+                worst = _worst_column(wrapped, widths, header_widths, averages)
             if worst is None:
                 break
             wrapped[worst] -= 1
@@ -54,11 +59,13 @@ def lay_out(table: TableContent, options: PrintOptions, columns: int) -> Layout:
     return Layout(headers, rows, widths, total, header_total)
 
 
-def _worst_column(wrapped: list[int], widths: list[int], headers: list[int], averages: list[int]) -> int | None:
+def _worst_column(
+    wrapped: list[int], widths: list[int], headers: list[int], averages: list[int], but: Collection[int] = ()
+) -> int | None:
     """The column to narrow: the widest in proportion to its average, and of equal ones the wider."""
     best, worst = 0.0, None
     for at, average in enumerate(averages):
-        if average and wrapped[at] > headers[at]:
+        if average and wrapped[at] > headers[at] and at not in but:
             ratio = wrapped[at] / average + widths[at] * 0.01
             if ratio > best:
                 best, worst = ratio, at
