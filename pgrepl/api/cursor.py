@@ -212,7 +212,7 @@ class Cursor:
 
     def pl(self) -> Any:
         """All rows of the result as a DataFrame of Polars."""
-        import polars  # type: ignore[import-not-found, unused-ignore]
+        import polars
 
         from pgrepl.api.columns import polars_table
 

@@ -284,6 +284,27 @@ def test_polars_gets_text_for_what_it_has_not(con: pgrepl.Connection) -> None:
     assert found.pl().equals(polars.DataFrame(plain.to_pydict(), schema_overrides={"a": polars.Int32}))
 
 
+def test_polars_takes_results_and_gives_rows(con: pgrepl.Connection) -> None:
+    polars = pytest.importorskip("polars")
+    frame = con.execute(
+        "SELECT 1::int2 AS a, 1.10::numeric(10,2) AS b, timestamptz '2024-02-29 12:00+02' AS c, '{1,NULL}'::int[] AS d,"
+        " '\\xff'::bytea AS e, '{\"a\": 1.10}'::jsonb AS f, ARRAY[interval '1 mon'] AS g, NULL::text AS h,"
+        " time '10:00' AS i"
+    ).pl()
+    assert dict(frame.schema) == {
+        "a": polars.Int16, "b": polars.Decimal(10, 2), "c": polars.Datetime("us", "UTC"),
+        "d": polars.List(polars.Int32), "e": polars.Binary, "f": polars.String, "g": polars.String, "h": polars.String,
+        "i": polars.Time,
+    }  # fmt: skip
+    row = con.write("t", frame) and con.execute("SELECT * FROM t").pl().rows()[0]
+    assert row == frame.rows()[0]
+    categories = polars.Series(["x", "y"], dtype=polars.Categorical)
+    large = polars.Series([2**64 - 1, None], dtype=polars.UInt64)
+    con.write("u", polars.DataFrame({"c": categories, "n": large, "d": [datetime.timedelta(days=1), None]}))
+    found = con.execute("SELECT c, n::text, d::text FROM u ORDER BY c").fetchall()
+    assert found == [("x", "18446744073709551615", "1 day"), ("y", None, None)]
+
+
 def test_copy(con: pgrepl.Connection) -> None:
     con.execute("CREATE TABLE t (a int, b text)")
     cur = con.cursor()
