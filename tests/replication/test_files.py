@@ -434,6 +434,40 @@ def test_a_connection_string_that_is_wrong_is_refused_by_the_statement(landing: 
     assert 'invalid value for connection option "removed"' in says("files=landing format=jsonl dbname=pub removed=yes")
 
 
+def test_options_that_are_wrong_are_refused_where_nobody_connects(landing: Landing) -> None:
+    """connect = false and ALTER SUBSCRIPTION … CONNECTION look neither for the files nor for the database."""
+    landing.declare()
+    sub = landing.pair.sub
+    create = "CREATE SUBSCRIPTION {} CONNECTION '{}' PUBLICATION p WITH (connect = false{})"
+    sub(create.format("there", "files=nowhere format=jsonl dbname=nosuch", ""))
+    for options, told in {
+        "files=landing": 'connection option "format" is missing',
+        "format=jsonl files=": 'invalid value for connection option "files": ""',
+        "files=landing format=xml": 'unrecognized format "xml"',
+        "files=landing format=debezium nosuch=1": 'format "debezium" has no option "nosuch"',
+        "files=landing format=csv delimiter=ab": 'option "delimiter" must be a single one-byte character',
+        "files=landing format=jsonl removed=yes": 'invalid value for connection option "removed": "yes"',
+        "files=landing format=jsonl table=": 'invalid value for connection option "table": ""',
+        "files=landing format=jsonl host=example.com": "the connection string names no host",
+        "files=landing format=jsonl port=5433": "the connection string names no host",
+        "files=landing format=jsonl host=a,b port=1,2,3": "could not match 3 port numbers to 2 hosts",
+        "files=landing format=jsonl on_error=": 'invalid value for connection option "on_error": ""',
+        "files=landing format=jsonl on_error=s3://bucket/rejects": 'rejected records cannot be written to "s3://bucket',
+        "files=landing format=jsonl on_error=landing/a/rejects": "files of changes are read there",
+        "files=landing/*.json format=jsonl on_error=./landing/rejects.json": "files of changes are read there",
+    }.items():
+        assert told in sub.says(create.format("s", f"dbname=pub {options}", "")), options
+        assert told in sub.says(f"ALTER SUBSCRIPTION there CONNECTION 'dbname=pub {options}'"), options
+    for on_error in ("landing/_rejects", "rejects", "landing/rejects.txt"):
+        sub(f"ALTER SUBSCRIPTION there CONNECTION 'files=landing/*.json format=jsonl on_error={on_error}'")
+    for option in ("two_phase", "failover"):
+        refused = f"{option} is not supported for files of changes"
+        assert refused in sub.says(create.format("s", "files=landing format=jsonl dbname=pub", f", {option}"))
+        sub(create.format(f"with_{option}", "dbname=pub", f", {option}"))
+        files = "files=landing format=jsonl dbname=pub"
+        assert refused in sub.says(f"ALTER SUBSCRIPTION with_{option} CONNECTION '{files}'")
+
+
 def test_only_roles_that_may_read_files_subscribe_to_them(landing: Landing) -> None:
     landing.declare()
     pair = landing.pair

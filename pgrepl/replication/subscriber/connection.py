@@ -11,7 +11,7 @@ password.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -36,6 +36,7 @@ from pgrepl.replication.publisher.protocol import Publisher, server_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.replication.publisher.files.options import FilesOptions
     from pgrepl.replication.publisher.files.publisher import FilesPublisher
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
@@ -88,7 +89,7 @@ def connect(
     if session.catalog.is_rehearsal and (FILES in options or not _is_here(session, hosts, wish)):
         raise NotContacted()
     if FILES in options:
-        publisher = _files(session, hosts, wish, options, apart, subid, given)
+        publisher = _files(session, wish, options, apart, subid, given)
     elif all(_is_server(endpoint) for endpoint in hosts):
         publisher = _to_server(session, options)
     else:
@@ -105,9 +106,24 @@ def connect(
     return publisher
 
 
+def files_options(session: Session, options: Mapping[str, str]) -> FilesOptions:
+    """What a connection string says of files of changes, or an error. Nothing is read for it."""
+    from pgrepl.replication.formats import registry
+    from pgrepl.replication.publisher.files.options import FilesOptions
+
+    is_here = all(endpoint.is_local and not _is_server(endpoint) for endpoint in endpoints(options))
+    if "service" in options or not is_here:
+        raise PgError(
+            "22023",
+            "a database of this instance declares the tables of files of changes: the connection string names no host",
+        )
+    found = FilesOptions.of(session, options)
+    registry.reader(found.format, found.reader)
+    return found
+
+
 def _files(
     session: Session,
-    hosts: Sequence[Endpoint],
     wish: _Wish,
     options: Mapping[str, str],
     apart: bool,
@@ -115,15 +131,10 @@ def _files(
     given: GivenBatch | None,
 ) -> FilesPublisher:
     """Files of changes, whose tables a database of this instance declares."""
-    from pgrepl.replication.publisher.files.options import FilesOptions
     from pgrepl.replication.publisher.files.publisher import FilesPublisher
 
-    if not all(endpoint.is_local for endpoint in hosts) or "service" in options:
-        raise ConnectionFailure(
-            "a database of this instance declares the tables of files of changes: the connection string names no host"
-        )
     try:
-        own = FilesOptions.of(session, options)
+        own = files_options(session, options)
         there, used_password = _enter_database(session, wish, options, apart)
     except PgError as error:
         raise ConnectionFailure(server_text(error), error.sqlstate) from None

@@ -23,6 +23,7 @@ from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.subscription.create import check_duplicates
+from pgrepl.statements.subscription.files import check_files_options
 from pgrepl.statements.subscription.rights import (
     check_may_read_files,
     check_password_exemption,
@@ -127,6 +128,8 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
     check_may_read_files(session, stmt.conninfo, subscription.subowner)
+    two_phase = subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED
+    check_files_options(session, stmt.conninfo, two_phase=two_phase, failover=subscription.subfailover)
     # another publisher may have other tables under the same OIDs
     delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     return {"subconninfo": stmt.conninfo}

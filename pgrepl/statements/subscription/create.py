@@ -17,6 +17,7 @@ from pgrepl.replication.origins import create_origin
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
+from pgrepl.statements.subscription.files import check_files_options
 from pgrepl.statements.subscription.rights import check_may_read_files, check_may_subscribe, check_password_exemption
 from pgrepl.statements.subscription.subscription_options import CREATE, SubscriptionOptions, parse_subscription_options
 from pgrepl.statements.subscription.tables import add_tables, check_publications, check_publications_origin, connected
@@ -36,6 +37,7 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
         raise PgError("42710", f'subscription "{stmt.name}" already exists')
     check_conninfo(stmt.conninfo, options.password_required and not is_superuser(session))
     check_may_read_files(session, stmt.conninfo, session.role)
+    check_files_options(session, stmt.conninfo, two_phase=options.two_phase, failover=options.failover)
     check_duplicates(stmt.publications)
     subscription = _insert(session, stmt, options)
     if options.connect:
@@ -102,20 +104,15 @@ def _fetch(
     check_publications_origin(session, publisher, subscription, copy_data=options.copy_data)
     count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
     if not publisher.has_slots:
-        _check_files(session, publisher, subscription, options)
+        _check_files(session, publisher, subscription)
     elif options.create_slot:
         # without tables to copy two_phase can be enabled at once; without any tables it waits for a refresh
         two_phase = options.two_phase and not options.copy_data and count > 0
         _create_slot(session, publisher, subscription, two_phase=two_phase, failover=options.failover)
 
 
-def _check_files(
-    session: Session, publisher: Publisher, subscription: tables.pg_subscription, options: SubscriptionOptions
-) -> None:
-    """Check what the connection string says of files of changes, before a worker meets it."""
-    for name in ("two_phase", "failover"):
-        if getattr(options, name):
-            raise PgError("0A000", f"{name} is not supported for files of changes")
+def _check_files(session: Session, publisher: Publisher, subscription: tables.pg_subscription) -> None:
+    """Look for the files of changes, before a worker does."""
     try:
         publisher.check()
     except PublisherError as error:

@@ -65,6 +65,21 @@ def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
     return sorted(found, key=lambda file: order(file.name))
 
 
+def is_listed(path: str, location: str) -> bool:
+    """Whether a file of this machine is, or would be, one of those of a location."""
+    from pgrepl.lake import storage
+
+    folder, pattern = _parted(location)
+    folder_here = storage.local_path(folder)
+    if folder_here is None:
+        return False
+    name = os.path.relpath(os.path.abspath(path), os.path.abspath(folder_here))
+    if name == os.curdir:
+        return True  # the location is this file
+    inside = name.split(os.sep)[0] != os.pardir and not _is_hidden(name)
+    return inside and (pattern is None or _test(pattern).fullmatch(name) is not None)
+
+
 def _parted(location: str) -> tuple[str, str | None]:
     """The folder, and the pattern of the names below it."""
     found = _PATTERN.search(location)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.libpq.conninfo import FILES, OPTIONS
+from pgrepl.replication.publisher.files.listing import is_listed
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -49,13 +50,11 @@ class FilesOptions:
                 'connection option "format" is missing',
                 hint="Say how the files are written, for example format=debezium.",
             )
-        on_error = options.get("on_error", _STOP)
-        if not on_error:
-            raise PgError("22023", 'invalid value for connection option "on_error": ""')
+        located = files if files == STANDARD_INPUT else _located(session, files)
         return cls(
-            files if files == STANDARD_INPUT else _located(session, files),
+            located,
             named,
-            None if on_error == _STOP else _located(session, on_error),
+            _rejects(session, options.get("on_error", _STOP), located),
             _chosen(options, "removed", ("error", "allow")) == "allow",
             _chosen(options, "undeclared_columns", ("error", "ignore")) == "ignore",
             _table(options.get("table")),
@@ -64,11 +63,37 @@ class FilesOptions:
         )
 
 
-def _table(name: str | None) -> tuple[str | None, str] | None:
-    if not name:
+def _rejects(session: Session, on_error: str, files: str) -> str | None:
+    """The file that `on_error` names: one of this machine, and none that is read."""
+    from pgrepl.lake.storage import local_path
+
+    if on_error == _STOP:
         return None
-    schema, dot, table = name.partition(".")
-    return (schema, table) if dot else (None, name)
+    if not on_error:
+        raise PgError("22023", 'invalid value for connection option "on_error": ""')
+    path = local_path(_located(session, on_error))
+    if path is None:
+        raise PgError(
+            "0A000",
+            f'rejected records cannot be written to "{on_error}"',
+            hint="on_error names a file of this machine.",
+        )
+    if files != STANDARD_INPUT and is_listed(path, files):
+        raise PgError(
+            "22023",
+            f'rejected records cannot be written to "{on_error}": files of changes are read there',
+            hint="Name a file elsewhere, or one whose name begins with a dot or an underscore.",
+        )
+    return path
+
+
+def _table(name: str | None) -> tuple[str | None, str] | None:
+    if name is None:
+        return None
+    schema, dot, table = name.rpartition(".")
+    if not table or (dot and not schema):
+        raise PgError("22023", f'invalid value for connection option "table": "{name}"')
+    return schema or None, table
 
 
 def _chosen(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:

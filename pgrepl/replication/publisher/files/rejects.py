@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.disk import sync
 from pgrepl.errors import PgError
-from pgrepl.lake import storage
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent
 
 if TYPE_CHECKING:
@@ -37,13 +36,7 @@ class Rejects:
     """`path`: the file of rejects; None: a bad record is an error."""
 
     def __init__(self, path: str | None) -> None:
-        if path is not None and storage.local_path(path) is None:
-            raise PgError(
-                "0A000",
-                f'rejected records cannot be written to "{path}"',
-                hint="on_error names a file of this machine.",
-            )
-        self._path = None if path is None else storage.local_path(path)
+        self._path = path
         self._kept: IO[bytes] | None = None
         self.count = 0
 
