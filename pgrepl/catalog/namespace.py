@@ -12,6 +12,8 @@ from pgrepl.errors import PgError
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
 
+QUALIFIED = (("search_path", ""),)  # settings with which definitions name the schemas of what they use
+
 
 def schemas(session: CatalogSession) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""

@@ -80,7 +80,7 @@ def test_types_routines_and_triggers(served: Served, capsys: pytest.CaptureFixtu
         "ALTER TYPE public.pair ADD ATTRIBUTE more date;\n"
         "CREATE OR REPLACE FUNCTION public.g()\n RETURNS trigger\n LANGUAGE plpgsql\n"
         "AS $function$BEGIN RETURN NULL; END$function$;\n"
-        "CREATE OR REPLACE TRIGGER g BEFORE DELETE ON public.k FOR EACH ROW EXECUTE FUNCTION g();\n"
+        "CREATE OR REPLACE TRIGGER g BEFORE DELETE ON public.k FOR EACH ROW EXECUTE FUNCTION public.g();\n"
         "ALTER TABLE public.k ENABLE TRIGGER g;\n"
     )
     served.sub(found)

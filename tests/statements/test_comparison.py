@@ -178,7 +178,7 @@ def test_views_and_filters_let_go_of_a_column_that_changes(here: Path, capsys: p
     assert printed == (
         "ALTER PUBLICATION p DROP TABLE ONLY public.t;\nDROP VIEW public.v;\n"
         "ALTER TABLE public.t ALTER COLUMN a TYPE bigint USING a::bigint;\n"
-        "CREATE VIEW public.v AS\n SELECT a\n   FROM t;\nALTER VIEW public.v OWNER TO postgres;\n"
+        "CREATE VIEW public.v AS\n SELECT a\n   FROM public.t;\nALTER VIEW public.v OWNER TO postgres;\n"
         "ALTER PUBLICATION p SET TABLE ONLY public.t WHERE ((a > 1));\n"
     )
 

@@ -11,8 +11,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import reading
-from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
-from pgrepl.statements.dump.schema import dump_schema
+from pgrepl.statements.dump import dump
 from pgrepl.statements.run import run
 from tests.query.make_queries import SCHEMA
 
@@ -70,7 +69,7 @@ def sessions(tmp_path: Path) -> Iterator[list[Session]]:
 
 def dumped(session: Session) -> str:
     with reading(session):
-        return "\n".join([*dump_schema(session), *dump_publications(session), *dump_subscriptions(session)])
+        return "\n".join(dump(session, schema=True, publications=True, subscriptions=True))
 
 
 @pytest.mark.parametrize("made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,)])
@@ -82,6 +81,39 @@ def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: t
     script = dumped(first)
     list(run(second, script))
     assert dumped(second) == script
+
+
+def test_a_dump_asks_nothing_of_the_search_path(sessions: list[Session]) -> None:
+    first, second = sessions
+    made = """
+        CREATE SCHEMA s;
+        SET search_path = s, public;
+        CREATE TYPE mood AS ENUM ('x', 'y');
+        CREATE DOMAIN pos AS int CHECK (value > 0);
+        CREATE TYPE pair AS (a pos, m mood);
+        CREATE FUNCTION f(m mood) RETURNS mood LANGUAGE sql IMMUTABLE AS 'SELECT m';
+        CREATE FUNCTION tf() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+        CREATE TABLE c (id int PRIMARY KEY, m mood DEFAULT 'x', p pair, l pos[], CHECK (f(m) = 'x'));
+        CREATE TABLE r (id int REFERENCES c, m mood GENERATED ALWAYS AS ('y'::mood) STORED);
+        CREATE TABLE k (x int) INHERITS (r);
+        CREATE INDEX i ON c (f(m));
+        ALTER TABLE c CLUSTER ON i, REPLICA IDENTITY USING INDEX c_pkey;
+        CREATE SEQUENCE n OWNED BY c.id;
+        CREATE TABLE q (a mood) PARTITION BY LIST (f(a));
+        CREATE TABLE q1 PARTITION OF q FOR VALUES IN ('y');
+        CREATE VIEW v AS SELECT f(m) FROM c JOIN r USING (m);
+        CREATE MATERIALIZED VIEW mv AS TABLE v;
+        CREATE TRIGGER t BEFORE UPDATE ON c FOR EACH ROW WHEN (f(NEW.m) = 'y') EXECUTE FUNCTION tf();
+        CREATE PUBLICATION p FOR TABLE c WHERE (id > 1), r;
+        COMMENT ON FUNCTION f(mood) IS 'f';
+        COMMENT ON COLUMN c.m IS 'm';
+    """
+    list(run(first, made))
+    script = dumped(first)
+    list(run(second, script))
+    assert dumped(second) == script
+    list(run(first, "RESET search_path"))
+    assert dumped(first) == script
 
 
 def test_default_privileges_come_last_in_a_dump(sessions: list[Session]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.namespace import QUALIFIED
 from pgrepl.errors import PgError
 from pgrepl.statements.comparison.columns import anew, changed_columns, gone_columns
 from pgrepl.statements.comparison.default_privileges import KIND as DEFAULT_PRIVILEGES
@@ -46,12 +47,13 @@ def definitions(
 ) -> Definitions:
     """What a database defines, and the roles of its instance."""
     found: list[Iterable[Definition]] = []
-    if "role" in kinds:
-        found.append(role_definitions(session))
-    found += [schema_definitions(session), type_definitions(session), relation_definitions(session)]
-    found += [routine_definitions(session, placed_parts(session)), publication_definitions(session)]
-    found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
-    return {each.key: each for listed in found for each in listed if each.kind in kinds}
+    with session.settings.during(QUALIFIED):
+        if "role" in kinds:
+            found.append(role_definitions(session))
+        found += [schema_definitions(session), type_definitions(session), relation_definitions(session)]
+        found += [routine_definitions(session, placed_parts(session)), publication_definitions(session)]
+        found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
+        return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
 
 @dataclass

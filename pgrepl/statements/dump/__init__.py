@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgrepl.catalog.namespace import QUALIFIED
 from pgrepl.catalog.session import Session
 from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
 from pgrepl.statements.dump.schema import dump_schema
@@ -17,13 +18,14 @@ from pgrepl.statements.dump.shared import dump_shared
 
 
 def dump(session: Session, *, schema: bool, publications: bool, subscriptions: bool) -> Iterator[str]:
-    """The statements, each with its semicolon."""
-    if schema:
-        yield from dump_schema(session)
-    if publications:
-        yield from dump_publications(session)
-    if subscriptions:
-        yield from dump_subscriptions(session)
+    """The statements, each with its semicolon. They mean the same whatever search_path is where they are run."""
+    with session.settings.during(QUALIFIED):
+        if schema:
+            yield from dump_schema(session)
+        if publications:
+            yield from dump_publications(session)
+        if subscriptions:
+            yield from dump_subscriptions(session)
 
 
 __all__ = ["dump", "dump_shared"]

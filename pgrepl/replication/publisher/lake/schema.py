@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.indexes import indexes, primary_key
 from pgrepl.catalog.inheritance import inheritors, parents, partition_root
+from pgrepl.catalog.namespace import QUALIFIED
 from pgrepl.catalog.publication import publications as known_publications
 from pgrepl.catalog.publication import published_tables
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
@@ -23,13 +24,11 @@ from pgrepl.types.text import read_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_QUALIFIED = (("search_path", ""),)  # definitions name the schemas of what they use
-
 
 def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     found = relation_or_none(session, relid)
-    with session.settings.during(_QUALIFIED):
+    with session.settings.during(QUALIFIED):
         return () if found is None else tuple([_attribute(session, each) for each in found.attributes])
 
 
@@ -75,7 +74,7 @@ def definitions(session: Session, schema: str, name: str, publications: Sequence
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None or found.oid not in listed:
         return []
-    with session.settings.during(_QUALIFIED):
+    with session.settings.during(QUALIFIED):
         return list(_tree(session, found, listed, there))
 
 
