@@ -22,6 +22,7 @@ from pgrepl.types.lake_arrays import content
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.sql.nodes import CopyStmt
 
 _IN_MEMORY = 8 << 20  # bytes that need no file
 _PIECE = 1 << 16
@@ -51,7 +52,9 @@ class Copy:
     def __init__(self, cursor: CopyCursor, statement: str) -> None:
         self._cursor = cursor
         self._statement = statement
-        self._is_from = _direction(statement)
+        parsed = _parsed(statement)
+        self._is_from = parsed is not None and parsed.is_from
+        self._has_rows = parsed is not None and _is_plain_text(parsed)
         self._data: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
 
     def __enter__(self) -> Copy:
@@ -88,12 +91,14 @@ class Copy:
 
     def write_row(self, row: Sequence[Any]) -> None:
         """Give one row of values, in the text format."""
+        self._check_has_rows("write_row() writes")
         self.write("\t".join(map(_field, row)) + "\n")
 
     # --- for COPY TO --------------------------------------------------------------------------------------------------
 
     def read(self) -> bytes:
         """More data in the format of the statement; nothing at the end."""
+        self._check_is_to()
         return self._data.read(_PIECE)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -102,8 +107,18 @@ class Copy:
 
     def rows(self) -> Iterator[tuple[str | None, ...]]:
         """The rows of the text format as texts."""
+        self._check_is_to()
+        self._check_has_rows("rows() reads")
         for line in self._data:
             yield tuple([_unescaped(field) for field in line.decode().rstrip("\n").split("\t")])
+
+    def _check_is_to(self) -> None:
+        if self._is_from:
+            raise ProgrammingError("COPY FROM is written to, not read")
+
+    def _check_has_rows(self, what: str) -> None:
+        if not self._has_rows:
+            raise ProgrammingError(f"{what} COPY's text format, without options for how it is written")
 
     # --- for the statement --------------------------------------------------------------------------------------------
 
@@ -143,8 +158,8 @@ class _Sent:
             yield data
 
 
-def _direction(statement: str) -> bool:
-    """Is it COPY FROM STDIN? ProgrammingError if it is neither that nor COPY TO STDOUT."""
+def _parsed(statement: str) -> CopyStmt | None:
+    """COPY FROM STDIN or COPY TO STDOUT, ProgrammingError if it is neither; None: running it raises the error."""
     from pgrepl.errors import PgError
     from pgrepl.sql.nodes import CopyStmt
     from pgrepl.sql.parser import parse
@@ -152,10 +167,18 @@ def _direction(statement: str) -> bool:
     try:
         found = [raw.stmt for raw in parse(statement)]
     except PgError:
-        return False  # running it raises the error
+        return None
     if len(found) != 1 or not isinstance(found[0], CopyStmt) or found[0].filename is not None or found[0].program:
         raise ProgrammingError("copy() takes one statement: COPY … FROM STDIN, or COPY … TO STDOUT")
-    return found[0].is_from
+    return found[0]
+
+
+def _is_plain_text(statement: CopyStmt) -> bool:
+    """Are rows lines of values between tabs, and NULLs \\N?"""
+    return not any(
+        option.name in ("delimiter", "null", "encoding") or (option.name == "format" and option.value != "text")
+        for option in statement.options
+    )
 
 
 def _field(value: Any) -> str:

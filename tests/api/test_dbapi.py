@@ -327,6 +327,25 @@ def test_copy(con: pgrepl.Connection) -> None:
         cur.copy("SELECT 1")
 
 
+def test_rows_are_copied_in_the_text_format_only(con: pgrepl.Connection) -> None:
+    """In another one a NULL would be the text \\N."""
+    con.execute("CREATE TABLE t (a int, b text)")
+    cur = con.cursor()
+    for options in ("FORMAT csv", "FORMAT binary", "DELIMITER '|'", "NULL ''"):
+        refused = pytest.raises(pgrepl.ProgrammingError, match="COPY's text format")
+        with refused, cur.copy(f"COPY t FROM STDIN ({options})") as copy:
+            copy.write_row((None, None))
+        with cur.copy(f"COPY t TO STDOUT ({options})") as copy, refused:
+            list(copy.rows())
+    with cur.copy("COPY t FROM STDIN (FORMAT text, FREEZE off)") as copy:
+        copy.write_row((None, "\\N"))
+        for read in (copy.read, lambda: list(copy), lambda: list(copy.rows())):
+            with pytest.raises(pgrepl.ProgrammingError, match="is written to, not read"):
+                read()
+    with cur.copy("COPY t TO STDOUT (FORMAT text)") as copy:
+        assert list(copy.rows()) == [(None, "\\N")]
+
+
 # --- transactions ----------------------------------------------------------------------------------------------------
 
 
