@@ -16,9 +16,10 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import sql
 from pgrepl.lake.definition import taken_names
 from pgrepl.lake.definition_columns import NO_DEFAULT, column_names, default_of
-from pgrepl.lake.definition_types import NO_COLUMNS, ColumnType, column_type, fits
+from pgrepl.lake.definition_types import ColumnType, column_type, fits
 from pgrepl.lake.table import LakeField
 from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.lake_structs import NO_COLUMNS
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql
 from pgrepl.lake.definition_inlined import keep_inlining
-from pgrepl.lake.definition_types import NO_COLUMNS, ColumnType, column_type, default_text, fits, holds_places
+from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits, holds_places
+from pgrepl.types.lake_structs import NO_COLUMNS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_column

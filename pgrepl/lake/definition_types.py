@@ -12,12 +12,11 @@ from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.lake_lists import element_text
-from pgrepl.types.lake_structs import row_type_in
+from pgrepl.types.lake_structs import NO_COLUMNS, row_type_in
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.record import RowType
 from pgrepl.types.user_types import composite_type
 
-NO_COLUMNS = "no_columns"  # the one column of a table, or field of a struct, without any, which DuckLake does not allow
 NO_PLACE = -1
 
 

@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import Any, Protocol
 
 from pgrepl.errors import PgError
-from pgrepl.types import lake_text
+from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form, plain_array
 from pgrepl.types.lake_foreign import Nested
@@ -23,9 +23,10 @@ from pgrepl.types.lake_lists import is_list, item_text, item_value, list_form
 from pgrepl.types.lake_read import read_form, stored_form
 from pgrepl.types.lake_scalars import row_array_form, row_form, text_form
 from pgrepl.types.record import Record, RowType, fitted
-from pgrepl.types.user_types import composite_type
+from pgrepl.types.user_types import composite_type, is_enum, stored_labels
 
 Holds = Callable[[Any], bool]
+NO_COLUMNS = "no_columns"  # the one column of a table, or field of a struct, without any, which DuckLake does not allow
 
 
 class Kept(Nested, Protocol):
@@ -59,12 +60,41 @@ def kept_form(typoid: int, typmod: int, row: RowType | None, lake: str, fields: 
         return row_array_form(typoid, row_form(element, row)) if element else row_form(typoid, row)
     if lake != "struct" or element:
         raise PgError("XX001", f"a column of lake type {lake} cannot be of type {int(typoid)}")
-    return _struct_form(typoid, row, fields)
+    return _struct_form(typoid, row, _kept_parts(row, fields))
 
 
-def _struct_form(typoid: int, row: RowType, fields: tuple[Kept, ...]) -> Form:
+def file_form(typoid: int, typmod: int, row: RowType | None = None) -> Form:
+    """The form of a type in files that are not the lake's: a struct has the attributes that the type has now, by their
+    names, and enums have the labels of now. `row`: the columns of the row type in it, if a table has that."""
+    if not is_row_type(typoid) and not has_renamed_labels(typoid):
+        return form(typoid, typmod)
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    element = element_type(typoid)
+    if element:
+        return list_form(typoid, typmod, file_form(element, typmod, row))
+    if is_enum(typoid):
+        return form(oids.TEXT)
+    row = row or composite_type(typoid)
+    if row is None:
+        return form(typoid, typmod)  # refuses it
+    fields = enumerate(row.fields)
+    parts = [(field.name, file_form(field.type, field.typmod, field.row), n) for n, field in fields]
+    return _struct_form(typoid, row, parts or [(NO_COLUMNS, form(oids.BOOL), -1)])
+
+
+def has_renamed_labels(typoid: int) -> bool:
+    """Whether values are of an enum, or arrays of one, that is stored with other labels than it has now."""
+    typoid = base_type(typoid)
+    element = element_type(typoid)
+    return has_renamed_labels(element) if element else bool(stored_labels(typoid))
+
+
+_Parts = Sequence[tuple[str, Form, int]]  # name of a field, its form, and which of the value's attributes; -1: none
+
+
+def _kept_parts(row: RowType, fields: tuple[Kept, ...]) -> _Parts:
     at = {attribute.place: n for n, attribute in enumerate(row.fields)}
-    parts: list[tuple[str, Form, int]] = []  # name in the lake, form, and which of the value's attributes; -1: none
+    parts: list[tuple[str, Form, int]] = []
     for field in fields:
         n = -1 if field.place is None else at.get(field.place, -1)
         if n < 0:
@@ -72,6 +102,10 @@ def _struct_form(typoid: int, row: RowType, fields: tuple[Kept, ...]) -> Form:
         else:
             own = row.fields[n]
             parts.append((field.name, kept_form(own.type, own.typmod, own.row, field.type, field.fields), n))
+    return parts
+
+
+def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
     fieldless = sorted(set(range(len(row.fields))) - {n for _, _, n in parts})
     names = [name for name, _, _ in parts]
 

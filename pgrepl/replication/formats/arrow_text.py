@@ -1,5 +1,5 @@
 """Arrow arrays → strings that PostgreSQL's input functions read. What Arrow writes as PostgreSQL reads it is cast by
-Arrow, everything else value by value."""
+Arrow, everything else value by value. Structs are rows for columns of composite types, and JSON for others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from uuid import UUID
 
 from pgrepl.replication.formats.json_text import Number, array_text, json_text
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
 from pgrepl.types.lake_foreign import read_parquet_interval
+from pgrepl.types.nested_texts import nested_texts
 from pgrepl.types.text import write_text
+from pgrepl.types.user_types import composite_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,11 +24,14 @@ _INFINITE_USECS = {(2**63 - 1, 1): INFINITY, (1 - 2**63, 1): -INFINITY}
 _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, which Arrow writes as PostgreSQL reads them
 
 
-def text_column(array: pa.Array) -> pa.Array:
-    """The values as strings; NULL stays NULL. A byte string that is no UTF-8 is a bytea's text."""
+def text_column(array: pa.Array, typoid: int = 0) -> pa.Array:
+    """The values as strings, for a column of the type, if it is known; NULL stays NULL. A byte string that is no UTF-8
+    is a bytea's text."""
     import pyarrow as pa
     import pyarrow.types as kinds
 
+    if _holds_rows(typoid):
+        return pa.array(nested_texts(array, typoid, composite_type, _texts), pa.string())
     if isinstance(array, pa.ExtensionArray):
         if array.type.extension_name == _UUID:
             return pa.array([None if each is None else str(UUID(bytes=each)) for each in array.storage.to_pylist()])
@@ -65,6 +71,18 @@ def interval_texts(array: pa.Array) -> pa.Array:
 
 def _interval_text(value: bytes) -> str:
     return write_text(read_parquet_interval(value), oids.INTERVAL)
+
+
+def _holds_rows(typoid: int) -> bool:
+    """Whether values are of a composite type, or arrays of one."""
+    base = base_type(typoid)
+    element = element_type(base)
+    return _holds_rows(element) if element else composite_type(base) is not None
+
+
+def _texts(array: pa.Array, typoid: int) -> list[str | None]:
+    """What a file has for a column of a composite type as no struct is its text already."""
+    return list(text_column(array, 0 if _holds_rows(typoid) else typoid).to_pylist())
 
 
 def _is_usual(array: pa.Array) -> bool:

@@ -27,6 +27,7 @@ _ROWS = 1 << 14  # JSON objects of a batch
 _PARQUET_ROWS = 1 << 16
 _CSV_BLOCK = 1 << 23  # bytes; a record must fit into it
 _PARQUET = b"PAR1"
+_UNKNOWN = (0, -1)  # a column's type and modifier
 
 
 @frozen
@@ -80,7 +81,7 @@ def row_batches(
     opened = decompressed(file, name)
     kind = kind or kind_of(opened)
     if kind == "parquet":
-        return _parquet(opened, name, before)
+        return _parquet(opened, name, before, types)
     if kind == "jsonl":
         return _json_lines(opened, name, before, types)
     return _csv(opened, name, before, csv) if cast(Any, opened).peek(1) else iter(())
@@ -95,7 +96,9 @@ def kind_of(opened: BinaryIO) -> str:
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
 
-def _parquet(file: BinaryIO, name: str, before: str | None) -> Iterator[RowBatch | BadRecord]:
+def _parquet(
+    file: BinaryIO, name: str, before: str | None, types: Mapping[str, tuple[int, int]]
+) -> Iterator[RowBatch | BadRecord]:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -118,8 +121,9 @@ def _parquet(file: BinaryIO, name: str, before: str | None) -> Iterator[RowBatch
                 if label == before and pa.types.is_struct(array.type):
                     nested = array
                 else:
-                    columns[label] = text_column(array)
-            yield from _with_old(name, number, columns, {}, before, nested)
+                    columns[label] = text_column(array, types.get(_own_name(label, before), _UNKNOWN)[0])
+            old = None if nested is None else _old_columns(nested, types)
+            yield from _with_old(name, number, columns, {}, before, old)
     except (pa.ArrowException, OSError) as problem:
         raise PgError("22P04", f'could not read Parquet file "{name}": {problem}') from None
 
@@ -130,25 +134,38 @@ def _interval_columns(file: pq.ParquetFile) -> set[str]:
     return {leaf.path.partition(".")[0] for leaf in leaves if leaf.converted_type == "INTERVAL"}
 
 
+def _own_name(label: str, before: str | None) -> str:
+    """The table's column of a file's, whose name may begin with what old rows have."""
+    return label.removeprefix(before[:-1]) if before is not None and before.endswith("*") else label
+
+
+def _old_columns(
+    nested: pa.Array, types: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, pa.Array], npt.NDArray[np.bool_]]:
+    """Old rows that are structs, and which rows have one."""
+    names = [nested.type.field(at).name for at in range(nested.type.num_fields)]
+    fields = zip(names, nested.flatten(), strict=True)
+    old = {label: text_column(each, types.get(label, _UNKNOWN)[0]) for label, each in fields}
+    return old, nested.is_valid().to_numpy(zero_copy_only=False)
+
+
 def _with_old(
     name: str,
     number: npt.NDArray[np.int64],
     columns: dict[str, pa.Array],
     unsent: dict[str, npt.NDArray[np.bool_]],
     before: str | None,
-    nested: pa.Array | None = None,
+    found: tuple[dict[str, pa.Array], npt.NDArray[np.bool_]] | None = None,
 ) -> Iterator[RowBatch | BadRecord]:
-    """The batch, its old rows taken from where `before` says."""
+    """The batch, its old rows taken from where `before` says, if they are not found yet."""
     import numpy as np
     import pyarrow.compute as pc
 
     nobody = np.zeros(len(number), bool)
     if before is None:
         yield RowBatch(name, number, columns, unsent, {}, nobody)
-    elif nested is not None:
-        names = [nested.type.field(at).name for at in range(nested.type.num_fields)]
-        old = {label: text_column(each) for label, each in zip(names, nested.flatten(), strict=True)}
-        yield RowBatch(name, number, columns, unsent, old, nested.is_valid().to_numpy(zero_copy_only=False))
+    elif found is not None:
+        yield RowBatch(name, number, columns, unsent, *found)
     elif before.endswith("*"):
         prefix = before[:-1]
         old = {label[len(prefix) :]: columns.pop(label) for label in list(columns) if label.startswith(prefix)}
@@ -311,7 +328,7 @@ def _columns_of(
 
     columns, unsent = {}, {}
     for label in dict.fromkeys(name for row in rows for name in row):
-        typoid = types.get(label, (0, -1))[0]
+        typoid = types.get(label, _UNKNOWN)[0]
         columns[label] = pa.array([value_text(row.get(label), typoid) for row in rows], pa.string())
         missing = np.array([label not in row for row in rows], bool)
         if missing.any():

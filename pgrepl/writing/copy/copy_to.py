@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
 from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
@@ -196,7 +198,7 @@ def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
     """Write a Parquet file or a folder of them; returns the number of rows."""
     from pgrepl.writing.copy.parquet_writer import parquet_columns, write_file, write_folder
 
-    columns = parquet_columns(source.names, source.types)
+    columns = parquet_columns(source.names, source.types, partial(row_type, session))
     name = stmt.filename
     if name is not None and not stmt.program and name.endswith("/"):
         return write_folder(name, columns, _rows(session, source))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.catalog.relation import Attribute
+from pgrepl.catalog.row_types import row_type
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.casts import Context as CastContext
@@ -137,6 +139,7 @@ class _Part:
         self._session = session
         self._target = target
         self._shown = shown
+        self._row_types = partial(row_type, session)
         self.group = group
         self.columns: list[CopyFileColumn] = []  # those that are read
         self._exprs: dict[int, Expr] = dict(target.defaults)
@@ -148,7 +151,7 @@ class _Part:
                 if target.listed:
                     raise PgError("42703", f'column "{column.name}" does not exist in file "{path}"')
                 continue
-            found = as_type(found, column.type)
+            found = as_type(found, column.type, self._row_types)
             self.columns.append(found)
             number = len(self.columns)
             self._exprs[column.num] = _converted(session, found, number, column, path)
@@ -187,7 +190,7 @@ class _Part:
 
     def _values(self, column: CopyFileColumn, batch: pa.RecordBatch, path: str) -> list[Any]:
         try:
-            return values(column, batch.column(column.name))
+            return values(column, batch.column(column.name), self._row_types)
         except PgError as error:
             table = self._target.relation.name
             raise placed(error, f'COPY {table}, file "{self._shown or path}", column {column.name}') from None
@@ -256,6 +259,9 @@ class _FileRows(OutsideRows):
 
         session = spark.session()
         wanted = [(number, self._part.columns[number - 1]) for number in numbers]
+        for _, column in wanted:
+            if column.target:
+                raise Declined(f'the type of column "{column.name}"')
         if any(column.spark == "BIGINT" and column.made != "{0}" for _, column in wanted):
             session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
         fields = [StructField(c.name, spark_type(c.spark)) for _, c in wanted if c.spark]

@@ -1,25 +1,32 @@
 """The PostgreSQL types of a Parquet file's columns, and how each engine reads them.
 
-Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb.
+Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb. For columns
+of composite types, and of arrays whose elements a file has as text, they are texts that the type's input function
+reads.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, element_type, type_by_oid
 from pgrepl.types.encoding import invalid_bytes
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_foreign import Field
 from pgrepl.types.lake_read import read_form
+from pgrepl.types.nested_texts import nested_texts
+from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from pgrepl.types.lake_foreign import Nested
+    from pgrepl.types.nested_texts import RowTypes
 
 
 @frozen
@@ -34,10 +41,11 @@ class CopyFileColumn:
     made: str = "{0}"
     shipped: int = 0
     json: bool = False  # it is JSON in text
+    target: int = 0  # the type whose input function reads the texts of its lists and structs; 0: they are none
 
     @property
     def typmod(self) -> int:
-        return self.form.typmod
+        return -1 if self.target else self.form.typmod
 
     @property
     def has_texts(self) -> bool:
@@ -72,19 +80,36 @@ def file_column(path: str, file: pq.ParquetFile, number: int) -> CopyFileColumn:
     return CopyFileColumn(field.name, lake, fields, spark, made, shipped, nested)
 
 
-def as_type(column: CopyFileColumn, typoid: int) -> CopyFileColumn:
+def as_type(column: CopyFileColumn, typoid: int, row_types: RowTypes) -> CopyFileColumn:
     """The column for a column of the table: sixteen bytes are a uuid where one is wanted."""
+    if _by_text(column.lake, column.fields, typoid, row_types):
+        return replace(column, shipped=oids.TEXT, json=False, target=typoid)
     if typoid != oids.UUID or column.lake != "blob":
         return column
     form = read_form("uuid")
     return CopyFileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
 
 
-def values(column: CopyFileColumn, array: pa.Array) -> list[Any]:
+def _by_text(lake: str, fields: tuple[Nested, ...], typoid: int, row_types: RowTypes) -> bool:
+    typoid = base_type(typoid)
+    if lake == "struct":
+        return row_types(typoid) is not None
+    element = element_type(typoid)
+    if lake != "list" or not element:
+        return False
+    inside, kind = fields[0], type_by_oid(element)
+    if inside.type == "varchar":
+        return kind is None or kind.category != "S" or element == oids.CHAR
+    return (inside.type == "blob" and element == oids.UUID) or _by_text(inside.type, inside.fields, element, row_types)
+
+
+def values(column: CopyFileColumn, array: pa.Array, row_types: RowTypes) -> list[Any]:
     """A column of a file as Python values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if column.target:
+        return list(nested_texts(array, column.target, row_types, lambda inside, to: _texts(inside, to, row_types)))
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
@@ -93,6 +118,13 @@ def values(column: CopyFileColumn, array: pa.Array) -> list[Any]:
         return column.form.from_array(array)
     except UnicodeDecodeError as problem:
         raise invalid_bytes(problem.object, problem.start) from None
+
+
+def _texts(array: pa.Array, typoid: int, row_types: RowTypes) -> list[str | None]:
+    lake, fields = _lake_type(array.type) or ("varchar", ())  # `file_column` has refused what is none
+    column = as_type(CopyFileColumn("", lake, fields), typoid, row_types)
+    form = column.form
+    return [None if value is None else write_text(value, form.typoid) for value in values(column, array, row_types)]
 
 
 def _is_int96(file: pq.ParquetFile, name: str) -> bool:

@@ -1,7 +1,7 @@
 """COPY TO in Parquet format: one file, or a folder of files that Spark writes in parallel.
 
-A name that ends in a slash is that of a folder. Types are stored as in tables of the lake: a type without a counterpart
-in Parquet is stored as PostgreSQL's text.
+A name that ends in a slash is that of a folder. Types are stored as in tables of the lake: a composite type is a
+struct, and a type without a counterpart in Parquet is stored as PostgreSQL's text.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.query.rowset import PassingRows, SparkRows
-from pgrepl.types.builtin import base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form
-from pgrepl.types.lake_forms import form
-from pgrepl.types.lake_lists import list_form
-from pgrepl.types.lake_scalars import row_form
+from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.lake_structs import file_form, has_renamed_labels, row_type_in
 from pgrepl.types.user_types import composite_type
 from pgrepl.writing.copy.endpoints import Outgoing, file_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pgrepl.types.nested_texts import RowTypes
 
 _ROWS_IN_GROUP = 131_072
 
@@ -32,23 +32,25 @@ _ROWS_IN_GROUP = 131_072
 class ParquetColumn:
     name: str
     form: Form
+    kept: Form | None = None  # the lake's, where it has other values
 
 
-def parquet_columns(names: Sequence[str], types: Sequence[tuple[int, int]]) -> list[ParquetColumn]:
-    """The columns of the file. Their names must differ."""
+def parquet_columns(
+    names: Sequence[str], types: Sequence[tuple[int, int]], row_type: RowTypes = composite_type
+) -> list[ParquetColumn]:
+    """The columns of the file. Their names must differ. `row_type` may know row types of tables, too."""
     for number, name in enumerate(names):
         if name in names[:number]:
             raise PgError("42701", f'column "{name}" specified more than once')
     if not names:
         raise PgError("0A000", "a Parquet file must have at least one column")
-    return [ParquetColumn(name, _form(*kind)) for name, kind in zip(names, types, strict=True)]
+    return [_column(name, *kind, row_type) for name, kind in zip(names, types, strict=True)]
 
 
-def _form(typoid: int, typmod: int) -> Form:
-    """The form of a type in files that are not the lake's: arrays of composite types are lists of texts."""
-    typoid, typmod = base_type_and_typmod(typoid, typmod)
-    row = composite_type(element_type(typoid))
-    return form(typoid, typmod) if row is None else list_form(typoid, typmod, row_form(element_type(typoid), row))
+def _column(name: str, typoid: int, typmod: int, row_type: RowTypes) -> ParquetColumn:
+    row = row_type(row_type_in(typoid)) if is_row_type(typoid) else None
+    kept = form(typoid, typmod) if has_renamed_labels(typoid) else None
+    return ParquetColumn(name, file_form(typoid, typmod, row), kept)
 
 
 def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
@@ -72,13 +74,18 @@ def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, sch
         from pgrepl.lake.spark_result import fetched
 
         for batch in fetched(rows.frame, rows.data_path):
-            arrays = [_as(batch.column(n), field.type) for n, field in enumerate(schema)]
+            found = [_renamed(column, batch.column(n)) for n, column in enumerate(columns)]
+            arrays = [_as(array, field.type) for array, field in zip(found, schema, strict=True)]
             yield pa.Table.from_arrays(arrays, schema=schema)
         return
     for part in rows.batches():
         values = list(zip(*part, strict=True))
         arrays = [c.form.to_array(v) for c, v in zip(columns, values, strict=True)]
         yield pa.Table.from_arrays([_as(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+
+
+def _renamed(column: ParquetColumn, array: Any) -> Any:
+    return array if column.kept is None else column.form.to_array(column.kept.from_array(array))
 
 
 def _as(array: Any, kind: pa.DataType) -> Any:
@@ -132,7 +139,7 @@ class _Sink(io.RawIOBase):
 def write_folder(folder: str, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
     """Write files to a new folder; returns their number of rows."""
     _refuse_taken(folder)
-    if isinstance(rows, SparkRows):
+    if isinstance(rows, SparkRows) and all(column.kept is None for column in columns):
         return _write_by_spark(folder, columns, rows)
     os.makedirs(folder, exist_ok=True)
     place = Outgoing(os.path.join(folder, "part-00000.parquet"))

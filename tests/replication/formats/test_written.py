@@ -181,6 +181,28 @@ def test_every_type_comes_back_as_it_was(instance: Instance, form: str, tmp_path
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_values_of_users_types_come_back_as_they_were(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play(
+        "pub", "CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE pair AS (n int2, m mood, t text[])",
+        "CREATE DOMAIN pairs AS pair[]", "CREATE TABLE t (id int PRIMARY KEY, m mood, p pair, ps pairs)",
+        "ALTER TABLE t REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLE t",
+        """INSERT INTO t VALUES (1, 'low', '(1,low,"{a,NULL}")', '{"(,high,)",NULL}'), (2, NULL, '(,,)', '{}'), (3)""",
+        "UPDATE t SET p.n = 7 WHERE id = 1", "ALTER TYPE mood RENAME VALUE 'low' TO 'least'",
+        "UPDATE t SET m = 'least' WHERE id = 2",
+    )  # fmt: skip
+    written = Written(instance, form, tmp_path)
+    written.run()
+    kinds = written.types("public", "t") or {}
+    found = [(values(each.new, kinds), values(each.old, kinds)) for each in written.events()]
+    first = {"id": "1", "m": "least", "p": '(1,least,"{a,NULL}")', "ps": '{"(,high,)",NULL}'}
+    second = {"id": "2", "m": None, "p": "(,,)", "ps": "{}"}
+    assert found == [
+        (first, {}), (second, {}), ({**dict.fromkeys(first), "id": "3"}, {}),
+        ({**first, "p": '(7,least,"{a,NULL}")'}, first), ({**second, "m": "least"}, second),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_what_a_subscription_would_receive(instance: Instance, form: str, tmp_path: Path) -> None:
     instance.play(
         "pub", "CREATE TABLE t (id bigint PRIMARY KEY, country text, total numeric(10,2), secret text)",

@@ -66,6 +66,72 @@ def test_what_is_copied_out_comes_back_the_same(engine: Instance, tmp_path: Path
     assert engine.play("pub", everything.format("back")) == engine.play("pub", everything.format("types"))
 
 
+USERS_TYPES = (
+    "CREATE TYPE mood AS ENUM ('a', 'b')",
+    'CREATE TYPE pair AS (n int2, id uuid, m mood, j jsonb, "A" text[], at timestamptz)',
+    "CREATE DOMAIN pairs AS pair[] CHECK (cardinality(VALUE) < 3)",
+    'CREATE TYPE "nothing" AS ()',
+    "CREATE TABLE inner_t (p pair, n numeric(5,2))",
+    'CREATE TABLE users (k int, m mood, ms mood[], p pair, ps pairs, e "nothing", r inner_t, iv interval[])',
+    "INSERT INTO users VALUES (1, 'a', '{a,NULL}', "
+    '\'(1,a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11,a,"{""a"": ""1,""}","{x,NULL}",2024-01-01 12:00+02)\', '
+    "'{\"(,,b,,,)\",NULL}', '()', '(\"(7,,,,,)\",1.5)', '{1 day,NULL}')",
+    "INSERT INTO users (k, p, ps, ms, r) VALUES (2, '(,,,,,)', '{}', '{}', '(,)')",
+    "INSERT INTO users (k) VALUES (3)",
+    "ALTER TYPE mood RENAME VALUE 'a' TO 'the first'",
+)
+
+
+@pytest.mark.parametrize("target", ["file.parquet", "folder/"])
+def test_values_of_users_types_come_back_the_same(engine: Instance, tmp_path: Path, target: str) -> None:
+    engine.play("pub", "SET timezone = 'UTC'", *USERS_TYPES, "CREATE TABLE back (LIKE users)")
+    name = f"{tmp_path}/{target}"
+    assert engine.play("pub", f"COPY users TO '{name}' (FORMAT parquet)") == ["COPY 3"]
+    assert engine.play("pub", f"COPY back FROM '{name}' (FORMAT parquet)") == ["COPY 3"]
+    assert engine.play("pub", "SELECT * FROM back ORDER BY k") == engine.play("pub", "SELECT * FROM users ORDER BY k")
+    assert engine.play("pub", f"COPY (SELECT k, m, ms FROM users) TO '{tmp_path}/enums/' (FORMAT parquet)") == [
+        "COPY 3"
+    ]
+    assert pq.read_table(tmp_path / "enums").to_pydict()["m"] == ["the first", None, None]
+
+
+def test_composite_types_are_structs(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", *USERS_TYPES)
+    name = tmp_path / "rows.parquet"
+    query = "SELECT p, ps, e, users AS u FROM users WHERE k < 2"
+    assert instance.play("pub", f"COPY ({query}) TO '{name}' (FORMAT parquet)") == ["COPY 1"]
+    (row,) = pq.read_table(name).to_pylist()
+    assert row["p"]["m"] == "the first" and row["p"]["A"] == ["x", None] and row["ps"][0]["m"] == "b"
+    assert row["e"] == {"no_columns": None} and row["u"]["r"]["p"]["n"] == 7
+    assert instance.play("pub", f"COPY (SELECT ROW(1)) TO '{name}' (FORMAT parquet)") == [
+        "ERROR:  a column of a pseudo-type is not supported"
+    ]
+    instance.play("pub", "CREATE TYPE wide AS (a int[])", "CREATE TABLE wides (w wide)")
+    instance.play("pub", "INSERT INTO wides VALUES (ROW('{{1}}'))")
+    assert instance.play("pub", f"COPY wides TO '{name}' (FORMAT parquet)") == [
+        "ERROR:  an array of several dimensions, or that does not begin at 1, is no list"
+    ]
+
+
+def test_structs_of_other_writers(engine: Instance, tmp_path: Path) -> None:
+    engine.play(
+        "pub", "CREATE TYPE part AS (n int2, t text)", "CREATE TYPE whole AS (p part, l part[], d date)",
+        "CREATE TABLE t (w whole)",
+    )  # fmt: skip
+    row = {"l": pa.array([[{"t": "x", "n": 1}, None]]), "p": pa.array([{"n": 2}])}
+    name = written(tmp_path / "w.parquet", w=pa.StructArray.from_arrays(list(row.values()), names=list(row)))
+    assert engine.play("pub", f"COPY t FROM '{name}' (FORMAT parquet)", "SELECT * FROM t") == [
+        "COPY 1", '("(2,)","{""(1,x)"",NULL}",)',
+    ]  # fmt: skip
+    for number, (value, message) in enumerate([
+        ({"p": {"n": 70000}}, 'value "70000" is out of range for type smallint'),
+        ({"p": {"n": 1, "other": 2}}, 'field "other" does not exist in type part'),
+        ({"p": {"t": "a\0"}}, 'invalid byte sequence for encoding "UTF8": 0x00'),
+    ]):  # fmt: skip
+        wrong = written(tmp_path / f"{number}.parquet", w=pa.array([value]))
+        assert failure(engine, f"COPY t FROM '{wrong}' (FORMAT parquet)")[0] == f"ERROR:  {message}"
+
+
 def test_a_file_is_plain_parquet(engine: Instance, tmp_path: Path) -> None:
     engine.play("pub", "CREATE TABLE t (id int, name text)", "INSERT INTO t VALUES (1, 'one'), (2, NULL)")
     name = tmp_path / "t.parquet"
