@@ -158,6 +158,9 @@ class CatalogSession(Protocol):
     def user(self) -> int: ...
 
     @property
+    def within(self) -> str: ...
+
+    @property
     def role(self) -> int: ...
 
     def notice(

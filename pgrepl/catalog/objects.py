@@ -46,7 +46,7 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         if constraint is None:
             return None
         if constraint.contypid:
-            return f"constraint {constraint.conname} on {_type(session, constraint.contypid)}"
+            return f"constraint {constraint.conname}"
         return f"constraint {constraint.conname} on {_relation(session, constraint.conrelid, 0)}"
     if classid == classes.PG_ATTRDEF:
         default = one(session, tables.pg_attrdef, oid=objid)

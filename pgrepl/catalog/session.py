@@ -117,6 +117,7 @@ class SessionIdentity:
     database: int = 0  # OID; 0 until the role has been let in
     authenticated_user: int = 0
     acting: int = 0  # the role whose privileges count instead (SetUserIdAndSecContext); 0: none
+    within: str = ""  # what keeps the role as it is: security-definer function, security-restricted operation
 
 
 @dataclass(eq=False)
@@ -312,6 +313,22 @@ class Session:
         """Work with another role's privileges (SetUserIdAndSecContext); returns the role to return to."""
         before, self._identity.acting = self._identity.acting, role
         return before
+
+    @property
+    def within(self) -> str:
+        """What SET ROLE would break out of; empty: nothing (GUC_NOT_WHILE_SEC_REST)."""
+        return self._identity.within
+
+    @contextmanager
+    def acting_as(self, role: int, within: str) -> Iterator[None]:
+        """Work with another role's privileges, which SET ROLE cannot leave."""
+        identity = self._identity
+        before = identity.acting, identity.within
+        identity.acting, identity.within = role, within
+        try:
+            yield
+        finally:
+            identity.acting, identity.within = before
 
     @property
     def lock_timeout(self) -> float:

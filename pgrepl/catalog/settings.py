@@ -7,7 +7,7 @@ LOCAL). SET replaces both maps and changes neither, so that a transaction or a s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -174,6 +174,9 @@ class Settings:
             raise PgError("55P02", f'parameter "{name}" cannot be changed now')
         if parameter.context in ("backend", "superuser-backend"):
             raise PgError("55P02", f'parameter "{name}" cannot be set after connection start')
+        within = self._session.within
+        if within and parameter.key in ("role", "session_authorization"):
+            raise PgError("42501", f'cannot set parameter "{name}" within {within}')
         if parameter.context == "superuser" and not self._is_superuser():
             raise PgError("42501", f'permission denied to set parameter "{name}"')
         return parameter
@@ -358,6 +361,11 @@ class Settings:
                 self._now = {k: v for k, v in self._now.items() if k != key}
                 if setting is not None:
                     self._now = {**self._now, key: setting}
+
+    def of_routine(self, config: Sequence[str] | None) -> AbstractContextManager[None]:
+        """Those of a routine's SET clauses (`name=text`) while it runs."""
+        items = [item.partition("=") for item in config or ()]
+        return self.during([(name, text) for name, _, text in items])
 
     # --- transactions ---------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ function runs; those of functions that it calls do not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
@@ -26,6 +27,16 @@ class TransitionTable:
 
 class HasTransitionTables(Protocol):
     transition_tables: Mapping[str, TransitionTable]
+
+
+@contextmanager
+def without_transition_tables(session: HasTransitionTables) -> Iterator[None]:
+    """A definition lasts longer than the run of a trigger function, whose names it does not find."""
+    tables, session.transition_tables = session.transition_tables, {}
+    try:
+        yield
+    finally:
+        session.transition_tables = tables
 
 
 class TransitionRows(Sequence[tuple[Any, ...]]):

@@ -8,7 +8,8 @@ from pgrepl.expr import tree
 from pgrepl.expr.compiler import Compiled, Compiler, compile_node
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.text import reader, writer
+from pgrepl.types.text import check_domain, reader, writer
+from pgrepl.types.user_types import tests_null
 
 _UNSIGNED = frozenset(
     {
@@ -36,10 +37,13 @@ def _(node: tree.CoerceViaIO, compiler: Compiler) -> Compiled:
     arg = compiler.compile(node.arg)
     write, read = writer(node.arg.type), reader(node.type)
     context = compiler.context
+    may_refuse = tests_null(node.type)
 
     def convert(env: Any) -> Any:
         value = arg(env)
         if value is None:
+            if may_refuse:
+                check_domain(node.type, None, context.style)
             return None
         style = context.style
         return read(write(value, style), -1, style)

@@ -16,6 +16,7 @@ from pgrepl.expr.tree import (
     BooleanTest,
     BoolExpr,
     CaseExpr,
+    CaseTestExpr,
     CoalesceExpr,
     CoerceViaIO,
     Const,
@@ -76,11 +77,11 @@ def folded(session: Session, expr: Expr) -> Expr:
         return replace(node, args=tuple(args))
 
     def _case(node: CaseExpr) -> Expr:
-        if node.arg is not None:
-            return node
+        tested = None if node.arg is None else visit(node.arg)
+        node = replace(node, arg=tested)
         whens: list[tuple[Expr, Expr]] = []
         for condition, result in node.whens:
-            test = visit(condition)
+            test = visit(_testing(condition, tested) if isinstance(tested, Const) else condition)
             if isinstance(test, Const) and test.value is not True:
                 continue
             if isinstance(test, Const):
@@ -107,6 +108,15 @@ def folded(session: Session, expr: Expr) -> Expr:
         return args[0] if isinstance(args[0], Const) else replace(node, args=tuple(args))
 
     return visit(expr)
+
+
+def _testing(condition: Expr, value: Const) -> Expr:
+    """The condition of CASE x WHEN … with the value of x."""
+    if isinstance(condition, CaseTestExpr):
+        return value
+    if not isinstance(condition, _COMPUTED):
+        return condition
+    return map_children(condition, lambda child: _testing(child, value))
 
 
 def _is_null(node: FuncExpr | OpExpr) -> bool:

@@ -19,6 +19,7 @@ from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.record import Record
+from pgrepl.types.user_types import tests_null
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -173,10 +174,13 @@ def _value(frame: Frame, routine: pg_proc, call: Call) -> Any:
     returned = frame.returned
     if function.result.oid == oids.VOID and not function.is_procedure:
         return ""  # PL/pgSQL returns void, and not NULL
-    if returned is None or returned[0] is None:
+    if returned is None:
         return None
     value, source, typmod = returned
     frame.phase = _CASTING
+    if value is None:
+        may_refuse = not function.is_procedure and tests_null(function.result.oid)
+        return cast(frame.code, None, source, typmod, function.result.oid, -1) if may_refuse else None
     if function.returns_record or function.is_procedure:
         return _record(frame, routine, call, value, source)
     return cast(frame.code, value, source, typmod, function.result.oid, -1)

@@ -58,6 +58,7 @@ class Piece:
         self._wanted = wanted
         self._names = names
         self._query: Query | None = None
+        self._is_simple = True
         code.pieces.append(self)
 
     def forget(self) -> None:
@@ -79,9 +80,9 @@ class Piece:
         with speaking_of(frame, self.sql):
             with variables_of(frame, self.sql, as_values=False) as variables:
                 query = self._analysed(session)
-            expr = plain_expression(query)
+            expr = plain_expression(query) if self._is_simple else None
             if expr is not None:
-                expr = folded(session, expr)
+                expr = self._folded(expr)
         self._query = query
         if expr is None:
             self.run = self._by_query
@@ -91,6 +92,15 @@ class Piece:
             compiled = evaluate.compile(expr, self.code.context, lambda node: self._variable(node, frame))
             self.run = self._checked(compiled, frame, variables.records) if variables.records else compiled
         return self.run(frame)
+
+    def _folded(self, expr: Expr) -> Expr:
+        """Fold constants. An expression of which that failed is run as a query later, with the values of its variables
+        among the constants (exec_simple_check_plan is not called again)."""
+        try:
+            return folded(self.code.session, expr)
+        except PgError:
+            self._is_simple = False
+            raise
 
     def _analysed(self, session: Any) -> Query:
         tree = self.tree

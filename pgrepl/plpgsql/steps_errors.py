@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl import interrupts
 from pgrepl.errors import PgError, Report
-from pgrepl.plpgsql.assignment import assign, default_value, null_value
+from pgrepl.plpgsql.assignment import assign, default_value, move_row, null_value
 from pgrepl.plpgsql.conditions import is_sqlstate, matches, sqlstates_of
 from pgrepl.plpgsql.datums import Rec, Var
 from pgrepl.plpgsql.frame import Code, Frame, Leave, Signal, Step
@@ -18,6 +18,7 @@ from pgrepl.plpgsql.steps import condition, make, sequence
 from pgrepl.types import oids
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.text import write_text
+from pgrepl.types.user_types import tests_null
 
 _INITIALIZING = "during statement block local variable initialization"
 _NOT_OTHERS = ("57014", "P0004")  # query_canceled, assert_failure
@@ -63,6 +64,9 @@ def _initial(datum: Var | Rec, code: Code) -> tuple[int, Any]:
 
         return datum.line, by_default
     if isinstance(datum, Rec):
+        record = datum
+        if tests_null(record.type.oid):
+            return datum.line, lambda frame: move_row(frame, record, (), None)
         return datum.line, lambda frame: frame.__setitem__(number, None)
     variable = datum
 

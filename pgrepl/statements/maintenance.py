@@ -14,10 +14,10 @@ _SAFE_SEARCH_PATH = "pg_catalog, pg_temp"  # GUC_SAFE_SEARCH_PATH
 def maintaining(session: Session, owner: int) -> Iterator[None]:
     """Work with the rights of a relation's owner and a safe search path (RestrictSearchPath)."""
     settings = session.settings
-    before, acting = settings.begin(), session.act_as(owner)
+    before = settings.begin()
     settings.set("search_path", _SAFE_SEARCH_PATH, local=True)
     try:
-        yield
+        with session.acting_as(owner, "security-restricted operation"):
+            yield
     finally:
-        session.act_as(acting)
         settings.restore(before)

@@ -11,6 +11,7 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import Relation, find_relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_class, pg_index
+from pgrepl.catalog.transition_tables import without_transition_tables
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import view_query
@@ -55,7 +56,8 @@ def create_materialized_view(stmt: CreateTableAsStmt, session: Session, *, fill:
 def _analyzed(session: Session, stmt: CreateTableAsStmt) -> Query:
     """As transformCreateTableAsStmt does."""
     assert isinstance(stmt.query, SelectStmt)
-    query = analyze_query(session, stmt.query)
+    with without_transition_tables(session):
+        query = analyze_query(session, stmt.query)
     if has_modifying_cte(query.ctes):
         raise PgError("0A000", "materialized views must not use data-modifying statements in WITH")
     if uses_temporary(session, query):

@@ -10,6 +10,7 @@ from pgrepl.catalog.depend import Dependency, forget_dependencies, record_depend
 from pgrepl.catalog.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_rewrite
+from pgrepl.catalog.transition_tables import without_transition_tables
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_query
@@ -30,7 +31,8 @@ def create_view(stmt: ViewStmt, session: Session) -> Result:
     """As DefineView does."""
     if stmt.query.into is not None:
         raise PgError("0A000", "views must not contain SELECT INTO")
-    query = analyze_query(session, stmt.query)
+    with without_transition_tables(session):
+        query = analyze_query(session, stmt.query)
     if has_modifying_cte(query.ctes):
         raise PgError("0A000", "views must not contain data-modifying statements in WITH")
     options = stmt.options

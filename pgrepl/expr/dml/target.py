@@ -23,6 +23,8 @@ class NamedColumn:
 
 def open_target(scope: Scope, name: RangeVar, *, inh: bool = False) -> Relation:
     """Open the target relation as the first range table entry; it is not yet in the namespace."""
+    if name.schema is None and name.name in scope.session.transition_tables:
+        raise PgError("0A000", f'relation "{name.name}" cannot be the target of a modifying statement')
     found = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(

@@ -73,8 +73,6 @@ def _surroundings(session: Session, routine: pg_proc) -> Iterator[None]:
     """SECURITY DEFINER and SET clauses (fmgr_security_definer)."""
     with ExitStack() as undo:
         if routine.prosecdef:
-            undo.callback(session.act_as, session.act_as(routine.proowner))
-        if routine.proconfig is not None:
-            items = [item.partition("=") for item in routine.proconfig]
-            undo.enter_context(session.settings.during([(name, text) for name, _, text in items]))
+            undo.enter_context(session.acting_as(routine.proowner, "security-definer function"))
+        undo.enter_context(session.settings.of_routine(routine.proconfig))
         yield

@@ -160,4 +160,5 @@ def _store(session: Session, stmt: CreateFunctionStmt, values: dict[str, Any]) -
     record_uses(session, row, replaced=bool(same))
     language = language_of(row)
     if language is not None:
-        language.validate(session, row)
+        with session.settings.of_routine(row.proconfig):
+            language.validate(session, row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.transition_tables import without_transition_tables
 from pgrepl.errors import PgError
 from pgrepl.expr import stored, typefacts
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
@@ -39,7 +40,7 @@ def stored_body(
     if any(typoid in typefacts.POLYMORPHIC for typoid in types):
         raise PgError("0A000", "SQL function with unquoted function body cannot have polymorphic arguments")
     statements = body if isinstance(body, tuple) else (body,)
-    with analysing(session, SqlVariables(session, function, names, types)):
+    with without_transition_tables(session), analysing(session, SqlVariables(session, function, names, types)):
         trees = [stored.to_json(_analyzed(session, stmt)) for stmt in statements]
     return {
         "return": not isinstance(body, tuple),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store, triggers
-from pgrepl.catalog.acl import check_relation_owner
+from pgrepl.catalog.acl import check_owner, check_relation_owner
 from pgrepl.catalog.classes import PG_TRIGGER, ObjectAddress
 from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.catalog.relation import find_relation, range_var, relation
@@ -85,7 +85,7 @@ def drop_trigger(stmt: DropStmt, session: Session) -> Result:
             raise _no_trigger(name, rel.name)
         session.notice("NOTICE", f'trigger "{name}" for relation "{".".join(table)}" does not exist, skipping')
         return Result("DROP TRIGGER")
-    check_relation_owner(session, rel)
+    check_owner(session, "relation", rel.name, rel.owner)
     if trigger.is_internal:
         raise _is_required(session, trigger, rel)
     drop_objects(session, [ObjectAddress(PG_TRIGGER, trigger.oid)], cascade=stmt.cascade)

@@ -41,9 +41,9 @@ def create_trigger(stmt: CreateTrigStmt, session: Session) -> Result:
     kind = _kind(stmt)
     old_table, new_table = _transition_tables(session, rel, stmt, kind)
     when = None if stmt.when is None else analyze_when(session, rel, stmt.when, kind)
-    columns = _columns(rel, stmt.columns)
     function = trigger_function(session, stmt.function)
     existing = _replaceable(session, rel, stmt)
+    columns = _columns(rel, stmt.columns)
     check_not_in_use(session, rel, "CREATE TRIGGER")
     trigger = Trigger(
         existing.oid if existing is not None else store.new_oid(session),

@@ -27,11 +27,8 @@ def acting_for(session: Session, subscription: tables.pg_subscription, table: Re
     if not member_can_set_role(session, session.role, table.owner):
         ours, theirs = role_name(session, session.role), role_name(session, table.owner)
         raise PgError("42501", f'role "{ours}" cannot SET ROLE to "{theirs}"')
-    before = session.act_as(table.owner)
-    try:
+    with session.acting_as(table.owner, "security-restricted operation"):
         yield
-    finally:
-        session.act_as(before)
 
 
 def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:
