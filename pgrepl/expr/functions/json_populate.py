@@ -265,6 +265,20 @@ def jsonb_populate_record(call: Call, base: Any, value: Jsonb | None) -> Any:
     return _populated(call, "jsonb_populate_record", base, value)
 
 
+@implements("jsonb_populate_record_valid", context=True)
+def jsonb_populate_record_valid(call: Call, base: Any, value: Jsonb | None) -> bool | None:
+    fields = _target(call, "jsonb_populate_record", base)
+    if value is None:
+        return None if base is None else True
+    try:
+        _row(call, given(value), fields, base)
+    except PgError as error:
+        if not error.is_soft:
+            raise
+        return False
+    return True
+
+
 def _populated(call: Call, name: str, base: Any, value: str | None) -> Any:
     fields = _target(call, name, base)
     return base if value is None else _row(call, given(value), fields, base)

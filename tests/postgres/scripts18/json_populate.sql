@@ -89,3 +89,10 @@ select (jsonb_populate_record(null::jpop, d)).* from (values (jsonb '{"a": "q", 
 select (jsonb_populate_record(null::jpop, d)).b from (values (jsonb '{"a": "q", "b": 1}')) v(d);
 insert into jpop select * from json_populate_recordset(null::jpop, '[{"a":"x","b":1},{"a":"y"}]') returning *;
 select jsonb_populate_record(jpop, '{"b": 42}') from jpop;
+
+-- whether a record can be made
+create domain pos as int check (value > 0) ; create type pr as (a pos, b text, d date, arr int[]); create type nes as (p pr, l pr[]);
+select jsonb_populate_record_valid(null::pr, '{"a": 1}'), jsonb_populate_record_valid(null::pr, '{"a": -1}'), jsonb_populate_record_valid(null::pr, '{"a": "x"}'), jsonb_populate_record_valid(null::pr, '{"d": "2020-13-01"}'), jsonb_populate_record_valid(null::pr, '{"arr": [1,"x"]}'), jsonb_populate_record_valid(null::pr, '{"arr": [[1],[2,3]]}'), jsonb_populate_record_valid(null::pr, '{"arr": 5}');
+select jsonb_populate_record_valid(null::pr, null), jsonb_populate_record_valid('(1,,,)'::pr, null), jsonb_populate_record_valid(null::pr, 'null'), jsonb_populate_record_valid('(1,x,,)'::pr, '{}'), jsonb_populate_record_valid(null::nes, '{"p": {"a": 5}, "l": [{"a": 0}]}'), jsonb_populate_record_valid(null::nes, '{"p": "x"}'), jsonb_populate_record_valid(null::nes, '{"p": [1]}');
+select jsonb_populate_record_valid(null::pr, '[1]'); select jsonb_populate_record_valid(null::pr, '5'); select jsonb_populate_record_valid(null::record, '{"a": 1}'); select jsonb_populate_record_valid(1, '{"a": 1}'); select jsonb_populate_record_valid(row(1,2), '{"f1": 5}'), jsonb_populate_record_valid(row(1,2), '{"f1": "x"}');
+create domain nn as int not null; create type nnt as (a nn, b int); select jsonb_populate_record_valid(null::nnt, '{"b": 1}'), jsonb_populate_record_valid(null::nnt, '{"a": null}'); create domain dpr as pr check ((value).b is not null); select jsonb_populate_record_valid(null::dpr, '{"a": 1}'), jsonb_populate_record_valid(null::dpr, '{"b": "x"}');

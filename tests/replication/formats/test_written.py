@@ -186,7 +186,8 @@ def test_values_of_users_types_come_back_as_they_were(instance: Instance, form: 
         "pub", "CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE pair AS (n int2, m mood, t text[])",
         "CREATE DOMAIN pairs AS pair[]", "CREATE TABLE t (id int PRIMARY KEY, m mood, p pair, ps pairs)",
         "ALTER TABLE t REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLE t",
-        """INSERT INTO t VALUES (1, 'low', '(1,low,"{a,NULL}")', '{"(,high,)",NULL}'), (2, NULL, '(,,)', '{}'), (3)""",
+        """INSERT INTO t VALUES (1, 'low', '(1,low,"{a,NULL}")', '{"(,high,)",NULL}'), (2, NULL, '(,,)', '{}')""",
+        "INSERT INTO t VALUES (3)",
         "UPDATE t SET p.n = 7 WHERE id = 1", "ALTER TYPE mood RENAME VALUE 'low' TO 'least'",
         "UPDATE t SET m = 'least' WHERE id = 2",
     )  # fmt: skip
