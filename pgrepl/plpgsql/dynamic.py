@@ -92,7 +92,7 @@ class Dynamic:
                         check_allowed(stmt)
                     except PgError as error:
                         raise _Plain(error.sqlstate, error.message) from None
-                    answer = execute_nested(frame, stmt)
+                    answer = execute_nested(frame, stmt, text)
                 if as_cursor and answer.columns is None:
                     what = "empty" if not statements else text.split()[0].upper()
                     raise _Plain("42P11", f"cannot open {what} query as cursor")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.tags import command_tag
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
     from pgrepl.plpgsql.datums import Column, SqlText
     from pgrepl.plpgsql.frame import Frame
     from pgrepl.query.result import Result
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # statements that a function which is not volatile may run (CommandIsReadOnly)
 _READS = frozenset(("SelectStmt", "VariableShowStmt", "ExplainStmt"))
+_KEEP_TEXT = frozenset(("PrepareStmt", "DeclareCursorStmt"))  # of which views show the text
 _CHANGES = frozenset(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
 
 
@@ -162,19 +164,29 @@ def check_allowed(stmt: Statement) -> None:
 def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> Answer:
     """Run a statement with the variables' values in the places of their names."""
     with variables_of(frame, sql, as_values=True):
-        return execute_nested(frame, stmt)
+        return execute_nested(frame, stmt, sql.text)
 
 
-def execute_nested(frame: Frame, stmt: Statement) -> Answer:
-    """Run a statement; `Session.variables` knows the names in it."""
+def execute_nested(frame: Frame, stmt: Statement, text: str) -> Answer:
+    """Run a statement of a text; `Session.variables` knows the names in it."""
     name = type(stmt).__name__
     if frame.read_only and name not in _READS:
         raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
     _begin(frame)
-    result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))
+    with _asked(frame.session, text) if name in _KEEP_TEXT else nullcontext():
+        result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))
     if name not in _CHANGES and name != "SelectStmt":
         frame.code.refresh()
     return _answer(name, stmt, result)
+
+
+@contextmanager
+def _asked(session: Session, text: str) -> Iterator[None]:
+    before, session.query = session.query, text
+    try:
+        yield
+    finally:
+        session.query = before
 
 
 def _until_done(frame: Frame, work: Callable[[], Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pgrepl.catalog.context import Block
 from pgrepl.catalog.transaction import is_read_only, require_writable
@@ -13,11 +13,16 @@ from pgrepl.statements.utility import execute
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.query.result import Result
-    from pgrepl.sql.nodes import Statement
+    from pgrepl.sql.nodes import ExecuteStmt, Statement
 
 
 def execute_nested(session: Session, stmt: Statement) -> Result:
     """Carry out the statement; its rows are Python values. What it has written is seen by the next one."""
+    if type(stmt).__name__ == "ExecuteStmt":
+        from pgrepl.statements.prepared import binding
+
+        with binding(session, cast("ExecuteStmt", stmt)) as prepared:
+            return execute_nested(session, prepared)
     _take_locks(session, stmt)
     before = session.keeps_values, session.streams, session.is_nested
     session.keeps_values, session.streams, session.is_nested = True, False, True
