@@ -381,6 +381,11 @@ def calls_routines(query: Query) -> bool:
     return any(isinstance(node, tree.FuncExpr) and node.volatile for node, _ in walk_deep(query))
 
 
+def calls_volatile_routines(query: Query) -> bool:
+    """Whether one of these functions may write."""
+    return any(isinstance(node, tree.FuncExpr) and node.volatile == "v" for node, _ in walk_deep(query))
+
+
 # volatile functions that do nothing
 _HARMLESS = frozenset(
     (

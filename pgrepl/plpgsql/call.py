@@ -22,6 +22,7 @@ from pgrepl.types.record import Record
 from pgrepl.types.user_types import tests_null
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pg_proc
     from pgrepl.expr.context import Call
@@ -84,9 +85,7 @@ def call_trigger(session: Session, routine: pg_proc, data: TriggerData) -> tuple
     """The row that a trigger function returns (plpgsql_exec_trigger)."""
     code = code_of(session, routine, (), routine.prorettype, relation=data.relation)
     frame = Frame(code, session, atomic=True)
-    live = [a.num - 1 for a in data.relation.attributes if not a.dropped]
-    columns = [(a.name, a.type) for a in data.relation.attributes if not a.dropped]
-    names, types = [name for name, _ in columns], [typoid for _, typoid in columns]
+    live, names, types = _layout(code, data.relation)
     extra = code.function.extra
     for name, row in (("new", data.new), ("old", data.old)):
         frame[extra[name]] = None if row is None else Record([row[place] for place in live], types, names)
@@ -115,6 +114,16 @@ def call_trigger(session: Session, routine: pg_proc, data: TriggerData) -> tuple
         for place, value in zip(live, made, strict=True):
             whole[place] = value
         return tuple(whole)
+
+
+def _layout(code: Code, relation: Relation) -> tuple[list[int], list[str], list[int]]:
+    """The places, names and types of the columns of a trigger's relation, kept for the next row."""
+    known = code.layout
+    if known is None or known[0] is not relation:
+        live = [a for a in relation.attributes if not a.dropped]
+        known = code.layout = relation, ([a.num - 1 for a in live], [a.name for a in live], [a.type for a in live])
+    layout: tuple[list[int], list[str], list[int]] = known[1]
+    return layout
 
 
 def _trigger_row(frame: Frame, returned: tuple[Any, int, int], types: Sequence[int]) -> Sequence[Any]:

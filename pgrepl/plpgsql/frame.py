@@ -31,6 +31,7 @@ class Code:
         self.pieces: list[Remembering] = []  # the SQL of the body
         self.casts: dict[Any, Callable[[Any], Any]] = {}
         self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
+        self.layout: Any = None  # of a trigger's relation
         self.run: Callable[[Frame], Signal | None] = _unmade
         self._state: object = None
 

@@ -10,6 +10,7 @@ The caller has checked the privileges (`permissions`); views are expanded here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +22,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
+from pgrepl.expr.walk import calls_volatile_routines
 from pgrepl.query.engine_choice import choose, gives_few
 from pgrepl.query.group_columns import over_groups
 from pgrepl.query.initplans import with_values
@@ -119,7 +121,7 @@ def passing_rows(
     if session.unsettled and session.reads_at is None:
         session.settle(_tables_of(session, query), writes=False)
     if locks_rows(query) or _reads_statements(query):
-        return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+        return PassingRows(query.columns, _computed(session, query, context))
     choice = choice or choose(session, query, context)
     if choice.engine is engine.Engine.COLUMNS:
         try:
@@ -129,7 +131,7 @@ def passing_rows(
             choice = choose(session, query, context, by_columns=False)
         else:
             engine.done(session, "SELECT", engine.Engine.COLUMNS)
-            return PassingRows(query.columns, iter(compile_query(found, context)(Env([], None))))
+            return PassingRows(query.columns, _computed(session, found, context))
     if choice.on_spark:
         with_found = with_values(session, query, _apart)
         if with_found != query:  # the values may let files be skipped
@@ -147,7 +149,26 @@ def passing_rows(
         else:
             engine.done(session, "SELECT", engine.Engine.SPARK)
             return SparkRows(query.columns, frame, session.catalog.data_path, gives_few(query, context, choice))
-    return PassingRows(query.columns, iter(compile_query(query, context)(Env([], None))))
+    return PassingRows(query.columns, _computed(session, query, context))
+
+
+def _computed(session: Session, query: Query, context: Context) -> Iterator[Row]:
+    """The rows, computed while they are read. A query whose functions may write sees tables as they were when it
+    began."""
+    if session.reads_at is not None or not calls_volatile_routines(query):
+        return iter(compile_query(query, context)(Env([], None)))
+    return _as_it_began(session, query, context)
+
+
+def _as_it_began(session: Session, query: Query, context: Context) -> Iterator[Row]:
+    from pgrepl.lake.files import last_snapshot
+    from pgrepl.lake.overlay import Overlays
+
+    snapshot, pending = last_snapshot(session), session.transaction.pending
+    with pending.keeping(snapshot) if isinstance(pending, Overlays) else nullcontext():
+        with session.reading_at(snapshot):
+            rows = compile_query(query, context)(Env([], None))
+        yield from session.read_at(snapshot, rows)
 
 
 def _reads_statements(query: Query) -> bool:

@@ -39,11 +39,13 @@ def routine_function(session: Session, proc: Proc, call: Call) -> Callable[..., 
 
 
 def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
-    """Run the routine once, with its owner's privileges and settings of its own if it was made so."""
+    """Run the routine once, with its owner's privileges and settings of its own if it was made so. Only a volatile one
+    sees what the query has written that calls it."""
     language = _language(routine)
-    if not routine.prosecdef and routine.proconfig is None and session.reads_at is None:
+    sees = session.reads_at if routine.provolatile != "v" else None
+    if not routine.prosecdef and routine.proconfig is None and session.reads_at == sees:
         return language.call(session, routine, args, call)
-    with _surroundings(session, routine), session.reading_at(None):
+    with _surroundings(session, routine), session.reading_at(sees):
         found = language.call(session, routine, args, call)
         return list(found) if routine.proretset else found
 
@@ -57,6 +59,8 @@ def call_trigger(session: Session, function: int, data: TriggerData) -> Row | No
     if routine is None:
         raise PgError("XX000", f"cache lookup failed for function {function}")
     language = _language(routine)
+    if not routine.prosecdef and routine.proconfig is None:
+        return language.call_trigger(session, routine, data)
     with _surroundings(session, routine):
         return language.call_trigger(session, routine, data)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,7 +52,12 @@ def language_oid(name: str) -> int:
 
 def language_of(routine: pg_proc) -> Language | None:
     """The language of a routine; None: routines in it can be created, but not called."""
-    place = LANGUAGES.get(LANGUAGE_NAMES[routine.prolang])
+    return _language(routine.prolang)
+
+
+@cache
+def _language(oid: int) -> Language | None:
+    place = LANGUAGES.get(LANGUAGE_NAMES[oid])
     if place is None:
         return None
     module, name = place
