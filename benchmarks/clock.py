@@ -12,18 +12,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def environment() -> dict[str, str]:
+def environment(**more: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
 
 
-def process(arguments: list[str], folder: Path, text: str = "") -> float:
+def process(arguments: list[str], folder: Path, text: str = "", **more: str) -> float:
     """Seconds that `python arguments` takes, from start to end."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=environment(),
+        env=environment(**more),
         input=text,
         capture_output=True,
         text=True,

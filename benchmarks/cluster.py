@@ -17,7 +17,9 @@ from benchmarks.clock import ROOT
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
-_PERIOD = 100_000  # microseconds in which a share of a core is counted
+CPU = "cpu", "cpu.cfs_quota_us", "cpu.max"  # microseconds of each 100,000
+MEMORY = "memory", "memory.limit_in_bytes", "memory.max"
+_PERIOD = 100_000
 
 
 def driven(folder: Path, events: Path, workers: int, script: str, *words: str, share: float = 1.0) -> str:
@@ -60,34 +62,39 @@ def executors(events: Path, step: str) -> set[str]:
     return found
 
 
-def can_be_held() -> bool:
+def can_be_held(kind: tuple[str, str, str] = CPU) -> bool:
     """May this process make control groups, so that several workers and a driver fit on a small machine?"""
     try:
-        with _group(0.5):
+        with group(kind, 1 << 30 if kind is MEMORY else _PERIOD):
             return True
     except OSError:
         return False
 
 
 @contextmanager
-def _group(share: float) -> Iterator[Path]:
-    """A control group, of version 1 or 2, whose processes have a share of a core."""
-    parent = Path("/sys/fs/cgroup/cpu")
-    limit, value = "cpu.cfs_quota_us", str(int(share * _PERIOD))
+def group(kind: tuple[str, str, str], limit: int) -> Iterator[Path]:
+    """A control group, of version 1 or 2, with a limit for all its processes together."""
+    controller, first, second = kind
+    parent = Path("/sys/fs/cgroup") / controller
     if not parent.exists():
-        parent, limit, value = parent.parent, "cpu.max", f"{value} {_PERIOD}"
-    group = parent / f"pgrepl-bench-{secrets.token_hex(4)}"
-    group.mkdir()
+        parent, first = parent.parent, second
+    made = parent / f"pgrepl-bench-{secrets.token_hex(4)}"
+    made.mkdir()
     try:
-        (group / limit).write_text(value)
-        yield group
+        (made / first).write_text(str(limit))
+        yield made
     finally:
         for _ in range(100):
             try:
-                group.rmdir()
+                made.rmdir()
                 break
-            except OSError:  # executors have not ended yet
+            except OSError:  # its processes have not ended yet
                 time.sleep(0.1)
+
+
+def inside(made: Path, command: list[str]) -> list[str]:
+    """The command, which a process in this group runs."""
+    return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(made), *command]
 
 
 @contextmanager
@@ -104,8 +111,7 @@ def cluster(folder: Path, workers: int, share: float = 1.0) -> Iterator[str]:
         def start(*words: str) -> None:
             command = [str(home / "bin" / "spark-class"), *words]
             if share < 1 and words[0] == WORKER:
-                group = stack.enter_context(_group(share))
-                command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *command]
+                command = inside(stack.enter_context(group(CPU, int(share * _PERIOD))), command)
             with (folder / "log").open("a") as log:
                 made = subprocess.Popen(command, env={**os.environ, **small}, stdout=log, stderr=log)
             stack.callback(made.wait)

@@ -123,18 +123,18 @@ def _timed(action: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def write_source(path: Path) -> None:
-    """20 row groups, clustered by id."""
+def write_source(path: Path, rows: int = ROWS) -> None:
+    """In 20 row groups, clustered by id."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     writer = None
-    for ids in np.array_split(np.arange(ROWS), 20):
+    for ids in np.array_split(np.arange(rows), 20):
         columns = {"id": ids, "k": pa.array(ids % 1000, pa.int32()), "s": [f"value {n}" for n in ids], "d": ids * 0.5}
-        rows = pa.table(columns)
-        writer = writer or pq.ParquetWriter(path, rows.schema)
-        writer.write_table(rows, len(ids))
+        group = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, group.schema)
+        writer.write_table(group, len(ids))
     assert writer is not None
     writer.close()
 

@@ -1,4 +1,4 @@
-r"""How long `pgrepl -c '\dRp+'` takes cold, beside a Python that only imports what pgrepl stands on."""
+"""How long the shortest commands take cold, beside a Python that only imports what pgrepl stands on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from benchmarks.clock import fastest, process
 
-LIMIT = 0.8
+LIMIT = 0.6
+COMMANDS = (r"\dRp+", "SELECT 1")
 
 
 def measure() -> Iterator[tuple[str, str, str, str, bool]]:
@@ -17,12 +18,18 @@ def measure() -> Iterator[tuple[str, str, str, str, bool]]:
         script = "CREATE TABLE t (a int PRIMARY KEY);\nCREATE PUBLICATION p FOR TABLE t (a) WHERE (a > 5);\n"
         process(["-m", "pgrepl", "-X", "-q"], folder, script)
         floor = fastest(lambda: process(["-c", "import sqlalchemy, click, lark"], folder), 7)
-        ours = fastest(lambda: process(["-m", "pgrepl", "-X", "-c", r"\dRp+"], folder), 7)
-    ratio = ours / floor
-    yield (
-        r"pgrepl -c '\dRp+', cold",
-        f"{ratio:.2f} ({ours * 1000:.0f} ms)",
-        f"import sqlalchemy, click, lark: {floor * 1000:.0f} ms",
-        f"{LIMIT}",
-        ratio <= LIMIT,
-    )
+        for command in COMMANDS:
+            arguments = ["-m", "pgrepl", "-X", "-c", command]
+            ours = fastest(lambda arguments=arguments: process(arguments, folder), 7)  # type: ignore[misc]
+            yield (
+                f"pgrepl -c '{command}', cold",
+                f"{ours / floor:.2f} ({ours * 1000:.0f} ms)",
+                f"import sqlalchemy, click, lark: {floor * 1000:.0f} ms",
+                f"{LIMIT}",
+                ours <= LIMIT * floor,
+            )
+
+
+if __name__ == "__main__":
+    for line in measure():
+        print(*line, sep="  |  ", flush=True)

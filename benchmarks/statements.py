@@ -1,5 +1,6 @@
 """UPDATE of 22 %, DELETE of 5 % and INSERT of 22 % of a lake's table by three statements, beside DuckDB doing the same
-to a DuckLake of the same rows: warm, in one process each. Both sides take turns: others may work, too.
+to a DuckLake of the same rows; COPY of a Parquet file of all rows beside its CREATE TABLE … AS: warm, in one process
+each. Both sides take turns: others may work, too.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def statements(turn: int, table: str, series: str) -> list[str]:
 
 class Changes:
     def __init__(self, folder: Path, engine: str) -> None:
-        self.bench = Bench(folder)
+        self.bench, self.folder = Bench(folder), folder
         write_source(folder / "source.parquet")
         self.bench.sql(f"SET pgrepl.engine = {engine}")
         self.bench.sql(f"CREATE TABLE t {COLUMNS}")
@@ -54,8 +55,19 @@ class Changes:
         return time.perf_counter() - began
 
     def theirs(self, turn: int) -> float:
+        return self._duck(";".join(statements(turn, "l.t", "range({0}, {1}) r(g)")))
+
+    def our_copy(self, turn: int) -> float:
+        self.bench.sql(f"CREATE TABLE c{turn} {COLUMNS}")
+        copy = f"COPY c{turn} FROM '{self.folder}/source.parquet' (FORMAT parquet)"
+        return self.bench.timed(lambda: self.bench.sql(copy))
+
+    def their_copy(self, turn: int) -> float:
+        return self._duck(f"CREATE TABLE l.c{turn} AS SELECT * FROM '{self.folder}/source.parquet'")
+
+    def _duck(self, line: str) -> float:
         assert self.duck.stdin is not None and self.duck.stdout is not None
-        self.duck.stdin.write(";".join(statements(turn, "l.t", "range({0}, {1}) r(g)")) + "\n")
+        self.duck.stdin.write(line + "\n")
         self.duck.stdin.flush()
         return float(self.duck.stdout.readline())
 
@@ -70,11 +82,16 @@ def measure() -> Iterator[Line]:
         with tempfile.TemporaryDirectory() as work:
             changes = Changes(Path(work), engine)
             try:
-                ours, theirs = zip(*[(changes.ours(turn), changes.theirs(turn)) for turn in range(TURNS)], strict=True)
+                changed = [(changes.ours(turn), changes.theirs(turn)) for turn in range(TURNS)]
+                copied = [(changes.our_copy(turn), changes.their_copy(turn)) for turn in range(TURNS)]
             finally:
                 changes.close()
-        what = f"UPDATE, DELETE, INSERT of half as many as {ROWS:,} rows, engine = {engine}"
-        yield ratio(what, min(ours), min(theirs), "DuckDB", 2)
+        for what, turns in (
+            (f"UPDATE, DELETE, INSERT of half as many as {ROWS:,} rows", changed),
+            (f"COPY of a Parquet file of {ROWS:,} rows", copied),
+        ):
+            ours, theirs = (min(times) for times in zip(*turns, strict=True))
+            yield ratio(f"{what}, engine = {engine}", ours, theirs, "DuckDB", 2)
 
 
 if __name__ == "__main__":
