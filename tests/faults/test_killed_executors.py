@@ -182,24 +182,24 @@ def round(name, work):
     pair.sub("RESET pgrepl.engine")
     print("same" if found == wanted else f"{found} {wanted}", flush=True)
 
-def copy():
-    pair.sub("TRUNCATE t")
+def subscribe():
     pair.sub.subscribe("p", "host=localhost dbname=pub")
     assert pair.catch_up() == []
 
+followed = False
 for line in sys.stdin:
     if line == "copy\\n":
-        round("copying", copy)
-        pair.sub("DROP SUBSCRIPTION s")
-    elif line == "apply\\n":
-        pair.sub("TRUNCATE t")
-        pair.sub.subscribe("p", "host=localhost dbname=pub")
-        assert pair.catch_up() == []
-        pair.pub("UPDATE t SET s = s || '!' WHERE id % 3 = 0", "DELETE FROM t WHERE id % 1000 = 0")
-        pair.pub("UPDATE t SET id = id + 100000000 WHERE id % 7 = 0")
-        pair.pub("INSERT INTO t SELECT g * 1000 FROM generate_series(1, 100) g")
-        round("applying", lambda: print(*pair.catch_up(), end=""))
-        pair.sub("DROP SUBSCRIPTION s")
+        round("copying", subscribe)
+        pair.sub("DROP SUBSCRIPTION s", "TRUNCATE t")
+        continue
+    if not followed:
+        subscribe()
+        followed = True
+    pair.pub("UPDATE t SET s = s || '!' WHERE id % 3 = 0", "DELETE FROM t WHERE id % 1000 = 0")
+    there_and_back = "CASE WHEN id > 100000000 THEN id - 100000000 ELSE id + 100000000 END"
+    pair.pub(f"UPDATE t SET id = {there_and_back} WHERE id % 7 = 0 OR id > 100000000")
+    pair.pub("INSERT INTO t SELECT g * 1000 FROM generate_series(1, 100) g")
+    round("applying", lambda: print(*pair.catch_up(), end=""))
 ways = pair.sub.ways()
 print(ways["copy"], ways["apply"], {key: n for key, n in ways.items() if "row by row" in key})
 pair.close()
