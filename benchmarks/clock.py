@@ -36,3 +36,10 @@ def process(arguments: list[str], folder: Path, text: str = "", **more: str) -> 
 
 def fastest(action: Callable[[], float], times: int) -> float:
     return min(action() for _ in range(times))
+
+
+def paired(action: Callable[[], float], floor: Callable[[], float], times: int) -> tuple[float, float]:
+    """Both in turns, and of these the turn with the middle ratio: a machine whose speed changes from second to second
+    changes both."""
+    turns = sorted([(action(), floor()) for _ in range(times)], key=lambda turn: turn[0] / turn[1])
+    return turns[times // 2]

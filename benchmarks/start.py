@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.clock import fastest, process
+from benchmarks.clock import paired, process
 
 LIMIT = 0.6
 COMMANDS = (r"\dRp+", "SELECT 1")
@@ -17,10 +17,13 @@ def measure() -> Iterator[tuple[str, str, str, str, bool]]:
         folder = Path(work)
         script = "CREATE TABLE t (a int PRIMARY KEY);\nCREATE PUBLICATION p FOR TABLE t (a) WHERE (a > 5);\n"
         process(["-m", "pgrepl", "-X", "-q"], folder, script)
-        floor = fastest(lambda: process(["-c", "import sqlalchemy, click, lark"], folder), 7)
+
+        def imports() -> float:
+            return process(["-c", "import sqlalchemy, click, lark"], folder)
+
         for command in COMMANDS:
             arguments = ["-m", "pgrepl", "-X", "-c", command]
-            ours = fastest(lambda arguments=arguments: process(arguments, folder), 7)  # type: ignore[misc]
+            ours, floor = paired(lambda arguments=arguments: process(arguments, folder), imports, 11)  # type: ignore[misc]
             yield (
                 f"pgrepl -c '{command}', cold",
                 f"{ours / floor:.2f} ({ours * 1000:.0f} ms)",
