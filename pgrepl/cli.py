@@ -124,7 +124,7 @@ def _run_configured(arguments: Sequence[str]) -> int:
 
 def _collect_seldom() -> None:
     """Collect garbage seldom, and not at the exit: nearly all objects that a start makes live until then."""
-    gc.set_threshold(50_000)
+    gc.set_threshold(100_000)
     atexit.register(gc.freeze)
 
 

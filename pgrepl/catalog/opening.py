@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -196,7 +195,7 @@ def _create_file(path: Path, name: str, data_path: str) -> None:
     owner = DataFolder(data_path, os.path.realpath(path), 0).other_owner(data_folder.local_mark(data_path))
     if owner is not None:
         raise fatal("55000", f'data folder "{data_path}" belongs to catalog "{owner}"')
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as problem:

@@ -11,8 +11,6 @@ PID of a server's session is that of its keeper (server/keeper.py), whose proces
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import sys
 import threading
 import time
@@ -31,7 +29,7 @@ _known_as = 0  # the PID of the process that this one works for; 0: it works for
 
 
 def machine() -> str:
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 def now() -> float:
@@ -65,7 +63,7 @@ def boot() -> str:
 
 def new_token() -> str:
     """A token for a worker of this process, valid until it is retired."""
-    token = f"{_started(os.getpid())}.{secrets.token_hex(8)}.{os.getpid()}"
+    token = f"{_started(os.getpid())}.{os.urandom(8).hex()}.{os.getpid()}"
     _at_work.add(token)
     return token
 

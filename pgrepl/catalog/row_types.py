@@ -9,8 +9,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import one
 from pgrepl.types import builtin
-from pgrepl.types.lake_forms import is_row_type
-from pgrepl.types.lake_structs import row_type_in
+from pgrepl.types.lake_forms import is_row_type, row_type_in
 from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.record import RowField, RowType
 from pgrepl.types.user_types import composite_type

@@ -10,9 +10,9 @@ from pgrepl.lake import definition_names as names
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form
-from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.lake_forms import form, is_row_type, row_type_in
 from pgrepl.types.lake_lists import element_text
-from pgrepl.types.lake_structs import NO_COLUMNS, row_type_in
+from pgrepl.types.lake_structs import NO_COLUMNS
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.record import RowType
 from pgrepl.types.user_types import composite_type

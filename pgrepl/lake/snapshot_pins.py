@@ -7,13 +7,12 @@ of a process that has ended does not count; one of another machine counts for a 
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pgrepl.catalog.processes import is_alive
+from pgrepl.catalog.processes import is_alive, machine
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
@@ -68,12 +67,12 @@ def oldest_pin(session: Session) -> int | None:
 
 
 def _is_gone(name: str, age: timedelta) -> bool:
-    machine, _, rest = name.partition("-")
+    where, _, rest = name.partition("-")
     pid = rest.partition("-")[0]
-    if machine != _machine() or not pid.isdigit():
+    if where != _machine() or not pid.isdigit():
         return age > _LONGEST
     return not is_alive(int(pid))
 
 
 def _machine() -> str:
-    return socket.gethostname().replace("-", "_").replace("/", "_")
+    return machine().replace("-", "_").replace("/", "_")

@@ -208,8 +208,7 @@ def _columns(
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
     from pgrepl.catalog.row_types import row_type
     from pgrepl.lake.definition_types import column_type
-    from pgrepl.types.lake_forms import is_row_type
-    from pgrepl.types.lake_structs import row_type_in
+    from pgrepl.types.lake_forms import is_row_type, row_type_in
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
     columns = []

@@ -30,6 +30,13 @@ def is_row_type(typoid: int) -> bool:
     return row is None or row.typtype == "c"
 
 
+def row_type_in(typoid: int) -> int:
+    """The named row type that values of the type are, or hold in an array; the type is one of `is_row_type`."""
+    typoid = base_type(typoid)
+    element = element_type(typoid)
+    return row_type_in(element) if element else typoid
+
+
 @cache
 def form(typoid: int, typmod: int = -1) -> Form:
     """The lake form of a type."""

@@ -18,7 +18,7 @@ from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake_arrays import Form, plain_array
 from pgrepl.types.lake_foreign import Nested
-from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.lake_forms import form, is_row_type, row_type_in
 from pgrepl.types.lake_lists import is_list, item_text, item_value, list_form
 from pgrepl.types.lake_read import read_form, stored_form
 from pgrepl.types.lake_scalars import row_array_form, row_form, text_form
@@ -34,13 +34,6 @@ class Kept(Nested, Protocol):
 
     @property
     def place(self) -> int | None: ...
-
-
-def row_type_in(typoid: int) -> int:
-    """The named row type that values of the type are, or hold in an array; the type is one of `is_row_type`."""
-    typoid = base_type(typoid)
-    element = element_type(typoid)
-    return row_type_in(element) if element else typoid
 
 
 @cache

@@ -15,8 +15,8 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.query.rowset import PassingRows, SparkRows
 from pgrepl.types.lake_arrays import Form
-from pgrepl.types.lake_forms import form, is_row_type
-from pgrepl.types.lake_structs import file_form, has_renamed_labels, row_type_in
+from pgrepl.types.lake_forms import form, is_row_type, row_type_in
+from pgrepl.types.lake_structs import file_form, has_renamed_labels
 from pgrepl.types.user_types import composite_type
 from pgrepl.writing.copy.endpoints import Outgoing, file_error
 
