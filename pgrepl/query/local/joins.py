@@ -317,7 +317,6 @@ class _Matcher:
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
         self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
-        self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
         self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
         self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
