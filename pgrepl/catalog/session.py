@@ -309,10 +309,9 @@ class Session:
     def authenticated_user(self, role: int) -> None:
         self._identity.authenticated_user = role
 
-    def act_as(self, role: int) -> int:
-        """Work with another role's privileges (SetUserIdAndSecContext); returns the role to return to."""
-        before, self._identity.acting = self._identity.acting, role
-        return before
+    def act_as(self, role: int) -> None:
+        """Work with another role's privileges from now on; `acting_as` returns to the role before."""
+        self._identity.acting = role
 
     @property
     def within(self) -> str:
@@ -320,11 +319,11 @@ class Session:
         return self._identity.within
 
     @contextmanager
-    def acting_as(self, role: int, within: str) -> Iterator[None]:
-        """Work with another role's privileges, which SET ROLE cannot leave."""
+    def acting_as(self, role: int, within: str = "") -> Iterator[None]:
+        """Work with another role's privileges, which SET ROLE cannot leave within what is named."""
         identity = self._identity
         before = identity.acting, identity.within
-        identity.acting, identity.within = role, within
+        identity.acting, identity.within = role, within or identity.within
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -166,13 +166,8 @@ def in_trigger(session: Session) -> Iterator[None]:
         session.trigger_depth -= 1
 
 
-@contextmanager
-def as_owner(session: Session, rel: Relation) -> Iterator[None]:
-    before = session.act_as(rel.owner)
-    try:
-        yield
-    finally:
-        session.act_as(before)
+def as_owner(session: Session, rel: Relation) -> AbstractContextManager[None]:
+    return session.acting_as(rel.owner, "security-definer function")
 
 
 # --- CONTEXT ----------------------------------------------------------------------------------------------------------

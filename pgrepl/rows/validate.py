@@ -265,11 +265,8 @@ def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
     session = asking.session
     (raw,) = parse(text, rules=session.settings.string_rules)
     assert isinstance(raw.stmt, SelectStmt)
-    before = session.act_as(BOOTSTRAP_SUPERUSER)
-    try:
+    with session.acting_as(BOOTSTRAP_SUPERUSER, "security-definer function"):
         return asking.first_row(analyze_query(session, raw.stmt, apart=True))
-    finally:
-        session.act_as(before)
 
 
 _CHECKS: dict[type, Callable[[Asking, Relation, Any], None]] = {

@@ -78,14 +78,14 @@ def _run_elements(session: Session, stmt: CreateSchemaStmt, name: str, owner: in
     if not elements:
         return
     settings = session.settings
-    before, acting = settings.begin(), session.act_as(owner)
+    before = settings.begin()
     path = settings.get("search_path").lstrip()
     settings.set("search_path", quote_identifier(name) + (f", {path}" if path else ""), local=True)
     try:
-        for element in elements:
-            _run_element(element, session)
+        with session.acting_as(owner, "security-definer function"):
+            for element in elements:
+                _run_element(element, session)
     finally:
-        session.act_as(acting)
         settings.restore(before)
 
 

@@ -9,7 +9,7 @@ SubscriptionChanged and nothing is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -403,13 +403,8 @@ class Receiver:
         self.check_stopped()
         lease.beat(self.session, self.token, ())
 
-    @contextmanager
-    def as_owner(self, subscription: tables.pg_subscription) -> Iterator[None]:
-        before = self.session.act_as(subscription.subowner)
-        try:
-            yield
-        finally:
-            self.session.act_as(before)
+    def as_owner(self, subscription: tables.pg_subscription) -> AbstractContextManager[None]:
+        return self.session.acting_as(subscription.subowner)
 
     # --- the publisher ------------------------------------------------------------------------------------------------
 

@@ -26,3 +26,24 @@ CREATE FUNCTION c2() RETURNS int LANGUAGE sql AS $$ SELECT c1() $$;
 SELECT c2();
 CREATE FUNCTION c3() RETURNS int LANGUAGE sql AS $$ SELECT 1; SELECT c1() + 1 $$;
 SELECT c3();
+
+-- what a foreign key does to rows, and the objects of a new schema, belong to their owner: SET ROLE cannot leave it
+CREATE ROLE keeper;
+CREATE TABLE customers (id int PRIMARY KEY);
+CREATE TABLE orders (id int REFERENCES customers ON DELETE CASCADE);
+CREATE FUNCTION says_who() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'as %', current_user; RETURN old; END $$;
+CREATE FUNCTION leaves() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN SET ROLE keeper; RETURN old; END $$;
+CREATE TRIGGER a BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION says_who();
+ALTER TABLE orders OWNER TO keeper;
+INSERT INTO customers VALUES (1);
+INSERT INTO orders VALUES (1);
+BEGIN;
+DELETE FROM customers;
+ROLLBACK;
+CREATE TRIGGER b BEFORE DELETE ON orders FOR EACH ROW EXECUTE FUNCTION leaves();
+DELETE FROM customers;
+CREATE SCHEMA AUTHORIZATION keeper CREATE TABLE t (a int) CREATE VIEW v AS SELECT a FROM t;
+\dp keeper.*
+DROP SCHEMA keeper CASCADE;
+DROP TABLE orders, customers;
+DROP ROLE keeper;
