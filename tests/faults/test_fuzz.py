@@ -27,6 +27,7 @@ from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, Report
 from pgrepl.statements.run import run
 from tests.harness import forked
+from tests.harness.dose import dose
 from tests.harness.programs import environment
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -235,7 +236,7 @@ def check(script: Path, folder: Path, mutants: int, seed: int) -> None:
     assert without_oids(noisy) == without_oids(calm)
 
 
-@pytest.mark.parametrize("script", SCRIPTS[::4], ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 12), ids=lambda path: path.stem)
 def test_mutants_in_a_script_leave_no_trace(script: Path, tmp_path: Path) -> None:
     check(script, tmp_path, mutants=1, seed=1)
 
@@ -276,7 +277,7 @@ def random_statements(folder: Path, examples: int) -> None:
 
 
 def test_random_pieces_leave_no_trace(tmp_path: Path) -> None:
-    random_statements(tmp_path, examples=250)
+    random_statements(tmp_path, examples=120)
 
 
 @pytest.mark.slow

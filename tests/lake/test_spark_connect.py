@@ -75,6 +75,7 @@ def over_connect(server: str, tests: list[str], *options: str) -> None:
     assert done.returncode == 0, done.stdout[-6000:]
 
 
+@pytest.mark.slow
 def test_tables_are_read_and_changed_over_connect(server: str) -> None:
     """One process for all: a scan, what is staged, joins and a file."""
     data = "values and files or positions"
@@ -87,6 +88,7 @@ def test_tables_are_scanned_and_written_over_connect(server: str) -> None:
     over_connect(server, DATA_TESTS)
 
 
+@pytest.mark.slow
 def test_copies_and_changes_by_tasks_over_connect(server: str) -> None:
     tests = ["tests/replication/test_copy_columns.py", "tests/lake/kernels", "tests/replication/test_parts.py"]
     over_connect(server, tests, "-k", "kernels and tasks or changes_by_spark")

@@ -1,6 +1,6 @@
 """Whole psql scripts: pgrepl prints the very bytes that PostgreSQL 17 and psql 17 print.
 
-scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays a third of the scripts here too (`-m slow`:
+scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays some of the scripts here too (`-m slow`:
 all), and may differ from the recording only by the lines that NAME.diff16 lists.
 """
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.play import Pair, difference, play_pgrepl
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.sql"))
@@ -21,11 +22,7 @@ def test_pgrepl_prints_what_postgresql_17_printed(script: Path, tmp_path: Path) 
     assert difference(script.with_suffix(".out").read_text("utf-8"), printed) == ""
 
 
-@pytest.mark.parametrize(
-    "script",
-    [pytest.param(script, marks=[pytest.mark.slow] * (n % 3 > 0)) for n, script in enumerate(SCRIPTS)],
-    ids=lambda p: p.stem,
-)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 6), ids=lambda p: p.stem)
 def test_a_real_16_differs_only_where_listed(script: Path, pair16: Pair) -> None:
     differs = difference(script.with_suffix(".out").read_text("utf-8"), pair16.play(script.read_text("utf-8")))
     listed = script.with_suffix(".diff16")

@@ -62,7 +62,7 @@ def test_in_this_process(heading: str, session: Session) -> None:
 @pytest.mark.parametrize("heading", GROUPS)
 def test_on_spark(heading: str, session: Session, spark: object) -> None:
     list(run(session, "SET pgrepl.engine = spark"))
-    assert wrong(session, GROUPS[heading][::6]) == []
+    assert wrong(session, GROUPS[heading][::15]) == []
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.wire import messages
 from pgrepl.shell.status_text import status_row, status_text
 from tests.harness.database import Database, Rows, by_columns, by_message
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.tasks import files_by_tasks
 
@@ -151,7 +152,7 @@ def test_partitions_are_sent_as_their_root_or_as_themselves(landing: Landing, wa
     assert (landing.rows("low"), landing.rows("high")) == ([("1", "y"), ("2", "x")], [("30", "x")])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", dose(range(3), 3))
 def test_files_and_the_lake_end_the_same(
     landing: Landing, way: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.replication.publisher.files import file_part, memory
 from tests.harness.database import by_columns
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.tasks import FILES, divide_files, files_by_tasks
 
@@ -253,7 +254,7 @@ def compared(tmp_path: Path, case: Callable[[list[Transaction]], bytes], seed: i
     assert not any(here["errors"]) or (bad and not out)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", dose(CASES, 2), ids=lambda case: case.__name__)
 def test_tasks_find_what_this_process_finds(tmp_path: Path, case: Callable[[list[Transaction]], bytes]) -> None:
     compared(tmp_path, case, 1, bad=0, out=False)
 

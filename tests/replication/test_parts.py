@@ -34,6 +34,7 @@ from pgrepl.replication.wire.file_changes import MessageFiles, of_slices
 from pgrepl.replication.wire.message_files import Decoded, MessageWriter
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
+from tests.harness.dose import dose
 from tests.harness.tasks import played_here
 from tests.harness.trio import Trio
 
@@ -179,15 +180,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-def every_other(first: int) -> pytest.MarkDecorator:
-    """The cases of which every other one is slow."""
-    slow = {name for number, name in enumerate(CASES) if number % 2 != first}
-    return pytest.mark.parametrize(
-        "name", [pytest.param(n, marks=pytest.mark.slow if n in slow else ()) for n in CASES]
-    )
-
-
-@every_other(1)
+@pytest.mark.parametrize("name", dose(CASES, 4, 1))
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
     ready(trio, case)
@@ -209,7 +202,7 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@every_other(0)
+@pytest.mark.parametrize("name", dose(CASES, 4, 0))
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 

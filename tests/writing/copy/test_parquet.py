@@ -56,7 +56,7 @@ TYPES = (
 )
 
 
-@pytest.mark.parametrize("target", ["file.parquet", "folder/"])
+@on_engines("engine", "target", [("file.parquet",), ("folder/",)])
 def test_what_is_copied_out_comes_back_the_same(engine: Instance, tmp_path: Path, target: str) -> None:
     engine.play("pub", *TYPES, "CREATE TABLE back (LIKE types)")
     name = f"{tmp_path}/{target}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 
 LINES = 6000  # more than are read line by line anyway
@@ -73,7 +74,7 @@ def lines(values: list[str | None]) -> str:
     return "".join(f"{n},{quoted(values[n % len(values)])}\n" for n in range(LINES))
 
 
-@pytest.mark.parametrize("kind", VALUES)
+@pytest.mark.parametrize("kind", dose(VALUES, 2))
 def test_values_are_the_same(instance: Instance, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text(lines(list(VALUES[kind])))
@@ -85,7 +86,7 @@ def test_values_are_the_same(instance: Instance, kind: str, tmp_path: Path) -> N
     assert int(instance.play("pub", done)[0]) == before + 1
 
 
-@pytest.mark.parametrize(("kind", "value"), [(kind, value) for kind, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(("kind", "value"), dose([(kind, v) for kind, values in WRONG.items() for v in values], 2))
 def test_errors_are_the_same(instance: Instance, kind: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.csv"
     good = str(VALUES[kind][0])
