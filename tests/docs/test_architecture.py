@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.test_floors import FLOORS
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 from tests.postgres.replicas import replicating_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ def test_tests_cite_what_postgresql_does_by_number() -> None:
     cited: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         tree = tree_of(path)
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, (ast.FunctionDef, ast.Module)) and (told := ast.get_docstring(node)):
                 cited |= set(re.findall(r"(?:^|\(|, )([ABC]\d+|D)(?=[.,:)])", told))
     assert (points - cited, cited - points) == (set(), set())

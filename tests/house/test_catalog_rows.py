@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.declarative import SystemRow
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOKUPS = {"rows", "one", "insert", "update", "delete", "amend", "count", "remember", "begin", "change", "end"}
@@ -23,7 +23,7 @@ ROWS: dict[str, type[SystemRow]] = {
 
 def lookups(tree: ast.Module) -> Iterator[tuple[int, str, list[str]]]:
     """Each call of store.py for a table that is named in it: line, table, columns."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Call) or len(node.args) < 2:
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
@@ -38,27 +38,27 @@ FREE = (
 def imports_of(module: str) -> set[str]:
     """All modules that a module imports anywhere. Its own package, which is imported before it, counts only where the
     module takes something from it."""
-    tree = tree_of(FILES[module])
+    nodes = list(nodes_of(tree_of(FILES[module])))
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    found |= set(named_imports(module, tree))
+    found |= set(named_imports(module, nodes))
     taken = {name.rpartition(".")[0] for name in found - FILES.keys()}
     packages = {name for name in found if module.startswith(name + ".") and FILES.get(name, Path()).stem == "__init__"}
     return (found & FILES.keys()) - (packages - taken) - {module}
 
 
-def named_imports(module: str, tree: ast.Module) -> Iterator[str]:
+def named_imports(module: str, nodes: list[ast.AST]) -> Iterator[str]:
     """Modules whose names stand as text in a module that imports by name: whole ones, and such as
     `import_module(f"{__name__}.{family}")` completes."""
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     yield from texts
     package = module if FILES[module].stem == "__init__" else module.rpartition(".")[0]
     known = {"__name__": module, "__package__": package}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             prefix = ""
             for part in node.values:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 
@@ -69,12 +69,13 @@ def modules() -> list[Module]:
     found = []
     for path in PATHS:
         tree = tree_of(path)
+        nodes = list(nodes_of(tree))
         found.append(
             Module(
                 str(path.relative_to(PACKAGE)),
                 not ast.get_docstring(tree),
-                list(upwards(path, tree)),
-                list(ways_around(tree)),
+                list(upwards(path, nodes)),
+                list(ways_around(nodes)),
                 list(fillings(path, tree)),
                 [name for name in names_at_top(tree) if name.split(".")[0] in HEAVY],
             )
@@ -82,9 +83,9 @@ def modules() -> list[Module]:
     return found
 
 
-def imports_of(path: Path, tree: ast.Module) -> list[tuple[int, str]]:
+def imports_of(path: Path, nodes: list[ast.AST]) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -99,11 +100,11 @@ def imports_of(path: Path, tree: ast.Module) -> list[tuple[int, str]]:
     return [(line, name) for line, name in found if name == "pgrepl" or name.startswith("pgrepl.")]
 
 
-def upwards(path: Path, tree: ast.Module) -> Iterator[str]:
+def upwards(path: Path, nodes: list[ast.AST]) -> Iterator[str]:
     relative = path.relative_to(PACKAGE)
     room = relative.parts[0].removesuffix(".py")
     floor = FLOORS[room]
-    for line, name in imports_of(path, tree):
+    for line, name in imports_of(path, nodes):
         other = room_of(name)
         if room == "__init__" and other == "api":  # the package's face names what is found there when it is asked for
             continue
@@ -124,12 +125,12 @@ def test_every_room_says_what_it_is_for() -> None:
 _OWN_FOLDER = re.compile(r"f'\{(__name__|__package__)\}\.[\w.]*\{\w+\}'")  # as ast.unparse() writes it
 
 
-def ways_around(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def ways_around(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Imports that do not stand as imports. What is found by what is asked for may be imported by name: a folder's own
     modules, and those that a table in the same module names in full, whose floors are looked at as those of others."""
-    names = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    names = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     has_table = any(map(_NAMED.fullmatch, names))
-    for node in ast.walk(tree):
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "importlib" for alias in node.names):
             yield line, "import importlib"
@@ -183,7 +184,7 @@ def test_no_import_fills_a_table_of_another_room() -> None:
 
 def test_what_these_tests_see() -> None:
     def seen(text: str) -> list[str]:
-        return [what for _, what in ways_around(tree_of(text))]
+        return [what for _, what in ways_around(list(nodes_of(tree_of(text))))]
 
     assert seen("import_module('pgrepl.lake.spark')") == ["import_module('pgrepl.lake.spark')"]
     assert seen("import_module(module)") == ["import_module(module)"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.internals import pyspark as internals
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "pgrepl"
 LIBRARIES = ("pyspark", "py4j", "sqlalchemy", "lark")
@@ -45,8 +45,8 @@ def used(path: Path) -> Iterator[tuple[int, str]]:
     if not _ANY.search(path.read_text("utf-8")):
         return  # most modules: a tree costs more than a look
     tree = tree_of(path)
-    own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    for node in ast.walk(tree):
+    own = {node.name for node in nodes_of(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    for node in nodes_of(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from tests.house.test_circles import FILES
-from tests.house.trees import tree_of
+from tests.house.trees import nodes_of, tree_of
 
 ELSEWHERE = [m for m in FILES if not m.startswith("pgrepl.catalog") and m != "pgrepl.lake.sql"]
 NAMED = re.compile(r"ducklake_|pgrepl_(file|inlined)")
@@ -20,7 +20,7 @@ def texts_of(module: str) -> Iterator[str]:
     source = FILES[module].read_text("utf-8")
     if not NAMED.search(source):
         return
-    for node in ast.walk(tree_of(source)):
+    for node in nodes_of(tree_of(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
