@@ -18,6 +18,7 @@ replicate_batch    changes in one transaction, warm and cold, beside DuckDB
 replicate_memory   four times as many of them: memory, time a change, in 2 GiB for all processes
 replicate_cluster  changes on a standalone cluster with one worker and with two, the driver's memory
 scattered          clustered and scattered changes of a table and of one ten times as large
+triggers           a row trigger on the subscriber's table, the processor time of a row
 files              files of changes, by format
 files_cluster      the same on a standalone cluster
 postgres           a copy and changes from a PostgreSQL server, beside its own subscriber
@@ -54,11 +55,12 @@ from benchmarks import (
     server,
     start,
     statements,
+    triggers,
 )
 
 MODULES = (
     *(start, answers, parse_rate, ddl_rate, catalog_size, scale, lake, statements),
-    *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered),
+    *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
     *(files, files_cluster, postgres, server),
 )
 

@@ -8,7 +8,9 @@ default factories.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -24,12 +26,13 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
+    own_hash = cls.__dict__.get("__hash__")  # of a class whose instances are looked up often
     cls.__doc__ = cls.__doc__ or cls.__name__  # dataclass would otherwise work out a signature
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     made.__init__ = _first_init
     made.__repr__ = _repr
     made.__eq__ = _eq
-    made.__hash__ = _hash
+    made.__hash__ = own_hash or _hash
     made.__setattr__ = made.__delattr__ = _refuse
     made.__reduce__ = _reduce
     return made  # type: ignore[no-any-return]
@@ -58,14 +61,19 @@ def _compiled_init(cls: type[Any]) -> Any:
     return scope["__init__"]
 
 
-_compared: dict[type[Any], tuple[str, ...]] = {}  # the names of the fields by which two instances are compared
+_compared: dict[type[Any], Callable[[Any], Any]] = {}  # the fields by which two instances are compared
 
 
-def _values(self: Any) -> tuple[Any, ...]:
-    names = _compared.get(type(self))
-    if names is None:
-        names = _compared[type(self)] = tuple(each.name for each in fields(self) if each.compare)
-    return tuple([getattr(self, name) for name in names])
+def _values(self: Any) -> Any:
+    getter = _compared.get(type(self))
+    if getter is None:
+        names = [each.name for each in fields(self) if each.compare]
+        getter = _compared[type(self)] = attrgetter(*names) if names else _nothing
+    return getter(self)
+
+
+def _nothing(self: Any) -> tuple[()]:
+    return ()
 
 
 def _eq(self: Any, other: object) -> Any:

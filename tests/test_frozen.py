@@ -75,3 +75,18 @@ def test_instances_can_be_copied_and_pickled() -> None:
     point = Point3(1, 2, 3, name="a")
     for other in (copy.copy(point), copy.deepcopy(point), pickle.loads(pickle.dumps(point))):
         assert other == point and other.name == "a"
+
+
+@frozen
+class Named:
+    oid: int
+    name: str
+
+    def __hash__(self) -> int:
+        return self.oid
+
+
+def test_a_class_may_have_a_hash_of_its_own() -> None:
+    assert hash(Named(7, "a")) == 7
+    assert {Named(7, "a"): 1}[Named(7, "a")] == 1
+    assert Named(7, "b") not in {Named(7, "a")}

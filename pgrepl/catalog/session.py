@@ -262,8 +262,9 @@ class Session:
     @property
     def derived(self) -> dict[Any, Any]:
         """What is made from several tables, as of the running statement."""
-        if self.transaction.in_statement:
-            self.transaction.require_read()
+        transaction = self._connection.transaction
+        if transaction.in_statement:
+            transaction.require_read()
         return self._view.derived
 
     def type_of(self, oid: int) -> int:

@@ -83,6 +83,11 @@ class Settings:
             raise parameters.unrecognized(name)
         return parameter.default
 
+    def found(self, keys: Sequence[str]) -> tuple[Value | None, ...]:
+        """The values of several at once, only to be compared: None is the default."""
+        now, defaults = self._now, self._defaults
+        return tuple([None if (s := now.get(key) or defaults.get(key)) is None else s.value for key in keys])
+
     def extra(self, name: str) -> Any:
         setting = self._find(name)
         return None if setting is None else setting.extra

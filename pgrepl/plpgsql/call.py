@@ -12,9 +12,10 @@ from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
 from pgrepl.plpgsql.compilation import Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.frame import RETURNED, Frame
-from pgrepl.plpgsql.function import code_of, values_of_parameters
+from pgrepl.plpgsql.function import TRIGGER_VARIABLES, code_of, values_of_parameters
 from pgrepl.plpgsql.steps_errors import located
 from pgrepl.plpgsql.steps_sql import value_of
+from pgrepl.rows.trigger_data import TriggerLevel
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.depth import stack_depth_exceeded
@@ -85,45 +86,61 @@ def call_trigger(session: Session, routine: pg_proc, data: TriggerData) -> tuple
     """The row that a trigger function returns (plpgsql_exec_trigger)."""
     code = code_of(session, routine, (), routine.prorettype, relation=data.relation)
     frame = Frame(code, session, atomic=True)
-    live, names, types = _layout(code, data.relation)
-    extra = code.function.extra
-    for name, row in (("new", data.new), ("old", data.old)):
-        frame[extra[name]] = None if row is None else Record([row[place] for place in live], types, names)
-    relation = data.relation
-    for name, value in (
-        ("tg_name", data.name),
-        ("tg_when", data.when.value),
-        ("tg_level", data.level.value),
-        ("tg_op", data.event.value),
-        ("tg_relid", relation.oid),
-        ("tg_relname", relation.name),
-        ("tg_table_name", relation.name),
-        ("tg_table_schema", relation.schema),
-        ("tg_nargs", len(data.args)),
-        ("tg_argv", PgArray(oids.TEXT, (len(data.args),), (0,), data.args) if data.args else None),
-    ):
-        frame[extra[name]] = value
+    layout: _Layout | None = code.layout
+    if layout is None or layout.relation is not data.relation:
+        layout = code.layout = _Layout(data.relation)
+    new, old = layout.record(data.new), layout.record(data.old)
+    first = code.function.extra["new"]
+    frame[first : first + _TRIGGER_VARIABLES] = (new, old, *layout.constants(data))
     with _Running(frame):
         _run(frame)
         returned = frame.returned
-        if returned is None or returned[0] is None or data.level.value != "ROW":
+        if returned is None or returned[0] is None or data.level is not TriggerLevel.ROW:
             return None
+        if layout.is_whole and (returned[0] is new or returned[0] is old):
+            return data.new if returned[0] is new else data.old
         frame.phase = _EXIT
-        made = _trigger_row(frame, returned, types)
-        whole: list[Any] = [None] * len(data.relation.attributes)
-        for place, value in zip(live, made, strict=True):
+        return layout.row(_trigger_row(frame, returned, layout.types))
+
+
+_TRIGGER_VARIABLES = 2 + len(TRIGGER_VARIABLES)  # NEW and OLD before them, all numbered in their order
+
+
+class _Layout:
+    """What is the same for all rows of a trigger's relation."""
+
+    def __init__(self, relation: Relation) -> None:
+        self.relation = relation
+        live = [a for a in relation.attributes if not a.dropped]
+        self._places = [a.num - 1 for a in live]
+        self._names = tuple([a.name for a in live])
+        self.types = tuple([a.type for a in live])
+        self.is_whole = len(live) == len(relation.attributes)  # no column has been dropped
+        self._constants: dict[object, tuple[Any, ...]] = {}
+
+    def record(self, row: Sequence[Any] | None) -> Record | None:
+        if row is None:
+            return None
+        return Record(row if self.is_whole else [row[place] for place in self._places], self.types, self._names)
+
+    def row(self, record: Sequence[Any]) -> tuple[Any, ...]:
+        whole: list[Any] = [None] * len(self.relation.attributes)
+        for place, value in zip(self._places, record, strict=True):
             whole[place] = value
         return tuple(whole)
 
-
-def _layout(code: Code, relation: Relation) -> tuple[list[int], list[str], list[int]]:
-    """The places, names and types of the columns of a trigger's relation, kept for the next row."""
-    known = code.layout
-    if known is None or known[0] is not relation:
-        live = [a for a in relation.attributes if not a.dropped]
-        known = code.layout = relation, ([a.num - 1 for a in live], [a.name for a in live], [a.type for a in live])
-    layout: tuple[list[int], list[str], list[int]] = known[1]
-    return layout
+    def constants(self, data: TriggerData) -> tuple[Any, ...]:
+        """The values of TRIGGER_VARIABLES, which are made for a trigger's first row."""
+        key = (data.name, data.event, data.when, data.level, data.args)
+        known = self._constants.get(key)
+        if known is None:
+            relation, count = self.relation, len(data.args)
+            known = self._constants[key] = (
+                data.name, data.when.value, data.level.value, data.event.value, relation.oid, relation.name,
+                relation.name, relation.schema, count,
+                PgArray(oids.TEXT, (count,), (0,), data.args) if count else None,
+            )  # fmt: skip
+        return known
 
 
 def _trigger_row(frame: Frame, returned: tuple[Any, int, int], types: Sequence[int]) -> Sequence[Any]:

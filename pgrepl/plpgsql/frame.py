@@ -31,7 +31,7 @@ class Code:
         self.pieces: list[Remembering] = []  # the SQL of the body
         self.casts: dict[Any, Callable[[Any], Any]] = {}
         self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
-        self.layout: Any = None  # of a trigger's relation
+        self.layout: Any = None  # of a trigger's relation (call.py)
         self.run: Callable[[Frame], Signal | None] = _unmade
         self._state: object = None
 
@@ -39,7 +39,7 @@ class Code:
         """Forget what has been analysed when definitions or the search path have changed since."""
         session = self.session
         self.context.renew()
-        now = (session.derived.setdefault(("plpgsql",), object()), session.settings.get("search_path"))
+        now = (session.derived.setdefault(("plpgsql",), object()), session.settings.found(("search_path",)))
         if self._state != now:
             self._state = now
             self.casts.clear()

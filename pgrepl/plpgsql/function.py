@@ -58,6 +58,9 @@ def _is_pseudo(typoid: int) -> bool:
     return known is not None and known.typtype == "p"
 
 
+_COMPILED_BY = ("search_path", "plpgsql.variable_conflict", "plpgsql.print_strict_params")  # settings
+
+
 def code_of(
     session: Session,
     routine: pg_proc,
@@ -67,11 +70,9 @@ def code_of(
     relation: Relation | None = None,
 ) -> Code:
     """The code of a routine for argument types; of a trigger function for the trigger's relation."""
-    settings = session.settings
     key = (
         "plpgsql_function", routine.oid, tuple(argtypes), result, collation, None if relation is None else relation.oid,
-        settings.get("search_path"), settings.get("plpgsql.variable_conflict"),
-        settings.get("plpgsql.print_strict_params"), session.role,
+        session.settings.found(_COMPILED_BY), session.role,
     )  # fmt: skip
     known: Code | None = session.derived.get(key)
     if known is None:

@@ -172,6 +172,14 @@ def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: Step, label
 def _(stmt: Return, code: Code) -> Step:
     piece = Piece(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
+    if piece is None and isinstance(datum, Rec):
+        number, typoid, typmod = datum.number, datum.type.oid, datum.type.typmod
+
+        def of_record(frame: Frame) -> Signal:
+            frame.returned = frame[number], typoid, typmod
+            return RETURNED
+
+        return of_record
 
     def run(frame: Frame) -> Signal:
         if piece is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
@@ -176,9 +177,12 @@ class Queue:
         self.session = session
         self.events: list[Fired] = []
         self._at_commit = at_commit
-        self.calls = TriggerEvents(session)
         self._replaced: set[int] = set()  # calls (by id) at the end of statements, which later ones make instead
         self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
+
+    @cached_property
+    def calls(self) -> TriggerEvents:
+        return TriggerEvents(self.session)
 
     # --- what is to be fired ------------------------------------------------------------------------------------------
 

@@ -46,12 +46,14 @@ class Call:
 
     def make(self, session: Session) -> None:
         trigger, captured = self.firing.trigger, self.captured
-        old_table = new_table = None
-        if captured is not None:
-            captured.seen = True
-            if trigger.old_table is not None:
-                old_table = TransitionTable(trigger.old_table, captured.relation, captured.old)
-            if trigger.new_table is not None:
-                new_table = TransitionTable(trigger.new_table, captured.relation, captured.new)
         next_snapshot(session)
+        if captured is None:
+            self.firing.call(session, self.event, self.old, self.new)
+            return
+        captured.seen = True
+        old_table = new_table = None
+        if trigger.old_table is not None:
+            old_table = TransitionTable(trigger.old_table, captured.relation, captured.old)
+        if trigger.new_table is not None:
+            new_table = TransitionTable(trigger.new_table, captured.relation, captured.new)
         self.firing.call(session, self.event, self.old, self.new, (old_table, new_table))

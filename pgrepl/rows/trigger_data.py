@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class TriggerEvent(Enum):
     """TG_OP."""
 
+    __hash__ = object.__hash__  # a member is one object, and is looked up for each row
+
     INSERT = "INSERT"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
@@ -25,6 +27,8 @@ class TriggerEvent(Enum):
 class TriggerWhen(Enum):
     """TG_WHEN."""
 
+    __hash__ = object.__hash__
+
     BEFORE = "BEFORE"
     AFTER = "AFTER"
     INSTEAD_OF = "INSTEAD OF"
@@ -32,6 +36,8 @@ class TriggerWhen(Enum):
 
 class TriggerLevel(Enum):
     """TG_LEVEL."""
+
+    __hash__ = object.__hash__
 
     ROW = "ROW"
     STATEMENT = "STATEMENT"

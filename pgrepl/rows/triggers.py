@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ _BITS = {
     TriggerEvent.INSERT: triggers.INSERT, TriggerEvent.UPDATE: triggers.UPDATE,
     TriggerEvent.DELETE: triggers.DELETE, TriggerEvent.TRUNCATE: triggers.TRUNCATE,
 }  # fmt: skip
+_NO_TABLES = (None, None)
+_NOTHING: Mapping[str, TransitionTable] = {}
 _OLD = 1  # the varno of OLD in WHEN; NEW has the next
 
 
@@ -65,17 +67,14 @@ class Firing:
         event: TriggerEvent,
         old: Row | None = None,
         new: Row | None = None,
-        tables: tuple[TransitionTable | None, TransitionTable | None] = (None, None),
+        tables: tuple[TransitionTable | None, TransitionTable | None] = _NO_TABLES,
     ) -> Row | None:
         """Call the function (ExecCallTriggerFunc)."""
         trigger = self.trigger
-        old_table, new_table = tables
-        data = TriggerData(
-            self.relation, trigger.name, event, self.when, self.level, trigger.args, old, new, old_table, new_table
-        )
+        data = TriggerData(self.relation, trigger.name, event, self.when, self.level, trigger.args, old, new, *tables)
         instruments = session.instruments if not session.trigger_depth else None
         before = session.transition_tables
-        session.transition_tables = {table.name: table for table in tables if table is not None}
+        session.transition_tables = _named(tables) if tables is not _NO_TABLES else _NOTHING
         session.trigger_depth += 1
         session.triggered.append(self.relation.oid)
         try:
@@ -89,6 +88,10 @@ class Firing:
             session.transition_tables = before
 
 
+def _named(tables: Iterable[TransitionTable | None]) -> Mapping[str, TransitionTable]:
+    return {table.name: table for table in tables if table is not None}
+
+
 class RelationTriggers:
     """The triggers of one relation that are enabled for this session, in their order, by what they fire for."""
 
@@ -97,6 +100,7 @@ class RelationTriggers:
         self._session = session
         self._by_key: dict[Key, list[Firing]] = {}
         self._generated: dict[frozenset[int], frozenset[int]] = {}
+        self._computed = [column.num - 1 for column in rel.columns if column.generated]
         for trigger in enabled:
             firing = _ready(session, rel, trigger)
             for event, bit in _BITS.items():
@@ -144,12 +148,11 @@ class RelationTriggers:
 
     def _ungenerated(self, row: Row | None) -> Row | None:
         """The new row as BEFORE triggers see it: its generated columns are computed later."""
-        if row is None or not any(column.generated for column in self.relation.columns):
+        if row is None or not self._computed:
             return row
         values = list(row)
-        for column in self.relation.columns:
-            if column.generated:
-                values[column.num - 1] = None
+        for place in self._computed:
+            values[place] = None
         return tuple(values)
 
     def _check_partition(self, trigger: Trigger, row: Row) -> None:

@@ -58,6 +58,7 @@ class UniqueIndex:
         self._predicate = None if predicate is None else compile(predicate, context)
         self._forms = [hash_form(typoid) for typoid in index_types(session, info)]
         self._plain = not exprs
+        self._places = [attnum - 1 for attnum in info.columns[: info.key_count]] if self._plain else []
         read = {attnum for attnum in info.columns[: info.key_count] if attnum}
         for expr in (*exprs, *([] if predicate is None else [predicate])):
             used = var_attnums(expr)
@@ -74,7 +75,8 @@ class UniqueIndex:
         other."""
         if self._predicate is not None and self._predicate(row) is not True:
             return None
-        values = tuple([value(row) for value in self._values])
+        places = self._places
+        values = tuple([row[place] for place in places] if places else [value(row) for value in self._values])
         return None if None in values and not self.info.nulls_not_distinct else values
 
     def key(self, values: tuple[Any, ...]) -> Key:

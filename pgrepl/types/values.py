@@ -231,9 +231,14 @@ def first_of_each(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Ite
     return list(seen.values())
 
 
+_AS_THEY_ARE = frozenset({int, str, bool, bytes})
+
+
 def hashable(value: Any) -> Any:
     """A Python object that is equal exactly when the values are equal. It does not know character(n), except in arrays
     and records, which know the types of their items."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, float):
         return "NaN" if value != value else value
     if isinstance(value, Decimal):

@@ -51,6 +51,9 @@ class SentRelation:
     replident: str
     columns: tuple[SentColumn, ...]
 
+    def __hash__(self) -> int:
+        return hash(self.relid)  # each message looks its relation up
+
     @property
     def qualified_name(self) -> str:
         return f"{self.schema}.{self.name}"

@@ -52,13 +52,16 @@ def run_routine(session: Session, routine: pg_proc, args: Sequence[Any], call: C
 
 def call_trigger(session: Session, function: int, data: TriggerData) -> Row | None:
     """Call a trigger function. Nobody needs EXECUTE for that: it was asked for when the trigger was made."""
-    proc = proc_by_oid(function)
-    if proc is not None:
-        return call_builtin(proc.src, data)
-    routine = routine_row(session, function)
-    if routine is None:
-        raise PgError("XX000", f"cache lookup failed for function {function}")
-    language = _language(routine)
+    known: tuple[pg_proc, Language] | None = session.derived.get(("trigger function", function))
+    if known is None:
+        proc = proc_by_oid(function)
+        if proc is not None:
+            return call_builtin(proc.src, data)
+        row = routine_row(session, function)
+        if row is None:
+            raise PgError("XX000", f"cache lookup failed for function {function}")
+        known = session.derived["trigger function", function] = row, _language(row)
+    routine, language = known
     if not routine.prosecdef and routine.proconfig is None:
         return language.call_trigger(session, routine, data)
     with _surroundings(session, routine):

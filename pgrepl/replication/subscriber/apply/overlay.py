@@ -209,6 +209,9 @@ class _Finder:
         return hash_form(attribute.type)
 
     def _key(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        if len(self._positions) == 1:  # most keys are one column
+            value = row[self._positions[0]]
+            return (None if value is None else self._forms[0](value),)
         return tuple(
             [
                 None if (value := row[position]) is None else form(value)

@@ -275,12 +275,17 @@ class _Table:
 
     def _sent_columns(self, leaf: _Leaf, new: Row) -> frozenset[int]:
         """The columns of the leaf whose values were sent: what UPDATE OF is judged by."""
-        names = {
-            attribute.name
-            for attribute, place in zip(self.target.relation.attributes, self.target.places, strict=True)
-            if place >= 0 and new[place] is not UNCHANGED
-        }
-        return frozenset(column.num for column in leaf.table.columns if column.name in names)
+        unchanged = tuple([value is UNCHANGED for value in new])
+        known = leaf.sent_columns.get(unchanged)
+        if known is None:
+            names = {
+                attribute.name
+                for attribute, place in zip(self.target.relation.attributes, self.target.places, strict=True)
+                if place >= 0 and not unchanged[place]
+            }
+            known = frozenset(column.num for column in leaf.table.columns if column.name in names)
+            leaf.sent_columns[unchanged] = known
+        return known
 
     def delete(self, message: Message) -> None:
         assert message.old is not None
@@ -317,6 +322,7 @@ class _Leaf:
         self._target = target
         self._identity: SearchKey | None = None
         self._allowed: set[str] = set()
+        self.sent_columns: dict[tuple[bool, ...], frozenset[int]] = {}  # by which values are unchanged
         self.to_root = converter(table, target.relation)
         self.from_root = converter(target.relation, table)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import check_table_privilege
@@ -17,18 +16,18 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-@contextmanager
-def acting_for(session: Session, subscription: tables.pg_subscription, table: Relation) -> Iterator[None]:
+_AS_IT_IS = nullcontext()
+
+
+def acting_for(session: Session, subscription: tables.pg_subscription, table: Relation) -> AbstractContextManager[None]:
     """Act as the role that applies changes to the table. The subscription's owner must be able to SET ROLE to the
     table's owner (SwitchToUntrustedUser)."""
     if subscription.subrunasowner or session.role == table.owner:
-        yield
-        return
+        return _AS_IT_IS
     if not member_can_set_role(session, session.role, table.owner):
         ours, theirs = role_name(session, session.role), role_name(session, table.owner)
         raise PgError("42501", f'role "{ours}" cannot SET ROLE to "{theirs}"')
-    with session.acting_as(table.owner, "security-restricted operation"):
-        yield
+    return session.acting_as(table.owner, "security-restricted operation")
 
 
 def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:

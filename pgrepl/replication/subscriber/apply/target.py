@@ -67,6 +67,7 @@ class TargetTable:
             self._converter(place, self.relation.attributes[n], binary) if place >= 0 else None
             for n, place in enumerate(self.places)
         ]
+        self._as_sent = self._encoding == UTF8 and not any(self._converts)  # no value needs to be looked at
         self._defaults: list[_Default] | None = None
 
     def _fits(self, value: Any) -> Any:
@@ -77,6 +78,11 @@ class TargetTable:
 
     def store(self, row: Row) -> list[Any]:
         """A sent row in the layout of the table; columns that are not sent are NULL (slot_store_data)."""
+        if self._as_sent:
+            return [
+                None if place < 0 or (value := row[place]) is UNCHANGED else value  # a plain row, quickly
+                for place in self.places
+            ]
         stored: list[Any] = []
         for place, convert in zip(self.places, self._converts, strict=True):
             value = None if place < 0 else row[place]
@@ -86,6 +92,11 @@ class TargetTable:
     def modify(self, local: Sequence[Any], new: Row) -> Row:
         """The local row with the values that were sent (slot_modify_data)."""
         changed = list(local)
+        if self._as_sent:
+            for n, place in enumerate(self.places):
+                if place >= 0 and (value := new[place]) is not UNCHANGED:
+                    changed[n] = value
+            return tuple(changed)
         for n, (place, convert) in enumerate(zip(self.places, self._converts, strict=True)):
             if place < 0 or new[place] is UNCHANGED:
                 continue
