@@ -127,3 +127,17 @@ def test_rows_that_go_by_take_none(small: Instance) -> None:
     rows = "SELECT repeat('x', 1000) || g AS v FROM generate_series(1::numeric, 60000) g"
     query = f"WITH c AS ({rows}) SELECT count(v) FROM c"
     assert small.play("pub", query) == ["60000"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("a::numeric IN (SELECT b FROM generate_series(10001, 30000) b)", 10000),
+        ("a::text::name IN (SELECT b::text::varchar FROM generate_series(10001, 30000) b)", 10000),
+        ("(a, a::text) NOT IN (SELECT b::int8, b::text::name FROM generate_series(10001, 30000) b)", 10000),
+        ("a::numeric NOT IN (SELECT nullif(b, 10005) FROM generate_series(10001, 30000) b)", 0),
+    ],
+)
+def test_what_is_converted_to_be_compared_is_hashed_too(small: Instance, condition: str, count: int) -> None:
+    small.play("pub", "SET statement_timeout = '30s'")
+    assert small.play("pub", f"SELECT count(*) FROM generate_series(1, 20000) a WHERE {condition}") == [str(count)]

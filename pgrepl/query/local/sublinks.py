@@ -10,7 +10,7 @@ from typing import Any
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
-from pgrepl.expr.walk import returns_set, rewrite, walk
+from pgrepl.expr.walk import is_volatile, returns_set, rewrite, walk
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.dependence import kept, nearest
 from pgrepl.query.local.env import Compiled, Env, Run, Slot
@@ -92,31 +92,42 @@ def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
     return array_of(element, values)
 
 
-def _equalities(test: Expr) -> list[tuple[Expr, tree.Param]] | None:
-    """The (expression, column of the subquery) pairs if the test is their equality and a hash table can find them."""
+def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
+    """The pairs of what is looked for and what is made of the subquery's columns, if the test is their equality and a
+    hash table can find them (testexpr_is_hashable)."""
     pairs = []
     for condition in conjuncts(test):
         if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
             return None
         operator = operator_by_oid(condition.op)
         own, column = condition.args
-        if operator is None or operator.name != "=" or not operator.canhash or not isinstance(column, tree.Param):
+        if operator is None or operator.name != "=" or not operator.canhash:
             return None
-        if any(isinstance(node, tree.Param) for node in walk(own)):
+        if any(isinstance(node, tree.Param) for node in walk(own)) or not _is_of_columns(column):
             return None
         pairs.append((own, column))
     return pairs
+
+
+def _is_of_columns(expr: Expr) -> bool:
+    """Is it computed from the subquery's columns alone, once for each of its rows?"""
+    nodes = list(walk(expr))
+    return (
+        any(isinstance(node, tree.Param) for node in nodes)
+        and not any(isinstance(node, (tree.Var, tree.SubLink)) for node in nodes)
+        and not is_volatile(expr)
+    )
 
 
 class _Table:
     """A hash table of keys. The first keys are all computed, with the errors they may raise, as many as PostgreSQL
     would scan without a hash table; further ones until the key is found."""
 
-    def __init__(self, rows: Iterator[tuple[Any, ...]], columns: list[tuple[int, Callable[[Any], Any]]]) -> None:
+    def __init__(self, rows: Iterator[tuple[Any, ...]], key_of: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
         self.with_null: list[tuple[Any, ...]] = []
         self._keys: set[Any] = set()
         self._rows = rows
-        self._columns = columns
+        self._key_of = key_of
         self._add(_TABLE_ROWS)
 
     def has(self, key: tuple[Any, ...]) -> bool:
@@ -129,7 +140,7 @@ class _Table:
         taken = 0
         for row in islice(self._rows, count):
             taken += 1
-            key = tuple([form(row[place]) for place, form in self._columns])
+            key = self._key_of(row)
             if None in key:
                 self.with_null.append(row)
             else:
@@ -140,20 +151,33 @@ class _Table:
 def _hashed(
     rows: Run,
     level: int | None,
-    pairs: list[tuple[Expr, tree.Param]],
+    pairs: list[tuple[Expr, Expr]],
     test: Compiled,
     evaluator: Evaluator,
 ) -> Compiled:
     """IN over a subquery whose rows are the same for many rows of this query: a hash table. NULLs are compared one by
     one."""
     own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
-    columns = [(param.number - 1, hash_form(param.type)) for _, param in pairs]
+    forms = [hash_form(column.type) for _, column in pairs]
+    params = [_param(column) for _, column in pairs]
+    computed = [evaluator.compile(_with_slots(column)) for _, column in pairs]
+    plain = [(param.number - 1, form) for param, form in zip(params, forms, strict=True) if param is not None]
     place_of_table = object()
+
+    def key_of(env: Env) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+        if len(plain) == len(pairs):
+            return lambda row: tuple([form(row[place]) for place, form in plain])
+
+        def of_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+            here = Env(env.rows, env.outer, (*env.computed, *reversed(row)))
+            return tuple([form(value(here)) for value, form in zip(computed, forms, strict=True)])
+
+        return of_row
 
     def table(env: Env) -> _Table:
         memory = env.memory(level)
         if place_of_table not in memory:
-            memory[place_of_table] = _Table(iter(rows(env)), columns)
+            memory[place_of_table] = _Table(iter(rows(env)), key_of(env))
         known: _Table = memory[place_of_table]
         return known
 
@@ -167,6 +191,13 @@ def _hashed(
         return True if True in answers else None if None in answers else False
 
     return contained
+
+
+def _param(expr: Expr | None) -> tree.Param | None:
+    """The column whose values it has, under another type or not."""
+    while isinstance(expr, tree.RelabelType):
+        expr = expr.arg
+    return expr if isinstance(expr, tree.Param) else None
 
 
 def _with_slots(test: Expr) -> Expr:
