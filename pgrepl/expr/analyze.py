@@ -20,7 +20,7 @@ from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.constructors import array_of, subscripted
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
-from pgrepl.expr.parameters import InferredParameters, UnknownParam
+from pgrepl.expr.parameters import BoundText, InferredParameters, UnknownParam, not_read
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
@@ -144,10 +144,15 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
     typoid, text = given[node.number - 1]
     if typoid == oids.UNKNOWN and isinstance(given, InferredParameters):
         return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
-    if text is None or typoid == oids.UNKNOWN:
-        return Const(typoid, value=text, location=node.location)
+    if text is None:
+        return Const(typoid, location=node.location)
+    if typoid == oids.UNKNOWN:
+        return BoundText(typoid, value=text, location=node.location, number=node.number)
     kind = type_by_oid(typoid)
-    value = lookup.read_value(scope.session, text, typoid, -1)
+    try:
+        value = lookup.read_value(scope.session, text, typoid, -1)
+    except PgError as error:
+        raise not_read(error, node.number) from None
     return Const(typoid, collation=0 if kind is None else kind.collation, value=value, location=node.location)
 
 

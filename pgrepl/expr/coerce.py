@@ -7,7 +7,7 @@ from dataclasses import replace
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import Context, Path, castable, function_typmod, length_function, pathway
-from pgrepl.expr.parameters import UnknownParam
+from pgrepl.expr.parameters import BoundText, UnknownParam, not_read
 from pgrepl.expr.polymorphic import consistent
 from pgrepl.expr.scope import Scope, item_vars
 from pgrepl.expr.tree import (
@@ -138,7 +138,7 @@ def _literal(
         try:
             value = lookup.read_value(scope.session, value, base, input_typmod)
         except PgError as error:
-            raise error.at(expr.location) from None
+            raise (not_read(error, expr.number) if isinstance(expr, BoundText) else error.at(expr.location)) from None
     collation = typefacts.collation(base)
     constant = Const(base, typmod=input_typmod, collation=collation, location=expr.location, value=value)
     if base != target:

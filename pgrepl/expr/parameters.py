@@ -69,3 +69,16 @@ class UnknownParam(Const):
     def settle(self, typoid: int) -> None:
         assert self.inferred is not None
         self.inferred.settle(self.number, typoid, self.location)
+
+
+@frozen
+class BoundText(Const):
+    """The text that is bound to a parameter of unknown type."""
+
+    number: int = 0
+
+
+def not_read(error: PgError, number: int) -> PgError:
+    """The error of a parameter's text, as Bind tells it: which parameter, not where it stands in the statement
+    (bind_param_error_callback)."""
+    return error.with_context(f"unnamed portal parameter ${number} = '...'")

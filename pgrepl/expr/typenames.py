@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.namespace import explicit_schema
@@ -24,14 +25,18 @@ def type_name_text(name: TypeName) -> str:
 
 def type_of_name(session: Session, name: TypeName) -> tuple[int, int]:
     """The type and its modifier (typenameTypeIdAndMod)."""
-    found = type_of_name_or_none(session, name)
+    found = _look_up(session, name)
     if found is None:
         raise PgError("42704", f'type "{type_name_text(name)}" does not exist', location=name.location)
     return found, _typmod(session, name, found)
 
 
 def type_of_name_or_none(session: Session, name: TypeName) -> int | None:
-    """The type without its modifier; None: no such type (LookupTypeName)."""
+    """The type without its modifier; None: no such type. No error points into the statement (LookupTypeName)."""
+    return _look_up(session, replace(name, location=-1))
+
+
+def _look_up(session: Session, name: TypeName) -> int | None:
     if name.pct_type:
         return _column_type(session, name)
     try:

@@ -21,7 +21,8 @@ from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.folding import folded
 from pgrepl.expr.fragment import analyze_assignment, plain_expression
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.tree import CoerceViaIO, Expr, Query, Variable
+from pgrepl.expr.tree import CoerceViaIO, Expr, FuncExpr, Query, Variable
+from pgrepl.expr.walk import walk
 from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
 from pgrepl.plpgsql.datums import Mode, Rec, SqlText
@@ -39,6 +40,7 @@ from pgrepl.plpgsql.variables import field_of
 from pgrepl.sql.nodes import PlAssign, SelectStmt
 from pgrepl.sql.parser import parse, parse_fragment
 from pgrepl.types import oids
+from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from pgrepl.plpgsql.frame import Code, Frame
@@ -90,6 +92,8 @@ class Piece:
             expr = self._cast(expr)
             self.type, self.typmod = expr.type, expr.typmod
             compiled = evaluate.compile(expr, self.code.context, lambda node: self._variable(node, frame))
+            if any(isinstance(node, FuncExpr) and node.func >= FIRST_USER_OID for node in walk(expr)):
+                compiled = self._once(compiled)
             self.run = self._checked(compiled, frame, variables.records) if variables.records else compiled
         return self.run(frame)
 
@@ -126,6 +130,24 @@ class Piece:
             return itemgetter(number)
         place = field_of(frame, datum, node.field)[3]
         return lambda frame: None if (record := frame[number]) is None else record[place]
+
+    def _once(self, compiled: Run) -> Run:
+        """The closure of an expression that may call its own function: while it is being computed, it is computed again
+        as a query, with its line of CONTEXT (expr_simple_in_use)."""
+        in_use = False
+
+        def run(frame: Frame) -> Any:
+            nonlocal in_use
+            if in_use:
+                with speaking_of(frame, self.sql):
+                    return compiled(frame)
+            in_use = True
+            try:
+                return compiled(frame)
+            finally:
+                in_use = False
+
+        return run
 
     def _checked(self, compiled: Run, frame: Frame, records: set[int]) -> Run:
         """The closure, which is made anew when a record variable has taken another row type."""

@@ -177,10 +177,10 @@ def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> Ob
 def _type(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     from pgrepl.expr.typenames import type_of_name
     from pgrepl.sql.nodes import TypeName
-    from pgrepl.statements.type.names import check_type_owner, domain_of_parts
+    from pgrepl.statements.type.names import check_type_owner, domain_as_written
 
     if kind is ObjectType.DOMAIN:
-        return ObjectAddress(classes.PG_TYPE, domain_of_parts(session, name).oid)
+        return ObjectAddress(classes.PG_TYPE, domain_as_written(session, name).oid)
     oid, _ = type_of_name(session, TypeName(tuple(name)))
     row = type_row(session, oid)
     if row is not None:
@@ -192,9 +192,9 @@ def _type(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddr
 
 def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     from pgrepl.statements.type.domain_constraints import domain_constraint
-    from pgrepl.statements.type.names import domain_of_parts
+    from pgrepl.statements.type.names import domain_as_written
 
-    row = domain_constraint(session, domain_of_parts(session, name[:-1]), name[-1])
+    row = domain_constraint(session, domain_as_written(session, name[:-1]), name[-1])
     return ObjectAddress(classes.PG_CONSTRAINT, row.oid)
 
 

@@ -301,6 +301,14 @@ def _operators(pattern: NamePattern | None, types: Sequence[NamePattern | None],
     )
 
 
+_PARTITION_SIZES = (
+    ",\n     LATERAL (SELECT pg_catalog.pg_size_pretty(sum(\n                 CASE WHEN ppt.isleaf AND ppt.level = 1\n"
+    "                      THEN pg_catalog.pg_table_size(ppt.relid) ELSE 0 END)) AS dps,\n"
+    "                     pg_catalog.pg_size_pretty(sum(pg_catalog.pg_table_size(ppt.relid))) AS tps\n"
+    "              FROM pg_catalog.pg_partition_tree(c.oid) ppt) s"
+)
+
+
 def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tuple[str, str]:
     r"""Title and query of `\dP`; kinds are its letters t, i and n."""
     tables, indexes = "t" in kinds or "i" not in kinds, "i" in kinds or "t" not in kinds
@@ -316,7 +324,11 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
     if indexes:
         columns.append('c2.oid::pg_catalog.regclass as "Table"')
     if verbose:
-        columns.append("pg_catalog.obj_description(c.oid, 'pg_class') as \"Description\"")
+        columns += [
+            *(['s.dps as "Leaf partition size"'] if "n" in kinds else []),
+            's.tps as "Total size"',
+            "pg_catalog.obj_description(c.oid, 'pg_class') as \"Description\"",
+        ]
     conditions = ["c.relkind IN (" + ",".join(["'p'"] * tables + ["'I'"] * indexes) + ")"]
     if not nested:
         conditions.append("NOT c.relispartition")
@@ -335,6 +347,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
         + ("\n     LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid" if indexes else "")
         + ("\n     LEFT JOIN pg_catalog.pg_class c2 ON i.indrelid = c2.oid" if indexes else "")
         + ("\n     LEFT JOIN pg_catalog.pg_inherits inh ON c.oid = inh.inhrelid" if nested else "")
+        + (_PARTITION_SIZES if verbose else "")
         + _where(conditions)
         + f"\nORDER BY {', '.join([*order, chr(34) + 'Name' + chr(34)])};"
     )

@@ -45,7 +45,12 @@ def find_routine_or_none(session: Session, kind: ObjectType, wanted: RoutineName
     for parameter in wanted.parameters:
         if not parameter.is_input:
             continue
-        typoid = type_of_name_or_none(session, parameter.type_name)
+        try:
+            typoid = type_of_name_or_none(session, parameter.type_name)
+        except PgError as error:
+            if error.sqlstate != "3F000":
+                raise
+            return error  # its schema does not exist
         if typoid is None:
             return PgError("42704", f'type "{type_name_text(parameter.type_name)}" does not exist')
         types.append(typoid)

@@ -138,7 +138,8 @@ def _prepared(session: Session, routine: pg_proc, given: dict[int, Expr]) -> Pro
 
 
 def _with_outputs(proc: Proc) -> Proc:
-    """A procedure whose output parameters are parameters of the call, too."""
-    if proc.kind != "p" or proc.allargtypes is None:
+    """A routine whose output parameters are parameters of the call, too; of functions no less
+    (FuncnameGetCandidates)."""
+    if proc.allargtypes is None:
         return proc
     return proc._replace(argtypes=proc.allargtypes, nargs=len(proc.allargtypes), argmodes=None)

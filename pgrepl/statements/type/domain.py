@@ -11,13 +11,14 @@ from pgrepl.catalog.classes import PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectA
 from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependency
 from pgrepl.catalog.store import one, update
 from pgrepl.catalog.user_types import check_usage, type_display_name, type_row
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import stored
 from pgrepl.expr.analyze import transform
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Const, Expr
+from pgrepl.expr.typefacts import is_row_of_table
 from pgrepl.expr.typenames import column_collation, type_name_text, type_of_name
 from pgrepl.query.result import Result
 from pgrepl.sql import nodes
@@ -66,6 +67,8 @@ def _define(stmt: CreateDomainStmt, session: Session) -> Result:
     if kind is not None and kind.typtype == "p":
         message = f'"{type_name_text(stmt.type_name)}" is not a valid base type for a domain'
         raise PgError("42804", message, location=stmt.type_name.location)
+    if is_row_of_table(base):
+        raise unsupported(f"a domain over the row type {type_name_text(stmt.type_name)}")
     check_usage(session, base)
     collation = column_collation(session, stmt.collation, stmt.collation_location, base)
     not_null, default = _properties(session, stmt, base, typmod)

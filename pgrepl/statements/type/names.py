@@ -32,6 +32,15 @@ def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
     return row
 
 
+def domain_as_written(session: Session, parts: Sequence[str]) -> tables.pg_type:
+    """The domain that a statement about any object names, such as COMMENT (get_object_address_type)."""
+    row = type_row(session, type_of_parts(session, parts))
+    if row is None or row.typtype != "d":
+        raise PgError("42809", f'"{".".join(parts)}" is not a domain')
+    check_type_owner(session, row)
+    return row
+
+
 def check_type_owner(session: Session, row: tables.pg_type) -> None:
     if not is_owner(session, row.typowner):
         raise PgError("42501", f"must be owner of type {type_display_name(session, row)}")
