@@ -9,8 +9,14 @@
 The setting `pgrepl.engine` names one engine for everything; `auto` decides by the number of rows that are left once
 files are skipped. Up to `pgrepl.local_rows` rows stay in this process. A copy between lakes goes by columns, and from
 `pgrepl.spark_rows` rows on by Spark tasks that run the same kernels. Elsewhere in replication a Spark job pays only for
-more rows: row by row a message costs some 60 microseconds and a copied row 30, while a job costs a second or two, the
-first jobs several, and the start of Spark some more. Smaller batches go by columns.
+more rows: a copied row costs 30 microseconds, while a job costs a second or two, the first jobs several, and the start
+of Spark some more.
+
+A batch of changes goes by columns from `LEAST_CHANGES` on. Row by row a change costs 45 microseconds, by columns one.
+Each data file that rows go from is opened either way, which takes 6 milliseconds by columns and 12 row by row, since
+there whole rows are read and not only keys. What columns cost more is 5 milliseconds for each table, so many as 100 to
+150 changes (measured in processor time: 100 to 2,000 changes of 20,000 to 200,000 rows in 1 and 20 files, and of 30
+tables at once).
 
 An engine that cannot do the work as PostgreSQL does raises `Declined`, and the work is done row by row.
 `pgrepl_stat_engine` shows the work done by columns and by Spark, and the work declined with the reason. Work that is
@@ -37,6 +43,8 @@ WHOLE_COLUMNS = 1000  # times `pgrepl.local_rows` that this process does by whol
 WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
+LEAST_CHANGES = 1000  # of a batch that is applied by columns
+CHANGES_OF_TABLE = 150  # that pay for a table by columns
 
 
 class Engine(str, Enum):
@@ -178,17 +186,32 @@ def _by_rows(count: int, limit: int, what: str = "rows") -> str:
 # --- copies and batches of changes ----------------------------------------------------------------------------------
 
 
-def least_changes(session: Session) -> int | None:
-    """The number of changes from which a batch is applied by columns; None: it never is."""
+def least_changes(session: Session, tables: int = 1) -> int | None:
+    """The number of changes of so many tables from which a batch is applied by columns; None: it never is."""
+    return _least(session, min(local_rows(session), max(LEAST_CHANGES, CHANGES_OF_TABLE * tables)))
+
+
+def _least(session: Session, limit: int) -> int | None:
+    """More than `limit`, if the setting leaves it open."""
     wanted = _setting(session)
     if wanted == Engine.LOCAL.value:
         return None
-    return 1 if wanted == Engine.SPARK.value else local_rows(session) + 1
+    return 1 if wanted == Engine.SPARK.value else limit + 1
 
 
-def choose_batch(session: Session, rows: int) -> Choice:
-    """The engine of a batch of changes: local or columns."""
-    return _from(session, least_changes(session), rows, Engine.COLUMNS, "changes")
+def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
+    """The engine of a batch of changes of so many tables: local or columns."""
+    return _from(session, least_changes(session, tables), rows, Engine.COLUMNS, "changes")
+
+
+def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
+    """Do the changes of a batch that is large enough pay for its tables, too?"""
+    return not is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * tables)
+
+
+def choose_sent(session: Session, rows: int) -> Choice:
+    """How changes are sent to another server: local, message by message, or columns."""
+    return _from(session, _least(session, local_rows(session)), rows, Engine.COLUMNS, "changes")
 
 
 def choose_direct(session: Session, size: int) -> Choice:
@@ -262,9 +285,7 @@ def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
 
 def choose_job(session: Session, rows: int) -> Choice:
     """Spark, if so many rows are worth a job, else local."""
-    least = least_changes(session)
-    if least is not None and is_auto(session):
-        least = (least - 1) * (WARM if jobs.is_near() else COLD) + 1
+    least = _least(session, local_rows(session) * (WARM if jobs.is_near() else COLD))
     return _from(session, least, rows, Engine.SPARK)
 
 

@@ -106,7 +106,7 @@ class SlotDecoder:
             yield found
 
     def _is_worth(self, rows: int) -> bool:
-        return engine.choose_batch(self._session, rows).engine is not engine.Engine.LOCAL
+        return engine.choose_sent(self._session, rows).engine is not engine.Engine.LOCAL
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:

@@ -103,7 +103,8 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
         except PublisherError as error:
             raise WorkerFailed(not_received(error)) from None
     plans = list(tables.values())
-    batch = choose_batch(session, sum(plan.changes.total() for plan in plans))
+    changed = [total for plan in plans if (total := plan.changes.total())]
+    batch = choose_batch(session, sum(changed), len(changed))
     for plan in plans:
         triggered = _triggered(session, plan)
         if triggered is not None:

@@ -384,7 +384,7 @@ def receive(
     if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
     try:
-        return publisher.batch(
+        found = publisher.batch(
             catalog.slot_of(subscription),
             subscription.subpublications,
             start,
@@ -394,3 +394,9 @@ def receive(
         )
     except PublisherError:
         return None  # reading message by message meets the error again
+    if found is not None and found[0].count:
+        batch = found[0]
+        if not engine.is_worth_columns(session, batch.count, len(batch.changes)):
+            batch.discard()
+            return None
+    return found

@@ -1,0 +1,32 @@
+"""From how many changes on a batch is applied by whole columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgrepl import engine
+from tests.harness.pair import Pair
+
+
+def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    session = pair.sub.session
+    assert [engine.least_changes(session, tables) for tables in (1, 10, 1000)] == [1001, 1501, 20001]
+    assert [engine.is_worth_columns(session, 1001, tables) for tables in (1, 6, 7)] == [True, True, False]
+    pair.sub("SET pgrepl.local_rows = 0")
+    assert engine.least_changes(session, 1000) == 1 and engine.is_worth_columns(session, 1, 1000)
+    pair.sub("SET pgrepl.engine = local")
+    assert engine.least_changes(session) is None
+    pair.sub("RESET pgrepl.engine; RESET pgrepl.local_rows")
+    pair.both("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION p FOR ALL TABLES")
+    pair.subscribe()
+    counted = "SELECT work, engine FROM pgrepl_stat_engine"
+    pair.pub("INSERT INTO t SELECT generate_series(1, 900)")
+    assert pair.catch_up() == []
+    assert pair.sub(counted) == []
+    pair.pub("INSERT INTO t SELECT generate_series(2000, 4000)")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*) FROM t") == [("2901",)]
+    assert pair.sub(counted) == [("apply", "columns")]
+    pair.close()
