@@ -39,7 +39,8 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m tests.house.dead_code
 
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# one more than the usual two cores: one of them often waits for a server or a JVM
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 quick: $(VENV)/.test
 	$(PYTEST) @tests/quick.txt

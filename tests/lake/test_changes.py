@@ -13,6 +13,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake import local
 from pgrepl.lake.changes import changes, snapshots
 from pgrepl.lake.table import lake_table
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 
 Rows = dict[int, tuple[Any, ...]]
@@ -103,7 +104,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", dose(range(6), 3))
 def test_random_histories_are_told_as_the_snapshots_differ(lake: Lake, seed: int) -> None:
     play(lake, random.Random(seed), 18)
 

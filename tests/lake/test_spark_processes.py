@@ -83,6 +83,7 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
     assert complaint == ""
 
 
+@pytest.mark.slow  # `make compat` starts one
 def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> None:
     process = play(
         "from pgrepl.internals import pyspark\n"

@@ -14,6 +14,7 @@ import pytest
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.recent import forget_all
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
 
@@ -138,7 +139,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("room", [0, 100, 500])
-@pytest.mark.parametrize("what", ["insert", "delete", "update"])
+@pytest.mark.parametrize("what", dose(["insert", "delete", "update"], 3, 2))
 def test_a_full_disk(table: Lake, monkeypatch: pytest.MonkeyPatch, what: str, room: int) -> None:  # noqa: F811
     import pyarrow as pa
 

@@ -19,6 +19,7 @@ from pgrepl.lake.recent import forget_all
 from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.verify import DAMAGED, verify
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_damage import files
 
@@ -147,7 +148,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", dose(CHANGES, 3))
 def test_what_is_changed_behind_its_back_is_found(whole: Lake, change: str) -> None:
     with sqlite3.connect(whole.path) as link:
         if "inlined_data" in change:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.histories import DEPENDENCIES, Ours, Servers, Side, history
 from tests.postgres.server import new_server
 
@@ -58,7 +59,7 @@ def test_merges_see_what_they_see_on_a_server(sides: tuple[Side, Side]) -> None:
         check(sides, seed, merges=True)
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", dose(range(0, 30, 10), 3))
 def test_several_sessions_see_what_they_see_on_a_server(sides: tuple[Side, Side], first: int) -> None:
     for seed in range(first, first + 10):
         check(sides, seed)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres import workload_tables
 from tests.postgres.replicas import RealReplicas
 from tests.postgres.replicas_ours import OurReplicas
@@ -62,7 +63,7 @@ def compare_types(real: RealReplicas, seed: int, monkeypatch: pytest.MonkeyPatch
         ours.close()
 
 
-@pytest.mark.parametrize("seed", [*range(3), 150])
+@pytest.mark.parametrize("seed", dose([*range(3), 150], 2, 1))
 def test_random_types_are_replicated(real: RealReplicas, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_types(real, seed, monkeypatch)
 

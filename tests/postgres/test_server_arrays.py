@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.database import by_columns, by_message
+from tests.harness.dose import dose
 from tests.postgres.served import Served
 
 ROWS = "SELECT * FROM t ORDER BY n"
 
 
 @pytest.mark.parametrize("way", [by_columns, by_message])
-@pytest.mark.parametrize("declared", ["int[]", "int[][]"])
+@pytest.mark.parametrize("declared", dose(["int[]", "int[][]"], 2, 1))
 def test_arrays_come_with_the_copy_and_with_changes(served: Served, way: object, declared: str) -> None:
     assert callable(way)
     way(served.sub)

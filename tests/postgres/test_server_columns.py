@@ -22,6 +22,7 @@ from pgrepl.replication.wire.messages import UNCHANGED, Message, SentRelation, W
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.dose import dose
 from tests.harness.programs import eventually
 from tests.postgres.served import Served
 
@@ -150,7 +151,7 @@ def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPa
     publisher.close()
 
 
-@pytest.mark.parametrize("room", [2, 1, 0])
+@pytest.mark.parametrize("room", dose([2, 1, 0], 2))
 def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     """In pieces of whole transactions, from copies of the slot, if there is room; the slot stays where it is."""
     taken: list[str] = []
@@ -293,7 +294,7 @@ def large_change(random: Random, number: int) -> str:
 
 
 @pytest.mark.parametrize("publishing", [16], indirect=True)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", dose(range(3), 3))
 def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Those of the row's last change, or the subscriber's own: as if the changes were played one by one. At last in
     parts of a message."""

@@ -13,6 +13,7 @@ from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns, copy_ranges
 from pgrepl.replication.publisher.postgres.connecting import to_server
+from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served
 
@@ -171,24 +172,27 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
 
 @pytest.mark.parametrize(
     ("here", "message", "context"),
-    [
-        (
-            "CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)",
-            'null value in column "b" of relation "t" violates not-null constraint',
-            'COPY t, line 2: "2\t\\N"',
-        ),
-        ("CREATE TABLE t (a int PRIMARY KEY, b int)", 'invalid input syntax for type integer: "x"', None),
-        (
-            "CREATE TABLE t (a int, b text UNIQUE)",
-            'duplicate key value violates unique constraint "t_b_key"',
-            "COPY t, line 3",
-        ),
-        (
-            "CREATE TABLE t (a int CHECK (a < 3), b text)",
-            'new row for relation "t" violates check constraint "t_a_check"',
-            'COPY t, line 3: "3\tx"',
-        ),
-    ],
+    dose(
+        [
+            (
+                "CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)",
+                'null value in column "b" of relation "t" violates not-null constraint',
+                'COPY t, line 2: "2\t\\N"',
+            ),
+            ("CREATE TABLE t (a int PRIMARY KEY, b int)", 'invalid input syntax for type integer: "x"', None),
+            (
+                "CREATE TABLE t (a int, b text UNIQUE)",
+                'duplicate key value violates unique constraint "t_b_key"',
+                "COPY t, line 3",
+            ),
+            (
+                "CREATE TABLE t (a int CHECK (a < 3), b text)",
+                'new row for relation "t" violates check constraint "t_a_check"',
+                'COPY t, line 3: "3\tx"',
+            ),
+        ],
+        2,
+    ),
 )
 def test_a_row_that_does_not_fit_is_named(
     served: Served, way: str, here: str, message: str, context: str | None

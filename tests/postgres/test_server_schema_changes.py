@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.harness.database import by_message
+from tests.harness.dose import dose
 from tests.harness.schema_workload import SchemaWorkload, many_changes_go_by_columns, same
 from tests.postgres.served import Served
 
@@ -78,7 +79,7 @@ def test_a_transaction_changes_a_table_between_its_rows(served: Served) -> None:
     same(served)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", dose(range(3), 3))
 def test_random_changes_arrive(served: Served, seed: int) -> None:
     if seed:
         by_message(served.sub)

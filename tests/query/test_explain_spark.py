@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 
 
@@ -28,7 +29,7 @@ def tables(instance: Instance, spark: object) -> Instance:
 
 @pytest.mark.parametrize(
     ("query", "nodes"),
-    [
+    dose([
         ("SELECT t.b, count(*) FROM t LEFT JOIN u ON t.a = u.a AND u.n > 0 WHERE t.a > 400 GROUP BY 1"
          " HAVING count(*) > 200 - t.b ORDER BY 1",
          ["Sort 2", "HashAggregate 2", "Hash Left Join 600", "Lake Scan on t 600 -400", "Lake Scan on u 1067"]),
@@ -38,7 +39,7 @@ def tables(instance: Instance, spark: object) -> Instance:
         ("SELECT a FROM t WHERE b = 1 ORDER BY a", ["Sort 334", "Lake Scan on t 334"]),
         ("SELECT DISTINCT b FROM t WHERE a IN (SELECT n FROM u)", ["Unique 3", "Lake Scan on t", "Lake Scan on u"]),
         ("SELECT * FROM u WHERE n = 1", ["Lake Scan on u 666"]),
-    ],
+    ], 2),
 )  # fmt: skip
 def test_rows_of_nodes(tables: Instance, query: str, nodes: list[str]) -> None:
     plan = tables.play("pub", f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}")

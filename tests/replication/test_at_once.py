@@ -19,6 +19,7 @@ import pytest
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE
 
@@ -293,7 +294,8 @@ sub.catch_up()
 
 
 @pytest.mark.parametrize(
-    "point", ["apply.received", "commit.begin", "commit.rows", "apply.origin", "apply.settled", "apply.committed"]
+    "point",
+    dose(["apply.received", "commit.begin", "commit.rows", "apply.origin", "apply.settled", "apply.committed"], 3),
 )
 def test_killed_on_the_short_way(warm: Pair, tmp_path: Path, point: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

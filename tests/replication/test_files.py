@@ -351,16 +351,19 @@ def test_of_many_files_the_older_ones_are_remembered_together(
 
 @pytest.mark.parametrize(
     ("record", "reason"),
-    [
-        (insert("one"), 'column "a": invalid input syntax for type integer: "one"'),
-        (insert(1, table="nosuch"), 'relation "public.nosuch" does not exist in database "pub"'),
-        (insert(2, c="3") | {"new": {"a": "2", "d": "3"}}, 'column "d" of relation "public.t" does not exist'),
-        (delete({"b": "x"}), 'column "a" of the replica identity is missing'),
-        (update({"b": "x"}), 'column "a" of the replica identity is missing'),
-        ({"op": "upsert", "table": "t", "new": {}}, 'it has no "op"'),
-        (insert(3, "\0"), 'column "b": invalid byte sequence for encoding "UTF8": 0x00'),
-        (insert(3, "\ud800"), "invalid JSON: Unicode low surrogate must follow a high surrogate"),
-    ],
+    dose(
+        [
+            (insert("one"), 'column "a": invalid input syntax for type integer: "one"'),
+            (insert(1, table="nosuch"), 'relation "public.nosuch" does not exist in database "pub"'),
+            (insert(2, c="3") | {"new": {"a": "2", "d": "3"}}, 'column "d" of relation "public.t" does not exist'),
+            (delete({"b": "x"}), 'column "a" of the replica identity is missing'),
+            (update({"b": "x"}), 'column "a" of the replica identity is missing'),
+            ({"op": "upsert", "table": "t", "new": {}}, 'it has no "op"'),
+            (insert(3, "\0"), 'column "b": invalid byte sequence for encoding "UTF8": 0x00'),
+            (insert(3, "\ud800"), "invalid JSON: Unicode low surrogate must follow a high surrogate"),
+        ],
+        2,
+    ),
 )
 def test_a_record_that_cannot_be_read_stops_or_goes_to_the_rejects(
     landing: Landing, way: str, record: dict[str, Any], reason: str

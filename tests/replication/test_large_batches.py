@@ -46,6 +46,7 @@ def workload(trio: Trio, chance: random.Random, rounds: int) -> None:
         trio.compare_ways("t")
 
 
+@pytest.mark.slow  # test_parts.py plays some
 def test_random_changes_come_to_the_same_by_both_ways(trio: Trio) -> None:
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL, c int)")
     trio.pub("CREATE PUBLICATION p FOR TABLE t")

@@ -10,6 +10,7 @@ from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.wire import message_files, messages
 from tests.harness.database import Rows
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 
 PARTITIONED = """
@@ -31,7 +32,7 @@ INSERT INTO t SELECT g, 'again' FROM generate_series(5, 300, 5) g
 """
 
 
-@pytest.fixture(params=["together", "in portions", "from files"])
+@pytest.fixture(params=dose(["from files", "together", "in portions"], 3))
 def portion(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     size = messages.PORTION if request.param == "together" else 100
     monkeypatch.setattr(messages, "PORTION", size)

@@ -195,7 +195,7 @@ def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None
     assert trio.sub.ways()["apply"] >= 1
 
 
-@pytest.fixture(params=["threads", "tasks"])
+@pytest.fixture(params=dose(["tasks", "threads"], 2))
 def way(request: pytest.FixtureRequest) -> None:
     """Parts are played here, or by Spark."""
     if request.param == "tasks":

@@ -8,6 +8,7 @@ import pytest
 
 from pgrepl.replication.wire import message_files, messages
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.schema_workload import COLUMNS, SchemaWorkload, many_changes_go_by_columns, same
 
@@ -104,7 +105,7 @@ def random_changes(pair: Pair, seed: int, steps: int) -> None:
         same(pair)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", dose(range(4), 4))
 def test_random_changes_arrive(pair: Pair, seed: int) -> None:
     by_message(pair.sub)
     random_changes(pair, seed, 6)

@@ -51,17 +51,19 @@ STATEMENTS = (
 )
 
 
+@pytest.mark.parametrize("which", ["some", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("spark")
-def test_both_engines_say_the_same(tmp_path: Path) -> None:
+def test_both_engines_say_the_same(tmp_path: Path, which: str) -> None:
     said = {}
+    statements = STATEMENTS[::2] if which == "some" else STATEMENTS
     for engine in ("local", "spark"):
         instance = Instance(tmp_path / engine)
         instance.play("pub", *SETUP, f"SET pgrepl.engine = {engine}")
-        said[engine] = [(statement, *instance.play("pub", statement)) for statement in STATEMENTS]
+        said[engine] = [(statement, *instance.play("pub", statement)) for statement in statements]
         instance.catalog.close()
     assert said["spark"] == said["local"]
     tags = [answer[1] for answer in said["local"]]
-    assert tags[0] == "INSERT 0 50" and tags[8].startswith("ERROR") and tags[9] == "DELETE 1"
+    assert tags[0] == "INSERT 0 50" and any(tag.startswith("ERROR") for tag in tags)
 
 
 def test_what_cascades_to_many_rows_is_spark_s_again(spark: SparkSession, tmp_path: Path) -> None:

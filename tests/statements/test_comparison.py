@@ -9,6 +9,7 @@ import pytest
 
 from pgrepl.cli import run
 from tests.harness.database import Database
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 
 # for each object some ways to declare it
@@ -93,7 +94,7 @@ def plan(text: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[
     return done.out, done.err, code
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", dose(range(4), 3))
 def test_after_applying_a_second_plan_is_empty(seed: int, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Database(here).close()
     pick = random.Random(seed)

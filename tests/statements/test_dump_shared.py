@@ -16,6 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.sql.quote import quote_identifier, quote_literal
 from pgrepl.statements.dump import dump_shared
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 
 NAMES = ("ann", "Bob's", 'a "quoted" one', "group", "dots.and spaces", "Ö", "x" * 63)
@@ -76,7 +77,7 @@ def dumped(folder: Path, statements: Sequence[str], *, some_fail: bool) -> tuple
             return list(dump_shared(session)), done
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", dose(range(12), 4))
 def test_a_dump_of_what_a_dump_made_is_the_same(seed: int, tmp_path: Path) -> None:
     first, done = dumped(tmp_path / "first.db", made(seed), some_fail=True)
     assert done > 25
