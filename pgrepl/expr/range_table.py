@@ -19,6 +19,7 @@ SYSTEM_COLUMNS: dict[str, tuple[int, int]] = {
 }
 SYSTEM_COLUMN_NAMES = {attnum: name for name, (attnum, _) in SYSTEM_COLUMNS.items()}
 TABLEOID = -6
+XMAX = -4
 
 
 def relation_rte(

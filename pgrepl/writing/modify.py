@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.ctid import RowPlace
 
+_LOCKER = 2  # FrozenTransactionId, as in the system columns of rows that are read
+
 
 @dataclass
 class Pending:
@@ -147,7 +149,10 @@ class Running:
 
     def _shown(self, change: ModifiedRow, more: Row) -> Row:
         """A changed row as RETURNING sees it."""
-        return (*self.checks.named(change), change.to or change.table, *more)
+        row = (*self.checks.named(change), change.to or change.table, *more)
+        if self.modify.command is not Command.INSERT:
+            return row
+        return (*row, 0 if change.old is None else _LOCKER)  # xmax: who has locked the row that ON CONFLICT updates
 
     def _view_test(self) -> Callable[[ModifiedRow], None] | None:
         """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import unsupported
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup
 from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify
-from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID, var_of
+from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID, XMAX, var_of
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     PLACE,
@@ -259,17 +259,20 @@ def returning_query(
     session: Session, modify: Modify, rows: Sequence[tuple[Any, ...]], carried: Sequence[Var] | None = None
 ) -> Query:
     """RETURNING as a query over the rows WRITTEN: the target's columns by attnum, tableoid, then the carried columns;
-    of a MERGE the action comes last. `carried`: those of `carried_columns` if they are not given."""
+    of a MERGE the action comes last, of an INSERT xmax. `carried`: those of `carried_columns` if they are not given."""
     target = relation(session, modify.relid)
     carried = carried_columns(modify) if carried is None else carried
     count = len(target.attributes)
     columns = shown_columns(target, carried)
-    columns.append(Column("merge_action", oids.TEXT))
+    last = ("xmax", oids.XID) if modify.command is Command.INSERT else ("merge_action", oids.TEXT)
+    columns.append(Column(*last))
     places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
-    places[TARGET, MERGE_ACTION] = len(columns)
+    places[TARGET, XMAX if modify.command is Command.INSERT else MERGE_ACTION] = len(columns)
 
     def other(var: Var, depth: int) -> Expr | None:
-        if var.varno != TARGET or var.attnum == MERGE_ACTION:
+        if (var.varno, var.attnum) == (TARGET, XMAX) and target.kind == "p":
+            raise PgError("0A000", "cannot retrieve a system column in this context")  # of a row that was routed
+        if (var.varno, var.attnum) in places:
             return replace(var, varno=1, attnum=places[var.varno, var.attnum])
         if var.attnum > 0:
             return replace(var, varno=1)
