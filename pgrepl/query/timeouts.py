@@ -6,12 +6,14 @@ has a deadline, which its checks for interrupts compare (interrupts.py).
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -164,8 +166,15 @@ def _turn_on(seconds: float, action: Callable[[FrameType | None], None]) -> None
     global _alarm, _handler
     if _alarm is None:
         _handler = signal.signal(signal.SIGALRM, _rings)
+        _at_exit()
     _alarm = action
     signal.setitimer(signal.ITIMER_REAL, max(seconds, _SHORTEST))
+
+
+@cache
+def _at_exit() -> None:
+    """A statement that nobody ended must not kill the program that ends: Python takes its handlers away first."""
+    atexit.register(_turn_off)
 
 
 def _turn_off() -> None:

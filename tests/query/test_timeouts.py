@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from pgrepl import interrupts
 from pgrepl.errors import PgError
 from tests.harness.played import Instance
+from tests.harness.programs import environment
 
 CANCELLED = "ERROR:  canceling statement due to statement timeout"
 
@@ -99,3 +103,24 @@ def test_the_alarm_leaves_an_error_alone_that_a_check_has_raised_at_that_moment(
             interrupts.interrupt(late)
     finally:
         interrupts.begin()
+
+
+def test_a_statement_that_nobody_ended_does_not_kill_the_program_at_its_end(tmp_path: Path) -> None:
+    program = """
+import time
+import pgrepl
+from pgrepl.query import timeouts
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.5)
+
+slow = Slow()
+con = pgrepl.connect("catalog.db", autocommit=True)
+con.execute("SET statement_timeout = '300ms'")
+timeouts.start(con.session)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
