@@ -134,7 +134,7 @@ def test_a_dry_run_shows_the_plan_and_does_nothing(instance: CommandLine) -> Non
         "local (20 rows, not more than 4999)",
     ]  # fmt: skip
     assert [cell.strip() for cell in u.split("|")] == [
-        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0", "local (3 changes, not more than 20000)",
+        "public.u", "r", "insert, delete", "a", "", "", "2", "0", "1", "0", "local (3 changes, not more than 1000)",
     ]  # fmt: skip
     assert instance.play("sub", "SELECT srsubstate, srsublsn FROM pg_subscription_rel ORDER BY srrelid") == before
     assert instance.play("sub", "SELECT count(*) FROM u") == [("1",)]
