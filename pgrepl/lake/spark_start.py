@@ -7,6 +7,10 @@ it.
 
 The JVM reads a pipe whose other end is open in this process, and ends when that closes, however this process ends. It
 has a process group of its own, so that Ctrl-C does not reach it.
+
+A first answer (`SELECT count(*)` of three rows), with the archive, took these processor seconds on two busy cores: the
+JVM to its gateway 3, context and session 3, the first query 8 to 10, a second one 1; Python beside it 3. Of the JVM's
+17 the C2 compiler took 6, the C1 compiler 2, collecting garbage less than 1: what shortens it is less to compile.
 """
 
 from __future__ import annotations
