@@ -125,6 +125,7 @@ def test_the_tool_takes_both_places_from_its_options_or_the_environment(
     assert bucket.files("by-options") and not list(tmp_path.glob("catalog.db*"))
 
 
+@pytest.mark.slow  # a JVM of its own; test_the_tool_takes_both_places… gives options, too
 def test_the_options_of_spark(tmp_path: Path) -> None:
     """One JVM: what is given on the command line stands above the environment."""
     data = tmp_path / "far away"
