@@ -205,9 +205,9 @@ def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
 
 
 def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
-    """Do the changes of a batch that is large enough pay for its tables, too? The first table costs no more than to
-    read the changes once more, row by row."""
-    return not is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * (tables - 1))
+    """Do the changes of a batch that is large enough pay for its tables, too? One costs no more than to read the
+    changes once more, row by row."""
+    return tables == 1 or not is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * tables)
 
 
 def choose_sent(session: Session, rows: int) -> Choice:

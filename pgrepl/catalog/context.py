@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pgrepl.errors import Report
 
 
+# what SET ROLE cannot leave, as its error names it (SECURITY_LOCAL_USERID_CHANGE, SECURITY_RESTRICTED_OPERATION)
+LOCAL_USERID_CHANGE = "security-definer function"
+RESTRICTED_OPERATION = "security-restricted operation"
+
+
 class DatabaseName(NamedTuple):
     oid: int
     name: str

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
+from pgrepl.expr.tree import Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import map_children, query_exprs, subqueries, walk, walk_deep, with_levels
+from pgrepl.query.bounds import conjuncts
 from pgrepl.query.tables import is_user_table
+from pgrepl.types.builtin import operator_by_oid
 
 
 def levels(query: Query) -> Iterator[Query]:
@@ -31,6 +33,23 @@ def has_user_tables(query: Query) -> bool:
 def locks_rows(query: Query) -> bool:
     """Whether the query has a locking clause (FOR UPDATE …) at any depth."""
     return any(level.row_marks for level in levels(query))
+
+
+def hashable_equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
+    """What IN looks for and what is made of the subquery's columns, in pairs, if its test is that they are equal and
+    their hashes tell (testexpr_is_hashable)."""
+    pairs = []
+    for condition in conjuncts(test):
+        if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+            return None
+        operator = operator_by_oid(condition.op)
+        own, column = condition.args
+        if operator is None or operator.name != "=" or not operator.canhash:
+            return None
+        if any(isinstance(node, tree.Param) for node in walk(own)):
+            return None
+        pairs.append((own, column))
+    return pairs
 
 
 def sees_outside(query: Query) -> bool:

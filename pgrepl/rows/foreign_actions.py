@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import has_table_privilege, permission_denied
+from pgrepl.catalog.context import LOCAL_USERID_CHANGE
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
@@ -167,7 +168,7 @@ def in_trigger(session: Session) -> Iterator[None]:
 
 
 def as_owner(session: Session, rel: Relation) -> AbstractContextManager[None]:
-    return session.acting_as(rel.owner, "security-definer function")
+    return session.acting_as(rel.owner, LOCAL_USERID_CHANGE)
 
 
 # --- CONTEXT ----------------------------------------------------------------------------------------------------------

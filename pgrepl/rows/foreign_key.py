@@ -65,8 +65,6 @@ def keys_of(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys of a table, in the order of their triggers, as far as those are enabled. A key to a partitioned
     table has a row of pg_constraint for each partition there; only the one for the whole table checks."""
     own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f")}
-    if not own:
-        return []
     return [
         _made(row)
         for oid, row in sorted(own.items())
@@ -77,9 +75,8 @@ def keys_of(session: Session, relid: int) -> list[ForeignKey]:
 def keys_to(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys to a table, in the order of their triggers, as far as those are enabled. A key of a partitioned
     table has a row of pg_constraint for each partition there; only the one of the whole table acts."""
-    rows = store.rows(session, pg_constraint, confrelid=relid, contype="f")
     found: list[ForeignKey] = []
-    for row in sorted(rows, key=lambda row: row.oid) if rows else ():
+    for row in sorted(store.rows(session, pg_constraint, confrelid=relid, contype="f"), key=lambda row: row.oid):
         if not any(fires_key_action(session, row.oid, event) for event in (DELETE, UPDATE)):
             continue
         parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.context import LOCAL_USERID_CHANGE
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
@@ -265,7 +266,7 @@ def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
     session = asking.session
     (raw,) = parse(text, rules=session.settings.string_rules)
     assert isinstance(raw.stmt, SelectStmt)
-    with session.acting_as(BOOTSTRAP_SUPERUSER, "security-definer function"):
+    with session.acting_as(BOOTSTRAP_SUPERUSER, LOCAL_USERID_CHANGE):
         return asking.first_row(analyze_query(session, raw.stmt, apart=True))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pgrepl.catalog.context import RESTRICTED_OPERATION
 from pgrepl.catalog.session import Session
 
 _SAFE_SEARCH_PATH = "pg_catalog, pg_temp"  # GUC_SAFE_SEARCH_PATH
@@ -17,7 +18,7 @@ def maintaining(session: Session, owner: int) -> Iterator[None]:
     before = settings.begin()
     settings.set("search_path", _SAFE_SEARCH_PATH, local=True)
     try:
-        with session.acting_as(owner, "security-restricted operation"):
+        with session.acting_as(owner, RESTRICTED_OPERATION):
             yield
     finally:
         settings.restore(before)

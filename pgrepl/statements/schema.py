@@ -9,6 +9,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.acl import ObjectKind, check_owner
 from pgrepl.catalog.aclchange import with_new_owner
 from pgrepl.catalog.classes import PG_NAMESPACE, ObjectAddress
+from pgrepl.catalog.context import LOCAL_USERID_CHANGE
 from pgrepl.catalog.databases import check_may_create
 from pgrepl.catalog.default_privileges import EVERYWHERE, user_default_acl
 from pgrepl.catalog.namespace import schema_by_name, schema_or_none, schema_row
@@ -82,7 +83,7 @@ def _run_elements(session: Session, stmt: CreateSchemaStmt, name: str, owner: in
     path = settings.get("search_path").lstrip()
     settings.set("search_path", quote_identifier(name) + (f", {path}" if path else ""), local=True)
     try:
-        with session.acting_as(owner, "security-definer function"):
+        with session.acting_as(owner, LOCAL_USERID_CHANGE):
             for element in elements:
                 _run_element(element, session)
     finally:

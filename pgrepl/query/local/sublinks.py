@@ -11,13 +11,13 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite, walk
-from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.dependence import kept, nearest
 from pgrepl.query.local.env import Compiled, Env, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.shape import hashable_equalities
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import element_type, operator_by_oid
+from pgrepl.types.builtin import element_type
 from pgrepl.types.values import hash_form
 
 _TABLE_ROWS = 100_000
@@ -42,8 +42,8 @@ def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     test = evaluator.compile(_with_slots(link.test))
     any_row = link.kind is SubLinkType.ANY
     if any_row and level != 0:
-        pairs = _equalities(link.test)
-        if pairs is not None:
+        pairs = hashable_equalities(link.test)
+        if pairs is not None and all(_is_of_columns(column) for _, column in pairs):
             return _hashed(rows, level, pairs, test, evaluator)
 
     def compare(env: Env) -> Any:
@@ -90,23 +90,6 @@ def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
 
         return accumulated(element, values)
     return array_of(element, values)
-
-
-def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
-    """The pairs of what is looked for and what is made of the subquery's columns, if the test is their equality and a
-    hash table can find them (testexpr_is_hashable)."""
-    pairs = []
-    for condition in conjuncts(test):
-        if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
-            return None
-        operator = operator_by_oid(condition.op)
-        own, column = condition.args
-        if operator is None or operator.name != "=" or not operator.canhash:
-            return None
-        if any(isinstance(node, tree.Param) for node in walk(own)) or not _is_of_columns(column):
-            return None
-        pairs.append((own, column))
-    return pairs
 
 
 def _is_of_columns(expr: Expr) -> bool:
@@ -159,13 +142,13 @@ def _hashed(
     one."""
     own = [(evaluator.compile(expr), hash_form(expr.type)) for expr, _ in pairs]
     forms = [hash_form(column.type) for _, column in pairs]
-    params = [_param(column) for _, column in pairs]
-    computed = [evaluator.compile(_with_slots(column)) for _, column in pairs]
-    plain = [(param.number - 1, form) for param, form in zip(params, forms, strict=True) if param is not None]
+    places = [param.number - 1 for _, column in pairs if (param := _param(column)) is not None]
+    computed = [evaluator.compile(_with_slots(column)) for _, column in pairs] if len(places) < len(pairs) else []
     place_of_table = object()
 
     def key_of(env: Env) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        if len(plain) == len(pairs):
+        if not computed:
+            plain = list(zip(places, forms, strict=True))
             return lambda row: tuple([form(row[place]) for place, form in plain])
 
         def of_row(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,13 +14,11 @@ from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import walk_deep
-from pgrepl.query.bounds import conjuncts
-from pgrepl.query.shape import depends
+from pgrepl.query.shape import depends, hashable_equalities
 from pgrepl.query.spark.job import Text
 from pgrepl.query.spark.level import Level
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid
 
 
 def condition(level: Level, expr: Expr) -> str:
@@ -92,18 +90,11 @@ def _in(level: Level, link: tree.SubLink) -> str | None:
 
 
 def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
-    """(expression of this query, expression of the subquery's columns) if the test is their equality."""
-    pairs = []
-    for part in conjuncts(test):
-        if not isinstance(part, tree.OpExpr) or len(part.args) != 2:
+    """Those of the test that Spark compares as they are."""
+    pairs = hashable_equalities(test)
+    for own, other in pairs or ():
+        if _has_params(own) or (own.type != other.type and not {own.type, other.type} <= oids.INTEGERS):
             return None
-        operator = operator_by_oid(part.op)
-        own, other = part.args
-        if operator is None or operator.name != "=" or not operator.canhash or _has_params(own):
-            return None
-        if own.type != other.type and not {own.type, other.type} <= oids.INTEGERS:
-            return None
-        pairs.append((own, other))
     return pairs
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.acl import check_execute
+from pgrepl.catalog.context import LOCAL_USERID_CHANGE
 from pgrepl.catalog.routines import LANGUAGE_NAMES, routine_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.rows.trigger_builtin import call_builtin
@@ -80,6 +81,6 @@ def _surroundings(session: Session, routine: pg_proc) -> Iterator[None]:
     """SECURITY DEFINER and SET clauses (fmgr_security_definer)."""
     with ExitStack() as undo:
         if routine.prosecdef:
-            undo.enter_context(session.acting_as(routine.proowner, "security-definer function"))
+            undo.enter_context(session.acting_as(routine.proowner, LOCAL_USERID_CHANGE))
         undo.enter_context(session.settings.of_routine(routine.proconfig))
         yield

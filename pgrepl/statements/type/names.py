@@ -25,18 +25,18 @@ def type_of_parts(session: Session, parts: Sequence[str]) -> int:
 def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
     """The domain of a qualified name, which the role must own (checkDomainOwner)."""
     oid = type_of_parts(session, parts)
-    row = type_row(session, oid)
-    if row is None or row.typtype != "d":
-        raise PgError("42809", f"{type_text(session, oid)} is not a domain")
-    check_type_owner(session, row)
-    return row
+    return _own_domain(session, oid, type_text(session, oid))
 
 
 def domain_as_written(session: Session, parts: Sequence[str]) -> tables.pg_type:
     """The domain that a statement about any object names, such as COMMENT (get_object_address_type)."""
-    row = type_row(session, type_of_parts(session, parts))
+    return _own_domain(session, type_of_parts(session, parts), f'"{".".join(parts)}"')
+
+
+def _own_domain(session: Session, oid: int, text: str) -> tables.pg_type:
+    row = type_row(session, oid)
     if row is None or row.typtype != "d":
-        raise PgError("42809", f'"{".".join(parts)}" is not a domain')
+        raise PgError("42809", f"{text} is not a domain")
     check_type_owner(session, row)
     return row
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import check_table_privilege
+from pgrepl.catalog.context import RESTRICTED_OPERATION
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.roles import member_can_set_role, role_name
 from pgrepl.catalog.row_security import is_active
@@ -27,7 +28,7 @@ def acting_for(session: Session, subscription: tables.pg_subscription, table: Re
     if not member_can_set_role(session, session.role, table.owner):
         ours, theirs = role_name(session, session.role), role_name(session, table.owner)
         raise PgError("42501", f'role "{ours}" cannot SET ROLE to "{theirs}"')
-    return session.acting_as(table.owner, "security-restricted operation")
+    return session.acting_as(table.owner, RESTRICTED_OPERATION)
 
 
 def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:
