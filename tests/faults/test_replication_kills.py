@@ -83,7 +83,7 @@ def test_killed_where_batches_go_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
     assert replicas.apply("columns.part") == -signal.SIGKILL
     replicas.check_whole_transactions()
     assert replicas.apply("stage.deletes") in (0, -signal.SIGKILL)
-    _killed_at_random(replicas, random.Random(6), 1)
+    _killed_at_random(replicas, random.Random(6), 2)
 
 
 @pytest.mark.slow

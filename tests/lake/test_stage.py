@@ -15,6 +15,7 @@ from pgrepl.errors import PgError, marked
 from pgrepl.lake import commit, scan, stage
 from pgrepl.lake.files import data_files
 from pgrepl.lake.write import Write
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 
@@ -101,11 +102,15 @@ def test_files_carry_all_field_ids_and_true_statistics(lake: Lake, spark: SparkS
     assert lake.duck("SELECT min(d), max(d), count(b), count(g) FROM postgres.t") == [("-9.00", "0.00", "10", "0")]
 
 
-def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession) -> None:
+@pytest.mark.parametrize("count", dose([40, 200], 2))
+def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession, count: int) -> None:
     """A list of many schema elements has another header in the footer."""
-    lake.sql("CREATE TABLE t (" + ", ".join(f"c{i} int[]" for i in range(40)) + ")")
-    write(lake, "t", spark.range(3).select(*[_list(i) for i in range(40)]))
-    assert lake.duck("SELECT c0, c39 FROM postgres.t ORDER BY c0") == [(f"[{i}, 0]", f"[{i}, 39]") for i in range(3)]
+    last = count - 1
+    lake.sql("CREATE TABLE t (" + ", ".join(f"c{i} int[]" for i in range(count)) + ")")
+    write(lake, "t", spark.range(3).select(*[_list(i) for i in range(count)]))
+    assert lake.duck(f"SELECT c0, c{last} FROM postgres.t ORDER BY c0") == [
+        (f"[{i}, 0]", f"[{i}, {last}]") for i in range(3)
+    ]
 
 
 def _list(number: int) -> object:
