@@ -66,15 +66,24 @@ def folded(session: Session, expr: Expr) -> Expr:
         return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
 
     def _connective(node: BoolExpr) -> Expr:
-        """Fold AND or OR. Arguments behind a deciding constant are not evaluated."""
+        """Fold AND or OR. Arguments behind a deciding constant are not evaluated; other constants decide nothing
+        (simplify_or_arguments, simplify_and_arguments)."""
         decides = node.op is BoolOp.OR
         args: list[Expr] = []
+        unknown: Expr | None = None
         for arg in node.args:
             arg = visit(arg)
-            args.append(arg)
-            if isinstance(arg, Const) and arg.value is decides:
+            if not isinstance(arg, Const):
+                args.append(arg)
+            elif arg.value is decides:
                 return arg
-        return replace(node, args=tuple(args))
+            elif arg.value is None:
+                unknown = arg
+        if not args:
+            return unknown or Const(node.type, value=not decides)
+        if unknown is not None:
+            args.append(unknown)
+        return args[0] if len(args) == 1 else replace(node, args=tuple(args))
 
     def _case(node: CaseExpr) -> Expr:
         tested = None if node.arg is None else visit(node.arg)
@@ -90,9 +99,9 @@ def folded(session: Session, expr: Expr) -> Expr:
                 return replace(node, whens=tuple(whens), default=visit(result))
             whens.append((test, visit(result)))
         default = visit(node.default) if node.default is not None else None
-        if not whens and default is not None:
-            return default
-        return replace(node, whens=tuple(whens), default=default) if whens else node
+        if not whens:
+            return default or Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location)
+        return replace(node, whens=tuple(whens), default=default)
 
     def _coalesce(node: CoalesceExpr) -> Expr:
         args: list[Expr] = []
