@@ -28,12 +28,11 @@ class CheckHolds:
 
 @frozen
 class DomainHolds:
-    """The constraint of a domain holds for all values of a column: `column "a" of table "t" contains values that
-    violate the new constraint`. expr None: NOT NULL."""
+    """The constraint of a domain holds for all values of some columns: `column "a" of table "t" contains values that
+    violate the new constraint`. By column the condition; None: NOT NULL."""
 
     table: int
-    attnum: int
-    expr: Expr | None
+    columns: tuple[tuple[int, Expr | None], ...]
 
 
 @frozen

@@ -97,12 +97,17 @@ def _check(asking: Asking, rel: Relation, requirement: CheckHolds) -> None:
 
 
 def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
-    """As validateDomainCheckConstraint and validateDomainNotNullConstraint."""
-    var = column(rel, requirement.attnum)
-    expr = requirement.expr
-    if asking.first([], is_null(var) if expr is None else is_false(own(expr, rel))) is None:
+    """As validateDomainCheckConstraint and validateDomainNotNullConstraint: the first such row, and its first such
+    column."""
+    faults = [
+        is_null(column(rel, attnum)) if expr is None else is_false(own(expr, rel))
+        for attnum, expr in requirement.columns
+    ]
+    found = asking.first(faults, some(faults))
+    if found is None:
         return
-    name = rel.attributes[requirement.attnum - 1].name
+    attnum, expr = next(each for each, value in zip(requirement.columns, found, strict=True) if value)
+    name = rel.attributes[attnum - 1].name
     fault = "null values" if expr is None else "values that violate the new constraint"
     raise PgError(
         "23502" if expr is None else "23514",

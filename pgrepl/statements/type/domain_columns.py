@@ -25,25 +25,29 @@ if TYPE_CHECKING:
 def check_columns(session: Session, domain: tables.pg_type, condition: Expr | None) -> None:
     """Raise PostgreSQL's error unless the condition over VALUE holds for all values in columns of the domain and of
     domains over it; None: NOT NULL."""
-    for relid, attnum in list(_columns(session, domain, type_display_name(session, domain))):
-        expr = None
-        if condition is not None:
-            var = column(relation(session, relid), attnum)
-            expr = rewrite(condition, partial(_instead_of_value, var))
-        require(session, DomainHolds(relid, attnum, expr))
+    found: dict[int, set[int]] = {}
+    for relid, attnum in _columns(session, domain):
+        found.setdefault(relid, set()).add(attnum)
+    for relid, attnums in found.items():
+        rel = relation(session, relid)
+        require(session, DomainHolds(relid, tuple([(n, _about(condition, column(rel, n))) for n in sorted(attnums)])))
+
+
+def _about(condition: Expr | None, var: Expr) -> Expr | None:
+    return None if condition is None else rewrite(condition, partial(_instead_of_value, var))
 
 
 def _instead_of_value(var: Expr, node: Expr) -> Expr | None:
     return var if isinstance(node, CoerceToDomainValue) else None
 
 
-def _columns(session: Session, type_: tables.pg_type, name: str) -> Iterator[tuple[int, int]]:
-    found_rows = dependents_of(session, ObjectAddress(PG_TYPE, type_.oid))
-    for row in sorted(found_rows, key=lambda row: row.classid != PG_CLASS):
+def _columns(session: Session, domain: tables.pg_type) -> Iterator[tuple[int, int]]:
+    name = type_display_name(session, domain)
+    for row in dependents_of(session, ObjectAddress(PG_TYPE, domain.oid)):
         if row.classid == PG_TYPE:
             other = type_row(session, row.objid)
             if other is not None and other.typtype == "d":
-                yield from _columns(session, other, name)
+                yield from _columns(session, other)
             else:
                 refuse_users(session, row.objid, name)
         elif row.classid == PG_CLASS and row.objsubid > 0:
