@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import classes, tables
@@ -18,7 +19,7 @@ from pgrepl.catalog.triggers import trigger_named
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CommentStmt, RoutineName
+from pgrepl.sql.nodes import CommentStmt, RoutineName, TypeName
 from pgrepl.sql.nodes.utility import ObjectType
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
         # a dump may name the database it came from
         session.notice("WARNING", f'database "{stmt.name[-1]}" does not exist', sqlstate="3D000")
         return Result("COMMENT")
-    if isinstance(stmt.routine, RoutineName):
-        address = _routine(session, stmt.kind, stmt.routine)
+    if isinstance(stmt.named, RoutineName):
+        address = _routine(session, stmt.kind, stmt.named)
+    elif isinstance(stmt.named, TypeName):
+        address = _type(session, stmt.kind, stmt.named)
     else:
         find = _FINDERS.get(stmt.kind)
         if find is None:
@@ -174,19 +177,18 @@ def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> Ob
     return ObjectAddress(classes.PG_SUBSCRIPTION, row.oid)
 
 
-def _type(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    from pgrepl.expr.typenames import type_of_name
-    from pgrepl.sql.nodes import TypeName
+def _type(session: Session, kind: ObjectType, name: TypeName) -> ObjectAddress:
+    from pgrepl.expr.typenames import type_name_text, type_of_name
     from pgrepl.statements.type.names import check_type_owner, domain_as_written
 
     if kind is ObjectType.DOMAIN:
         return ObjectAddress(classes.PG_TYPE, domain_as_written(session, name).oid)
-    oid, _ = type_of_name(session, TypeName(tuple(name)))
+    oid, _ = type_of_name(session, replace(name, location=-1))
     row = type_row(session, oid)
     if row is not None:
         check_type_owner(session, row)
     elif not is_superuser(session, session.role):
-        raise PgError("42501", f"must be owner of type {_written(name)}")
+        raise PgError("42501", f"must be owner of type {type_name_text(name)}")
     return ObjectAddress(classes.PG_TYPE, int(oid))
 
 
@@ -194,15 +196,13 @@ def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) 
     from pgrepl.statements.type.domain_constraints import domain_constraint
     from pgrepl.statements.type.names import domain_as_written
 
-    row = domain_constraint(session, domain_as_written(session, name[:-1]), name[-1])
+    row = domain_constraint(session, domain_as_written(session, TypeName(tuple(name[:-1]))), name[-1])
     return ObjectAddress(classes.PG_CONSTRAINT, row.oid)
 
 
 _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], ObjectAddress]] = {
     **dict.fromkeys(_RELATIONS, _relation),
     ObjectType.COLUMN: _column,
-    ObjectType.TYPE: _type,
-    ObjectType.DOMAIN: _type,
     ObjectType.DOMCONSTRAINT: _domain_constraint,
     ObjectType.TABCONSTRAINT: _constraint,
     ObjectType.TRIGGER: _trigger,

@@ -299,7 +299,7 @@ def routine_moved(location: int, schema: str) -> Change:
 
 @build
 def routine_depends(location: int, _: None) -> Change:
-    return lambda kind, routine: UnsupportedStmt(f"ALTER {kind.value.upper()}")
+    return lambda kind, routine: UnsupportedStmt(f"ALTER {kind.value.upper()} DEPENDS ON")
 
 
 def _about(kind: ObjectType) -> None:

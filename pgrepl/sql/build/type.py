@@ -235,7 +235,7 @@ def _of(kind: ObjectType) -> None:
         lambda location, types, cascade: DropTypeStmt(kind, tuple(types), True, cascade)
     )
     build(f"comment_on_{kind.value}")(
-        lambda location, type_name, text: CommentStmt(kind, type_name.names, text, location)
+        lambda location, type_name, text: CommentStmt(kind, type_name.names, text, location, type_name)
     )
 
 

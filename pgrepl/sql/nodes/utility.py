@@ -126,7 +126,7 @@ class CommentStmt(Statement):
     name: tuple[str, ...]  # for COLUMN, TABCONSTRAINT and TRIGGER the relation's parts, then its own
     comment: str | None
     location: int = -1
-    routine: Node | None = None  # of FUNCTION, PROCEDURE, ROUTINE: a RoutineName
+    named: Node | None = None  # of FUNCTION, PROCEDURE, ROUTINE a RoutineName, of TYPE and DOMAIN the TypeName
 
 
 @frozen

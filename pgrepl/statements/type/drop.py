@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import is_owner
@@ -11,7 +12,7 @@ from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
-from pgrepl.expr.typefacts import type_text
+from pgrepl.expr.typefacts import is_row_of_table, type_text
 from pgrepl.expr.typenames import type_name_text, type_of_name_or_none
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropTypeStmt, ObjectType, TypeName
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
 
 def drop_types(stmt: DropTypeStmt, session: Session) -> Result:
     """As RemoveObjects does for types and domains."""
-    doomed = [oid for name in stmt.types if (oid := _found(session, stmt, name))]
+    refused: list[PgError] = []
+    doomed = [oid for name in stmt.types if (oid := _found(session, stmt, name, refused))]
+    if refused:
+        raise refused[0]
     addresses = list(dict.fromkeys(ObjectAddress(PG_TYPE, int(oid)) for oid in doomed))
     drop_objects(session, addresses, cascade=stmt.cascade)
     return Result(f"DROP {stmt.kind.value.upper()}")
 
 
-def _found(session: Session, stmt: DropTypeStmt, name: TypeName) -> int:
+def _found(session: Session, stmt: DropTypeStmt, name: TypeName, refused: list[PgError]) -> int:
+    """`refused` takes the error of a type that another object requires, which comes after those of all names."""
     if stmt.missing_ok and len(name.names) > 1 and schema_or_none(session, name.names[-2]) is None:
         session.notice("NOTICE", f'schema "{name.names[-2]}" does not exist, skipping')
         return 0
-    oid = type_of_name_or_none(session, name)
+    of_table = _row_of_array(session, name)
+    oid = of_table or type_of_name_or_none(session, name)
     if oid is None:
         if not stmt.missing_ok:
             raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
@@ -48,16 +54,32 @@ def _found(session: Session, stmt: DropTypeStmt, name: TypeName) -> int:
         owner, namespace = row.typowner, row.typnamespace
     else:
         table = rowtype_relation(session, oid)
-        if table is not None and not table.is_system:
-            whole = describe_object(session, ObjectAddress(PG_CLASS, table.oid))
-            raise PgError(
-                "2BP01",
-                f"cannot drop type {type_text(session, oid)} because {whole} requires it",
-                hint=f"You can drop {whole} instead.",
-            )
+        text = type_text(session, oid)
+        if of_table:
+            refused.append(_required(f"{text}[]", f"type {text}"))
+        elif table is not None and not table.is_system:
+            refused.append(_required(text, describe_object(session, ObjectAddress(PG_CLASS, table.oid))))
         owner = BOOTSTRAP_SUPERUSER if table is None else table.owner
         namespace = 0 if table is None else table.namespace
     schema = schema_row(session, namespace)
     if not is_owner(session, owner) and (schema is None or not is_owner(session, schema.nspowner)):
         raise PgError("42501", f"must be owner of type {type_text(session, oid)}")
     return oid
+
+
+def _row_of_array(session: Session, name: TypeName) -> int | None:
+    """The row type of a table whose array the name is in PostgreSQL. Here nothing is made of that array."""
+    if name.array_bounds:
+        element = replace(name, array_bounds=())
+    elif name.names[-1].startswith("_") and type_of_name_or_none(session, name) is None:
+        element = replace(name, names=(*name.names[:-1], name.names[-1][1:]))
+    else:
+        return None
+    oid = type_of_name_or_none(session, element)
+    return oid if oid is not None and is_row_of_table(oid) else None
+
+
+def _required(text: str, whole: str) -> PgError:
+    return PgError(
+        "2BP01", f"cannot drop type {text} because {whole} requires it", hint=f"You can drop {whole} instead."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -10,7 +11,7 @@ from pgrepl.catalog.acl import is_owner
 from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
 from pgrepl.expr.typefacts import type_text
-from pgrepl.expr.typenames import type_of_name
+from pgrepl.expr.typenames import type_name_text, type_of_name
 from pgrepl.sql.nodes import TypeName
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
     return _own_domain(session, oid, type_text(session, oid))
 
 
-def domain_as_written(session: Session, parts: Sequence[str]) -> tables.pg_type:
+def domain_as_written(session: Session, name: TypeName) -> tables.pg_type:
     """The domain that a statement about any object names, such as COMMENT (get_object_address_type)."""
-    return _own_domain(session, type_of_parts(session, parts), f'"{".".join(parts)}"')
+    return _own_domain(session, type_of_name(session, replace(name, location=-1))[0], f'"{type_name_text(name)}"')
 
 
 def _own_domain(session: Session, oid: int, text: str) -> tables.pg_type:
