@@ -175,7 +175,7 @@ class Session:
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.is_nested = False  # a routine's statement is running
-        self.signatures: dict[int, tuple[str, str]] = {}  # by OID a routine's row, and its name when first called
+        self.compiled: dict[Any, Any] = {}  # what first compilations of routines have found (plpgsql/function.py)
         self.contexts: list[Callable[[], str]] = []  # the lines of CONTEXT of running routines, the innermost last
         self.prepared: dict[str, Any] = {}  # prepared statements (statements/prepared.py)
         self.emptied_at_commit: list[int] = []  # temporary tables made ON COMMIT DELETE ROWS

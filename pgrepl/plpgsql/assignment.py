@@ -11,6 +11,7 @@ from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
+from pgrepl.plpgsql.data_types import missing_type
 from pgrepl.plpgsql.datums import Column, DataType, Rec, RecField, Row, Var
 from pgrepl.plpgsql.frame import Frame
 from pgrepl.plpgsql.variables import field_of
@@ -146,6 +147,8 @@ def move_row(frame: Frame, target: Rec | Row, columns: Sequence[Column], row: Se
         return
     if row is None and target.not_null:
         raise null_value(target)
+    if target.type.is_gone:
+        raise missing_type(target.type)
     wanted = columns_of(frame.code, target.type.oid)
     values = [
         cast(frame.code, given[n], columns[n][1], columns[n][2], typoid, typmod)

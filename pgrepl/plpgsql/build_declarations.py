@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.plpgsql import data_types
 from pgrepl.plpgsql.build import line_of
 from pgrepl.plpgsql.builders import build
 from pgrepl.plpgsql.compilation import current
-from pgrepl.plpgsql.data_types import REFCURSOR
+from pgrepl.plpgsql.data_types import (
+    REFCURSOR,
+    array_of,
+    named_type,
+    row_type_of,
+    type_like,
+    type_of_text,
+    type_text,
+)
 from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var, find_name
 from pgrepl.plpgsql.scanner import END, Lookup, Word, is_word
 from pgrepl.sql.build import Taken
@@ -82,7 +90,7 @@ def declare_variable(
     if collation is not None:
         oid, place = collation
         if not kind.collation:
-            text = data_types.type_text(compilation.session, kind.oid)
+            text = type_text(compilation.session, kind.oid)
             raise PgError("42804", f"collations are not supported by type {text}", location=place)
         kind = replace(kind, collation=oid)
     datum = compilation.variable(name[0], name[1], kind)
@@ -177,9 +185,9 @@ def _datatype(token: Token) -> DataType:
             token = scanner.next()
             found = None
             if is_word(token, "type") or _is_plain(token, "type"):
-                found = data_types.type_like(compilation, names)
+                found = named_type(compilation, ("%type", *names), partial(type_like, compilation, names))
             elif is_word(token, "rowtype") or _is_plain(token, "rowtype"):
-                found = data_types.row_type_of(compilation, names)
+                found = named_type(compilation, ("%rowtype", *names), partial(row_type_of, compilation, names))
             if found is not None:
                 return _array_over(found)
     depth = 0
@@ -195,7 +203,7 @@ def _datatype(token: Token) -> DataType:
     text = scanner.text[begin : token[2]].rstrip()
     if not text:
         raise scanner.error("missing data type declaration")
-    found = data_types.type_of_text(compilation, text, begin)
+    found = named_type(compilation, (text,), partial(type_of_text, compilation, text, begin))
     scanner.push_back(token)
     return found
 
@@ -220,7 +228,7 @@ def _array_over(found: DataType) -> DataType:
             raise scanner.error('syntax error, expected "]"')
         token = scanner.next()
     scanner.push_back(token)
-    return data_types.array_of(current().session, found) if is_array else found
+    return array_of(current().session, found) if is_array else found
 
 
 # --- aliases ----------------------------------------------------------------------------------------------------------

@@ -59,10 +59,34 @@ class Function:
     extra: dict[str, int] = field(default_factory=dict)  # variables of triggers: new, old
 
 
+_CONFLICTS = {each.value: each for each in Conflict}
+
+
+@dataclass(eq=False)
+class First:
+    """What a function's first compilation in a session has found. Later ones keep it, as PostgreSQL keeps the compiled
+    function until its definition changes: settings, and what type the names in declarations mean."""
+
+    conflict: Conflict
+    print_strict: bool
+    signature: str = ""  # its name in CONTEXT lines: a type of its arguments may have another one by now
+    types: dict[tuple[str, ...], DataType] = field(default_factory=dict)
+
+    @classmethod
+    def now(cls, session: Session, signature: str = "") -> First:
+        settings = session.settings
+        conflict = _CONFLICTS[settings.get("plpgsql.variable_conflict")]
+        return cls(conflict, bool(settings.value("plpgsql.print_strict_params")), signature)
+
+
 class Compilation:
-    def __init__(self, session: Session, function: Function) -> None:
+    def __init__(self, session: Session, function: Function, first: First, *, checks_syntax: bool) -> None:
+        """`checks_syntax`: of the SQL in the body, too."""
         self.session = session
         self.function = function
+        self.first = first
+        self._checks_syntax = checks_syntax
+        function.conflict, function.print_strict = first.conflict, first.print_strict
         self.names: NameItem | None = None
         self.scanner = Scanner(function.source, self.find)
         self.declared: list[list[Datum]] = []  # by the open DECLARE sections
@@ -129,10 +153,12 @@ class Compilation:
     # --- SQL ----------------------------------------------------------------------------------------------------------
 
     def sql(self, text: str, mode: Mode, begin: int, *, leader: int = 0, target: int = -1) -> SqlText:
-        """A piece of SQL, whose syntax is checked (check_sql_expr). `leader`: characters that the text has in place of
-        the body's own."""
+        """A piece of SQL, whose syntax may be checked (check_sql_expr). `leader`: characters that the text has in place
+        of the body's own."""
         from pgrepl.sql.parser import parse, parse_fragment
 
+        if not self._checks_syntax:
+            return SqlText(text, mode, self.names, target)
         try:
             if mode is Mode.STATEMENT:
                 statements = parse(text)

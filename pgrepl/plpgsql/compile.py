@@ -6,7 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
-from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql import (
     build,
     build_declarations,
@@ -19,7 +18,7 @@ from pgrepl.plpgsql import (
     steps_transactions,
 )
 from pgrepl.plpgsql.builders import builder
-from pgrepl.plpgsql.compilation import Compilation, Function, compiling
+from pgrepl.plpgsql.compilation import Compilation, First, Function, compiling
 from pgrepl.plpgsql.data_types import data_type
 from pgrepl.plpgsql.frame import Code
 from pgrepl.plpgsql.steps import sequence
@@ -35,7 +34,6 @@ FORMS = (
     build, build_declarations, build_loops, build_sql, steps_control, steps_cursors, steps_errors, steps_sql,
     steps_transactions,
 )  # fmt: skip
-_CONFLICTS = {each.value: each for each in Conflict}
 
 
 @cache
@@ -43,17 +41,16 @@ def _parser() -> Parser:
     return Parser(load(PLPGSQL), builder)
 
 
-def new_compilation(session: Session, function: Function) -> Compilation:
+def new_compilation(session: Session, function: Function, first: First, *, checks_syntax: bool = True) -> Compilation:
     """A compilation with the level of the function's own names, to which the caller adds the parameters."""
-    function.conflict = _CONFLICTS[session.settings.get("plpgsql.variable_conflict")]
-    function.print_strict = bool(session.settings.value("plpgsql.print_strict_params"))
-    compilation = Compilation(session, function)
+    compilation = Compilation(session, function, first, checks_syntax=checks_syntax)
     compilation.push(function.name)
     return compilation
 
 
-def compiled(compilation: Compilation) -> Code:
-    """The code of the body. An error has a place in the body, or a line of CONTEXT (plpgsql_compile_error_callback)."""
+def compiled(compilation: Compilation, *, is_call: bool = False) -> Code:
+    """The code of the body. An error has a place in the body, or a line of CONTEXT; of a call it has both
+    (plpgsql_compile_error_callback)."""
     function, session = compilation.function, compilation.session
     try:
         found = compilation.variable("found", 0, data_type(session, oids.BOOL))
@@ -64,6 +61,8 @@ def compiled(compilation: Compilation) -> Code:
                 tables.tables.starts["parse_function"], function.source, iter(compilation.scanner)
             )
     except PgError as error:
+        if is_call:
+            error.inside(function.source)
         if error.report.position is None:
             line = compilation.scanner.latest_line
             error.with_context(f'compilation of PL/pgSQL function "{function.name}" near line {line}')

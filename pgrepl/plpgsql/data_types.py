@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, find_relation
+from pgrepl.catalog.row_types import rowtype_relation
+from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.typenames import type_name_text, type_of_name
@@ -33,6 +37,31 @@ def data_type(session: Session, oid: int, typmod: int = -1, name: str = "", coll
     is_row = base == oids.RECORD or typefacts.is_complex(base)
     own = typefacts.collation(oid)
     return DataType(oid, typmod, own if collation is None else collation, name or type_text(session, oid), is_row)
+
+
+def named_type(compilation: Compilation, key: tuple[str, ...], look_up: Callable[[], DataType]) -> DataType:
+    """The type of a declaration: the one that its name meant when the session first compiled the function. If that is
+    gone, the one that it means now; a row variable may have none, as long as nothing is done with it
+    (revalidate_rectypeid)."""
+    session, types = compilation.session, compilation.first.types
+    known = types.get(key)
+    if known is not None and _exists(session, int(known.oid)):
+        return replace(known, oid=session.type_of(int(known.oid)))
+    try:
+        types[key] = look_up()
+    except PgError:
+        if known is None or not known.is_row:
+            raise
+        return replace(known, is_gone=True)
+    return types[key]
+
+
+def _exists(session: Session, oid: int) -> bool:
+    return oid < oids.FIRST_USER_OID or bool(type_row(session, oid) or rowtype_relation(session, oid))
+
+
+def missing_type(kind: DataType) -> PgError:
+    return PgError("42704", f'type "{kind.name}" does not exist')
 
 
 def type_of_text(compilation: Compilation, text: str, begin: int) -> DataType:

@@ -38,6 +38,7 @@ class DataType:
     collation: int = 0
     name: str = ""
     is_row: bool = False  # a composite type, or record
+    is_gone: bool = False  # it has been dropped since the function was first compiled
 
 
 @dataclass(eq=False, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.polymorphic import resolve
-from pgrepl.plpgsql.compilation import Compilation, Function
+from pgrepl.plpgsql.compilation import Compilation, First, Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.data_types import data_type
 from pgrepl.plpgsql.datums import DataType, Rec, Variable
@@ -58,9 +58,6 @@ def _is_pseudo(typoid: int) -> bool:
     return known is not None and known.typtype == "p"
 
 
-_COMPILED_BY = ("search_path", "plpgsql.variable_conflict", "plpgsql.print_strict_params")  # settings
-
-
 def code_of(
     session: Session,
     routine: pg_proc,
@@ -72,23 +69,19 @@ def code_of(
     """The code of a routine for argument types; of a trigger function for the trigger's relation."""
     key = (
         "plpgsql_function", routine.oid, tuple(argtypes), result, collation, None if relation is None else relation.oid,
-        session.settings.found(_COMPILED_BY), session.role,
+        session.settings.found(("search_path",)), session.role,
     )  # fmt: skip
     known: Code | None = session.derived.get(key)
     if known is None:
-        known = compiled_function(session, routine, argtypes, result, collation, relation, _signature(session, routine))
+        known = compiled_function(session, routine, argtypes, result, collation, relation, is_call=True)
         session.derived[key] = known
     return known
 
 
-def _signature(session: Session, routine: pg_proc) -> str:
-    """The routine's name in CONTEXT lines: as it was in the session's first call, until the routine itself changes. A
-    type of its arguments may have another name by now, or the search path have changed."""
-    row, signature = session.signatures.get(routine.oid, ("", ""))
-    if row != repr(routine):
-        signature = session.object_name(oids.REGPROCEDURE, routine.oid)
-        session.signatures[routine.oid] = repr(routine), signature
-    return signature
+def forget(session: Session, routine: pg_proc) -> None:
+    """Forget what the first compilations of a routine have found: it is defined anew."""
+    for key in [key for key in session.compiled if key[0] == routine.oid]:
+        del session.compiled[key]
 
 
 def compiled_function(
@@ -98,18 +91,24 @@ def compiled_function(
     result: int,
     collation: int = 0,
     relation: Relation | None = None,
-    signature: str | None = None,
+    *,
+    is_call: bool = False,
 ) -> Code:
-    """`signature`: the name in CONTEXT lines, if it is not the present one."""
+    """`is_call`: it is to be run, and not only checked."""
+    key = (routine.oid, tuple(map(int, argtypes)), collation, None if relation is None else relation.oid)
+    definition = repr(routine)
+    row, first = session.compiled.get(key, ("", None))
+    if row != definition:
+        first = First.now(session, session.object_name(oids.REGPROCEDURE, routine.oid))
     function = Function(
         routine.proname,
-        signature or session.object_name(oids.REGPROCEDURE, routine.oid),
+        first.signature,
         routine.prosrc,
         routine.oid,
         is_procedure=routine.prokind == "p",
         collation=collation,
     )
-    compilation = new_compilation(session, function)
+    compilation = new_compilation(session, function, first, checks_syntax=not is_call)
     try:
         if routine.prorettype == oids.TRIGGER:
             _trigger(compilation, routine, relation)
@@ -120,7 +119,9 @@ def compiled_function(
             _parameters(compilation, routine, argtypes, result)
     except PgError as error:
         raise error.with_context(f'compilation of PL/pgSQL function "{function.name}" near line 1') from None
-    return compiled(compilation)
+    code = compiled(compilation, is_call=is_call)
+    session.compiled[key] = definition, first
+    return code
 
 
 def _trigger(compilation: Compilation, routine: pg_proc, relation: Relation | None) -> None:

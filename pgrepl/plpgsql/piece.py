@@ -187,11 +187,16 @@ class Piece:
             self.type, self.typmod = self._wanted, -1
         return value
 
+    def parsed(self, frame: Frame) -> Statement | None:
+        """`tree`, with the place of an error: a compilation at a call leaves the syntax of SQL alone."""
+        with speaking_of(frame, self.sql):
+            return self.tree
+
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def answer(self, frame: Frame, most: int | None = None) -> Answer:
         """Run the statement; of a query no more than `most` rows are wanted."""
-        tree = self.tree
+        tree = self.parsed(frame)
         if tree is not None:
             check_allowed(tree)
         with speaking_of(frame, self.sql):
@@ -213,7 +218,7 @@ class Piece:
 
     def open(self, frame: Frame) -> Answer:
         """As `answer`, for a cursor: the rows know where they stand."""
-        tree = self.tree
+        tree = self.parsed(frame)
         if not isinstance(tree, SelectStmt) or tree.into is not None or _changes_rows(tree):
             return self.answer(frame)
         with speaking_of(frame, self.sql):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Const, Expr, Variable
+from pgrepl.plpgsql.data_types import missing_type
 from pgrepl.plpgsql.datums import ItemKind, NameItem, Rec, Var, find_name
 from pgrepl.types import oids
 from pgrepl.types.record import Record
@@ -94,6 +95,8 @@ def field_of(frame: Frame, datum: Rec, name: str) -> tuple[int, int, int, int]:
         place = record.names.index(name)
         typoid = record.types[place]
         return typoid, -1, typefacts.collation(typoid), place
+    if datum.type.is_gone:
+        raise missing_type(datum.type)
     columns = [a for a in lookup.row_attributes(frame.session, typefacts.base(datum.type.oid)) if not a.dropped]
     for place, column in enumerate(columns):
         if column.name == name:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.plpgsql.call import call_function, call_trigger
-from pgrepl.plpgsql.function import check_types, compiled_function, stand_in
+from pgrepl.plpgsql.function import check_types, compiled_function, forget, stand_in
 from pgrepl.statements.routine.errors import transposed
 from pgrepl.types import oids
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class PlpgsqlLanguage:
     def validate(self, session: Session, routine: pg_proc) -> None:
         """As plpgsql_validator does."""
+        forget(session, routine)
         check_types(session, routine)
         if not session.settings.value("check_function_bodies"):
             return
