@@ -51,7 +51,7 @@ def _argument_name(cursor: Var) -> str | None:
     scanner = current().scanner
     token = scanner.next()
     named = isinstance(token[1], Word) or token[1] in UNRESERVED
-    if not named or scanner.peek()[0] not in ("COLON_EQUALS", "EQUALS_GREATER"):
+    if not named or scanner.peek()[0] != "COLON_EQUALS":
         scanner.push_back(token)
         return None
     name: str = token[1].names[0] if isinstance(token[1], Word) else token[1]

@@ -11,7 +11,7 @@ from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.datums import Mode, SqlText
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, check_allowed, execute_nested, speaking_of
+from pgrepl.plpgsql.sql import Answer, check_allowed, execute_nested, no_cursor, no_rows, speaking_of
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
@@ -71,8 +71,8 @@ class Dynamic:
             raise PgError("22004", "query string argument of EXECUTE is null")
         return write_text(value, self._query.type, frame.session.text_style)
 
-    def answer(self, frame: Frame, *, as_cursor: bool = False) -> Answer:
-        """Run the query's statements. `as_cursor`: it must be one that gives rows."""
+    def answer(self, frame: Frame, *, as_cursor: bool = False, gives_rows: bool = False) -> Answer:
+        """Run the query's statements. `as_cursor`, `gives_rows`: it must be one that gives rows."""
         text = self.text(frame)
         given = self.values(frame)
         session = frame.session
@@ -94,8 +94,11 @@ class Dynamic:
                         raise _Plain(error.sqlstate, error.message) from None
                     answer = execute_nested(frame, stmt, text)
                 if as_cursor and answer.columns is None:
-                    what = "empty" if not statements else text.split()[0].upper()
-                    raise _Plain("42P11", f"cannot open {what} query as cursor")
+                    problem = no_cursor(statements[-1].stmt if statements else None)
+                    raise _Plain(problem.sqlstate, problem.message)
+                if gives_rows and answer.columns is None:
+                    nothing = no_rows(statements[-1].stmt if statements else None)
+                    raise nothing if statements else _Plain(nothing.sqlstate, nothing.message)
                 return replace(answer, text=text)
         except _Plain as error:
             error.report = _without_context(error)

@@ -149,6 +149,14 @@ def _begin(frame: Frame) -> None:
     transaction.snapshot_taken = True
 
 
+def no_rows(stmt: Statement | None) -> PgError:
+    return PgError("42601", f"{'empty' if stmt is None else command_tag(stmt)} query does not return tuples")
+
+
+def no_cursor(stmt: Statement | None) -> PgError:
+    return PgError("42P11", f"cannot open {'empty' if stmt is None else command_tag(stmt)} query as cursor")
+
+
 # --- statements -------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.frame import Code, Frame, Signal, Step
 from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer
+from pgrepl.plpgsql.sql import Answer, no_cursor
 from pgrepl.plpgsql.steps import make, required, sequence
 from pgrepl.plpgsql.steps_sql import over_rows
 from pgrepl.query.portal import Declared, Portal, Row, close_portal, find_portal, open_portal
@@ -25,7 +25,7 @@ class _Opening:
     def __init__(self, code: Code, cursor: Var, arguments: SqlText | None) -> None:
         assert cursor.query is not None
         self.cursor = cursor
-        self._query = Piece(code, cursor.query)
+        self.query = Piece(code, cursor.query)
         self._arguments = Piece(code, arguments) if arguments is not None else None
 
     def answer(self, frame: Frame) -> Answer:
@@ -34,15 +34,15 @@ class _Opening:
             given = self._arguments.answer(frame, 1)
             assert given.columns is not None
             move_row(frame, self.cursor.parameters, given.columns, given.rows[0] if given.rows else None)
-        return self._query.open(frame)
+        return self.query.open(frame)
 
 
-def _open(frame: Frame, cursor: Var, answer: Answer, text: str, scroll: bool | None) -> Portal:
+def _open(frame: Frame, cursor: Var, answer: Answer, piece: Piece | None, scroll: bool | None) -> Portal:
     """Open the cursor. A variable without a value gets the portal's name."""
     if answer.columns is None:
-        raise PgError("42P11", f"cannot open {text.split()[0].upper()} query as cursor")
+        raise no_cursor(None if piece is None else piece.tree)
     name = frame[cursor.number]
-    declared = Declared(standing=answer.standing)
+    declared = Declared(answer.text if piece is None else piece.sql.text, standing=answer.standing)
     portal = open_portal(
         frame.session, name, answer.columns, answer.rows, scrolls=scroll is not False, declared=declared
     )
@@ -64,12 +64,10 @@ def _(stmt: Open, code: Code) -> Step:
     cursor = stmt.cursor
     if stmt.query is None:
         opening = _Opening(code, cursor, stmt.arguments)
-        assert cursor.query is not None
-        text = cursor.query.text
 
         def bound(frame: Frame) -> None:
             _check_free(frame, cursor)
-            _open(frame, cursor, opening.answer(frame), text, stmt.scroll)
+            _open(frame, cursor, opening.answer(frame), opening.query, stmt.scroll)
 
         return bound
     if stmt.is_dynamic:
@@ -77,15 +75,14 @@ def _(stmt: Open, code: Code) -> Step:
 
         def by_text(frame: Frame) -> None:
             _check_free(frame, cursor)
-            _open(frame, cursor, dynamic.answer(frame, as_cursor=True), "", stmt.scroll)
+            _open(frame, cursor, dynamic.answer(frame, as_cursor=True), None, stmt.scroll)
 
         return by_text
     piece = Piece(code, stmt.query)
-    text = stmt.query.text
 
     def free(frame: Frame) -> None:
         _check_free(frame, cursor)
-        _open(frame, cursor, piece.open(frame), text, stmt.scroll)
+        _open(frame, cursor, piece.open(frame), piece, stmt.scroll)
 
     return free
 
@@ -167,13 +164,11 @@ def _(stmt: ForCursor, code: Code) -> Step:
     cursor = stmt.cursor
     opening = _Opening(code, cursor, stmt.arguments)
     body = sequence(stmt.body, code)
-    assert cursor.query is not None
-    text = cursor.query.text
 
     def run(frame: Frame) -> Signal | None:
         _check_free(frame, cursor)
         name = frame[cursor.number]
-        portal = _open(frame, cursor, opening.answer(frame), text, cursor.scroll)
+        portal = _open(frame, cursor, opening.answer(frame), opening.query, cursor.scroll)
         answer = Answer(portal.columns, _Passed(portal), len(portal.rows), selects=True)
         signal = over_rows(frame, answer, stmt.target, body, stmt.label)
         frame.session.transaction.portals.pop(portal.name, None)

@@ -13,7 +13,7 @@ from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.frame import RETURNED, Code, Frame, Signal, Step
 from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, in_sql
+from pgrepl.plpgsql.sql import Answer, in_sql, no_cursor, no_rows
 from pgrepl.plpgsql.steps import make, sequence
 from pgrepl.plpgsql.steps_control import over
 from pgrepl.types import oids
@@ -21,6 +21,7 @@ from pgrepl.types.record import Record
 from pgrepl.types.text import write_text
 
 _ALL = None
+_OTHER_ROW = "returned record type does not match expected record type"
 
 
 @make.register
@@ -136,7 +137,10 @@ def _(stmt: ForQuery, code: Code) -> Step:
 
     def run(frame: Frame) -> Signal | None:
         frame.session.portal_count += 1  # PostgreSQL reads the rows by a portal without a name
-        return over_rows(frame, piece.answer(frame), stmt.target, body, stmt.label)
+        answer = piece.answer(frame)
+        if answer.columns is None:
+            raise no_cursor(piece.tree)
+        return over_rows(frame, answer, stmt.target, body, stmt.label)
 
     return run
 
@@ -218,18 +222,25 @@ def _(stmt: ReturnNext, code: Code) -> Step:
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
 
     def run(frame: Frame) -> None:
+        _check_takes_rows(frame)
         if piece is not None:
             value = piece.run(frame)
-            add_value(frame, value, piece.type, piece.typmod)
+            add_value(frame, value, piece.type, piece.typmod, _OTHER_ROW)
         elif datum is not None:
-            add_value(frame, *value_of(frame, datum))
+            add_value(frame, *value_of(frame, datum), "wrong record type supplied in RETURN NEXT")
         else:
             raise PgError("42601", "RETURN NEXT must have a parameter")
 
     return run
 
 
-def add_value(frame: Frame, value: Any, source: int, typmod: int) -> None:
+def _check_takes_rows(frame: Frame) -> None:
+    """Whether the call says which columns the rows have (exec_init_tuple_store)."""
+    if frame.code.function.result.oid == oids.RECORD and not frame.code.columns:
+        raise PgError("0A000", "materialize mode required, but it is not allowed in this context")
+
+
+def add_value(frame: Frame, value: Any, source: int, typmod: int, message: str) -> None:
     """A row of the function's result (exec_stmt_return_next)."""
     result = frame.code.columns
     function = frame.code.function
@@ -243,7 +254,7 @@ def add_value(frame: Frame, value: Any, source: int, typmod: int) -> None:
         frame.rows.append((None,) * len(result))
         return
     check_is_row(source)
-    add_rows(frame, row_columns(frame, value, source), (value,), "wrong record type supplied in RETURN NEXT")
+    add_rows(frame, row_columns(frame, value, source), (value,), message)
 
 
 def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], message: str) -> None:
@@ -258,9 +269,9 @@ def _(stmt: ReturnQuery, code: Code) -> Step:
     piece = None if stmt.is_dynamic else Piece(code, stmt.query)
 
     def run(frame: Frame) -> None:
-        answer = dynamic.answer(frame) if dynamic is not None else _plain(piece, frame)
-        if answer.columns is None:
-            raise PgError("42601", "query does not return tuples")
+        _check_takes_rows(frame)
+        answer = dynamic.answer(frame, gives_rows=True) if dynamic is not None else _plain(piece, frame)
+        assert answer.columns is not None
         message = "structure of query does not match function result type"
         try:
             add_rows(frame, answer.columns, answer.rows, message)
@@ -274,4 +285,7 @@ def _(stmt: ReturnQuery, code: Code) -> Step:
 
 def _plain(piece: Piece | None, frame: Frame) -> Answer:
     assert piece is not None
-    return piece.answer(frame)
+    answer = piece.answer(frame)
+    if answer.columns is None:
+        raise in_sql(no_rows(piece.tree), piece.sql.text, Mode.STATEMENT.value)
+    return answer
