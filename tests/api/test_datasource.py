@@ -124,6 +124,7 @@ def test_a_stream_of_changes_goes_on_from_its_checkpoint(
     ]
 
 
+@pytest.mark.slow  # docs/spark.md starts one again
 def test_a_job_that_is_started_again_writes_nothing_twice(
     session: SparkSession, con: pgrepl.Connection, catalog: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.kills import State, check_survival, random_kills, states
+from tests.harness.dose import dose
 
 LAKE = Path(__file__).resolve().parents[2] / "pgrepl" / "lake"
 SPARK_ONLY = {"stage.written"}
@@ -24,7 +25,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[State]:
 HERE = [step for step in STEPS if step not in SPARK_ONLY]
 
 
-@pytest.mark.parametrize("steps", [HERE[n::4] for n in range(4)], ids=" ".join)
+@pytest.mark.parametrize("steps", dose([HERE[n::4] for n in range(4)], 2), ids=" ".join)
 def test_killed_at_each_step(tmp_path: Path, expected: list[State], steps: list[str | float]) -> None:
     """One after the other, wherever the one before has left the table."""
     assert check_survival(tmp_path / "catalog.db", expected, "local", steps) == len(steps)

@@ -38,6 +38,7 @@ def trio(tmp_path: Path, bucket: Any) -> Any:
     made.close()
 
 
+@pytest.mark.slow  # test_elsewhere.py changes rows there, test_parts.py applies by tasks
 def test_changes_are_applied_by_tasks_in_an_object_store(trio: Trio, bucket: Any, tasks: list[Any]) -> None:
     trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, UNIQUE (b))")
     trio.pub("CREATE PUBLICATION p FOR TABLE t")

@@ -17,6 +17,7 @@ from pgrepl.lake.files import estimate
 from pgrepl.lake.statistics import LONGEST
 from pgrepl.lake.write import Write
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake, values
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401
 
@@ -51,15 +52,18 @@ def test_a_change_of_another_table_does_not_matter(table: Lake) -> None:  # noqa
 
 @pytest.mark.parametrize(
     "change",
-    [
-        "INSERT INTO postgres.t VALUES (1, 'x')",
-        "DELETE FROM postgres.t WHERE a = 7",
-        "DELETE FROM postgres.t WHERE a < 500",
-        "UPDATE postgres.t SET b = 'x' WHERE a = 1001",
-        "ALTER TABLE postgres.t ADD COLUMN c INTEGER",
-        "CALL ducklake_flush_inlined_data('lake')",
-        "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)",
-    ],
+    dose(
+        [
+            "INSERT INTO postgres.t VALUES (1, 'x')",
+            "DELETE FROM postgres.t WHERE a = 7",
+            "DELETE FROM postgres.t WHERE a < 500",
+            "UPDATE postgres.t SET b = 'x' WHERE a = 1001",
+            "ALTER TABLE postgres.t ADD COLUMN c INTEGER",
+            "CALL ducklake_flush_inlined_data('lake')",
+            "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)",
+        ],
+        3,
+    ),
 )
 def test_a_change_of_the_table_makes_a_write_stale(table: Lake, change: str) -> None:  # noqa: F811
     delete(table, *range(600, 800))

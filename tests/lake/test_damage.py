@@ -11,6 +11,7 @@ import pytest
 
 from pgrepl.errors import PgError
 from pgrepl.lake.recent import forget_all
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 
 ROWS = "SELECT i, 'row ' || i % 97, i * 0.5, i % 3 = 0 FROM generate_series({}) i"
@@ -209,10 +210,10 @@ def inlined(lake: Lake) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize(("kind", "change"), [
+@pytest.mark.parametrize(("kind", "change"), dose([
     ("data", "a = a + 1"), ("data", "b = b || ' '"), ("data", "row_id = row_id + 1"), ("data", "c = '0.5'"),
     ("data", "begin_snapshot = begin_snapshot + 1"), ("delete", "row_id = row_id + 1"), ("delete", "file_id = 3"),
-])  # fmt: skip
+], 3))  # fmt: skip
 def test_changed_inlined_rows_are_noticed_before_they_are_written_anew(inlined: Lake, kind: str, change: str) -> None:
     name = inlined.query(f"SELECT name FROM sqlite_master WHERE name LIKE 'ducklake_inlined_{kind}%_2%'")[0][0]
     where = f"rowid = (SELECT min(rowid) FROM {name})"

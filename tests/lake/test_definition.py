@@ -10,6 +10,7 @@ from pgrepl.backend import open_session
 from pgrepl.errors import PgError
 from pgrepl.lake.expire import expire
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 
 
@@ -68,23 +69,26 @@ def test_not_null_and_constant_defaults_are_told(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("change", "expected"),
-    [
-        ("ADD c int", ["a INTEGER", "b VARCHAR", "c INTEGER"]),
-        ("ADD c int NOT NULL DEFAULT 7", ["a INTEGER", "b VARCHAR", "c INTEGER not null = '7'"]),
-        ("ADD c int[], ADD d text", ["a INTEGER", "b VARCHAR", "c INTEGER[]", "d VARCHAR"]),
-        ("DROP a", ["b VARCHAR"]),
-        ("DROP a, ADD a bigint", ["b VARCHAR", "a BIGINT"]),
-        ("RENAME a TO z", ["z INTEGER", "b VARCHAR"]),
-        ("ALTER a TYPE bigint", ["a BIGINT", "b VARCHAR"]),
-        ("ALTER a TYPE text", ["a VARCHAR", "b VARCHAR"]),
-        ("ALTER b TYPE varchar(3)", ["a INTEGER", "b VARCHAR"]),
-        ("ALTER b TYPE int[] USING ARRAY[1]", ["a INTEGER", "b INTEGER[]"]),
-        ("ALTER a SET NOT NULL", ["a INTEGER not null", "b VARCHAR"]),
-        ("ALTER b SET DEFAULT 'd'", ["a INTEGER", "b VARCHAR = 'd'"]),
-        ("ALTER b SET DEFAULT current_user", ["a INTEGER", "b VARCHAR"]),
-        ("ADD PRIMARY KEY (a)", ["a INTEGER not null", "b VARCHAR"]),
-        ("DROP a, DROP b", ["no_columns BOOLEAN"]),
-    ],
+    dose(
+        [
+            ("ADD c int", ["a INTEGER", "b VARCHAR", "c INTEGER"]),
+            ("ADD c int NOT NULL DEFAULT 7", ["a INTEGER", "b VARCHAR", "c INTEGER not null = '7'"]),
+            ("ADD c int[], ADD d text", ["a INTEGER", "b VARCHAR", "c INTEGER[]", "d VARCHAR"]),
+            ("DROP a", ["b VARCHAR"]),
+            ("DROP a, ADD a bigint", ["b VARCHAR", "a BIGINT"]),
+            ("RENAME a TO z", ["z INTEGER", "b VARCHAR"]),
+            ("ALTER a TYPE bigint", ["a BIGINT", "b VARCHAR"]),
+            ("ALTER a TYPE text", ["a VARCHAR", "b VARCHAR"]),
+            ("ALTER b TYPE varchar(3)", ["a INTEGER", "b VARCHAR"]),
+            ("ALTER b TYPE int[] USING ARRAY[1]", ["a INTEGER", "b INTEGER[]"]),
+            ("ALTER a SET NOT NULL", ["a INTEGER not null", "b VARCHAR"]),
+            ("ALTER b SET DEFAULT 'd'", ["a INTEGER", "b VARCHAR = 'd'"]),
+            ("ALTER b SET DEFAULT current_user", ["a INTEGER", "b VARCHAR"]),
+            ("ADD PRIMARY KEY (a)", ["a INTEGER not null", "b VARCHAR"]),
+            ("DROP a, DROP b", ["no_columns BOOLEAN"]),
+        ],
+        3,
+    ),
 )
 def test_alter_table(lake: Lake, change: str, expected: list[str]) -> None:
     lake.sql("CREATE TABLE t (a int, b text)")

@@ -11,6 +11,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.lake import duck
 from tests.lake.conftest import Lake
 
@@ -260,7 +261,7 @@ def play(folder: Path, seed: int, steps: int) -> None:
         lake.close()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", dose(range(2), 2))
 def test_both_sides_agree_after_each_step(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed, 15)
 

@@ -69,6 +69,7 @@ def play(session: Session, script: str) -> Iterator[Any]:
             yield error.message
 
 
+@pytest.mark.slow  # the other two places are tried apart
 def test_rows_are_changed_in_an_object_store_with_a_catalog_on_a_server(catalog_url: str, bucket: Any) -> None:
     catalog = open_catalog(catalog_url, data_path=f"s3://{bucket.name}/x")
     session = open_session(catalog, settings={"pgrepl.engine": "local", "pgrepl.file_grace": "0"})

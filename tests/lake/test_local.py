@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.lake.bounds import Bound
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 
 EVERY_TYPE = """
@@ -101,11 +102,14 @@ def test_deletes_and_updates_of_duckdb(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [
-        "ducklake_flush_inlined_data('lake')",
-        "ducklake_merge_adjacent_files('lake')",
-        "ducklake_rewrite_data_files('lake', delete_threshold => 0)",
-    ],
+    dose(
+        [
+            "ducklake_flush_inlined_data('lake')",
+            "ducklake_merge_adjacent_files('lake')",
+            "ducklake_rewrite_data_files('lake', delete_threshold => 0)",
+        ],
+        3,
+    ),
 )
 def test_after_maintenance_by_duckdb(lake: Lake, call: str) -> None:
     first = made_by_duckdb(lake)

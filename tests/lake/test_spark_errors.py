@@ -22,6 +22,7 @@ from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
 from pgrepl.lake.spark_errors import from_spark
 from pgrepl.lake.spark_types import spark_type
+from tests.harness.dose import dose
 from tests.harness.programs import eventually
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
@@ -151,7 +152,7 @@ def count(lake: Lake) -> Any:
         return scan.frame(lake.session, table, [1]).filter("c1 >= 0").count()
 
 
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "garbage"])
+@pytest.mark.parametrize("damage", dose(["missing", "empty", "cut", "garbage"], 2))
 def test_a_file_that_is_missing_or_damaged_is_named(files: tuple[Lake, list[Path]], damage: str) -> None:
     lake, (path, _) = files
     assert count(lake) == 1000
@@ -185,7 +186,7 @@ def interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("fetch", ["count", "toArrow", "collect"])
+@pytest.mark.parametrize("fetch", dose(["count", "toArrow", "collect"], 3))
 def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: None, fetch: str) -> None:
     endless = spark.range(10**13).filter("sha2(string(id), 256) = 'x'")
     threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

@@ -44,6 +44,7 @@ def wait_for_end(pid: int) -> None:
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 
 
+@pytest.mark.slow  # it starts a JVM
 def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> None:
     process = play(
         "session = spark.session()\n"
@@ -58,6 +59,7 @@ def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> Non
     wait_for_end(jvm)
 
 
+@pytest.mark.slow  # it starts a JVM
 def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None:
     process = play("spark.start_in_background()\nsys.stdin.readline()\n")
     jvm = child_of(process.pid)

@@ -148,7 +148,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", dose(CHANGES, 3))
+@pytest.mark.parametrize("change", dose(CHANGES, 6))
 def test_what_is_changed_behind_its_back_is_found(whole: Lake, change: str) -> None:
     with sqlite3.connect(whole.path) as link:
         if "inlined_data" in change:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.both_replicas import Both
 from tests.postgres.play import Pair
 from tests.postgres.replicas import RealReplicas, replicating_server
@@ -71,9 +72,10 @@ def publishing_servers() -> Iterator[dict[int, PublishingServer]]:
         each.server.stop()
 
 
-@pytest.fixture(scope="module", params=[16] if OTHER_RELEASE in os.environ else [16, 18])
+@pytest.fixture(scope="module", params=[16] if OTHER_RELEASE in os.environ else dose([16, 18], 2, 1))
 def publishing(request: pytest.FixtureRequest, publishing_servers: dict[int, PublishingServer]) -> PublishingServer:
-    """A server whose databases are publishers, of both releases of the wheel or of another one."""
+    """A server whose databases are publishers, of both releases of the wheel (16 where the slow tests are run) or of
+    another one."""
     if request.param not in publishing_servers:
         publishing_servers[request.param] = PublishingServer(request.param)
     return publishing_servers[request.param]

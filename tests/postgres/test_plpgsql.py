@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.play import Pair, difference, play_pgrepl
 from tests.postgres.random_plpgsql import script
 
@@ -16,7 +17,7 @@ _LOOP = "do $$ declare x bigint := 0; begin for i in 1..1000000 loop x := x + i;
 _MOST = 25  # times what PostgreSQL takes
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", dose(SCRIPTS, 2), ids=lambda path: path.stem)
 def test_a_script_prints_what_postgresql_prints(path: Path, pair16: Pair, tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     assert difference(pair16.play(text), play_pgrepl(text, tmp_path)) == ""

@@ -11,7 +11,7 @@ from tests.postgres.served import Served
 ROWS = "SELECT * FROM t ORDER BY n"
 
 
-@pytest.mark.parametrize("way", [by_columns, by_message])
+@pytest.mark.parametrize("way", dose([by_columns, by_message], 2))
 @pytest.mark.parametrize("declared", dose(["int[]", "int[][]"], 2, 1))
 def test_arrays_come_with_the_copy_and_with_changes(served: Served, way: object, declared: str) -> None:
     assert callable(way)

@@ -127,7 +127,7 @@ def sent_as_null(entry: Plain) -> Plain:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", dose(range(3), 2))
 def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(portions, "PORTION", 20_000)
     if seed:
@@ -243,6 +243,7 @@ def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> Non
     publisher.close()
 
 
+@pytest.mark.slow  # test_parts.py applies by tasks, the tests above read a server's changes
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_spark_applies_them_to_the_same_end(served: Served) -> None:
     served.sub("SET pgrepl.engine = 'spark'")

@@ -191,7 +191,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
                 'COPY t, line 3: "3\tx"',
             ),
         ],
-        2,
+        4,
     ),
 )
 def test_a_row_that_does_not_fit_is_named(

@@ -9,6 +9,7 @@ import pytest
 from pgrepl import memory
 from pgrepl.errors import PgError
 from pgrepl.memory import Meter
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 
 SERIES = "generate_series(1, 9223372036854775807)"
@@ -28,31 +29,35 @@ def small(instance: Instance) -> Instance:
 
 @pytest.mark.parametrize(
     ("query", "rows"),
-    [
-        (f"SELECT * FROM {SERIES} LIMIT 3", ["1", "2", "3"]),
-        (f"SELECT {SERIES}, generate_series(1, 2) LIMIT 3", ["1|1", "2|2", "3|"]),
-        (f"SELECT * FROM {SERIES} g WHERE g % 100 = 0 OFFSET 1 LIMIT 1", ["200"]),
-        (
-            "SELECT * FROM generate_series('2024-01-01'::timestamp, 'infinity', '1 day') LIMIT 2",
-            ["2024-01-01 00:00:00", "2024-01-02 00:00:00"],
-        ),
-        ("SELECT * FROM generate_series(1, 1e300) LIMIT 2", ["1", "2"]),
-        (f"SELECT * FROM {SERIES} a, {SERIES} b LIMIT 2", ["1|1", "1|2"]),
-        (f"SELECT * FROM t, {SERIES} b LIMIT 2", ["1|1", "1|2"]),
-        (f"SELECT * FROM t LEFT JOIN {SERIES} g ON g > a LIMIT 2", ["1|2", "1|3"]),
-        (f"WITH c AS (SELECT * FROM {SERIES}) SELECT * FROM c a, c b LIMIT 2", ["1|1", "1|2"]),
-        ("WITH RECURSIVE c(n) AS (SELECT 1 UNION SELECT n + 1 FROM c) SELECT * FROM c LIMIT 2", ["1", "2"]),
-        (
-            f"WITH RECURSIVE c(n) AS (SELECT 1::int8 UNION ALL SELECT g FROM c, {SERIES} g) SELECT * FROM c LIMIT 3",
-            ["1", "1", "2"],
-        ),
-        (f"SELECT EXISTS (SELECT * FROM {SERIES})", ["t"]),
-        (f"SELECT 5 IN (SELECT {SERIES}), 200000 = ANY (SELECT {SERIES}), 5 <> ALL (SELECT {SERIES})", ["t|t|f"]),
-        (f"SELECT a FROM t WHERE a IN (SELECT * FROM {SERIES}) LIMIT 2", ["1", "2"]),
-        (f"SELECT * FROM {SERIES} UNION ALL SELECT 1 LIMIT 2", ["1", "2"]),
-        (f"INSERT INTO u SELECT * FROM {SERIES} LIMIT 3", ["INSERT 0 3"]),
-        ("SELECT (SELECT g FROM generate_series(a, 9223372036854775807) g LIMIT 1) FROM t LIMIT 2", ["1", "2"]),
-    ],
+    dose(
+        [
+            (f"SELECT * FROM {SERIES} LIMIT 3", ["1", "2", "3"]),
+            (f"SELECT {SERIES}, generate_series(1, 2) LIMIT 3", ["1|1", "2|2", "3|"]),
+            (f"SELECT * FROM {SERIES} g WHERE g % 100 = 0 OFFSET 1 LIMIT 1", ["200"]),
+            (
+                "SELECT * FROM generate_series('2024-01-01'::timestamp, 'infinity', '1 day') LIMIT 2",
+                ["2024-01-01 00:00:00", "2024-01-02 00:00:00"],
+            ),
+            ("SELECT * FROM generate_series(1, 1e300) LIMIT 2", ["1", "2"]),
+            (f"SELECT * FROM {SERIES} a, {SERIES} b LIMIT 2", ["1|1", "1|2"]),
+            (f"SELECT * FROM t, {SERIES} b LIMIT 2", ["1|1", "1|2"]),
+            (f"SELECT * FROM t LEFT JOIN {SERIES} g ON g > a LIMIT 2", ["1|2", "1|3"]),
+            (f"WITH c AS (SELECT * FROM {SERIES}) SELECT * FROM c a, c b LIMIT 2", ["1|1", "1|2"]),
+            ("WITH RECURSIVE c(n) AS (SELECT 1 UNION SELECT n + 1 FROM c) SELECT * FROM c LIMIT 2", ["1", "2"]),
+            (
+                "WITH RECURSIVE c(n) AS (SELECT 1::int8 UNION ALL SELECT g FROM c, "
+                f"{SERIES} g) SELECT * FROM c LIMIT 3",
+                ["1", "1", "2"],
+            ),
+            (f"SELECT EXISTS (SELECT * FROM {SERIES})", ["t"]),
+            (f"SELECT 5 IN (SELECT {SERIES}), 200000 = ANY (SELECT {SERIES}), 5 <> ALL (SELECT {SERIES})", ["t|t|f"]),
+            (f"SELECT a FROM t WHERE a IN (SELECT * FROM {SERIES}) LIMIT 2", ["1", "2"]),
+            (f"SELECT * FROM {SERIES} UNION ALL SELECT 1 LIMIT 2", ["1", "2"]),
+            (f"INSERT INTO u SELECT * FROM {SERIES} LIMIT 3", ["INSERT 0 3"]),
+            ("SELECT (SELECT g FROM generate_series(a, 9223372036854775807) g LIMIT 1) FROM t LIMIT 2", ["1", "2"]),
+        ],
+        3,
+    ),
 )
 def test_as_far_as_it_is_asked_for(small: Instance, query: str, rows: list[str]) -> None:
     small.play("pub", "SET statement_timeout = '20s'")
@@ -61,20 +66,23 @@ def test_as_far_as_it_is_asked_for(small: Instance, query: str, rows: list[str])
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "WITH RECURSIVE c(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM c) SELECT n FROM c",
-        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT repeat('x', 10000) || n FROM c",
-        "SELECT string_agg(repeat('x', 10000), ',') FROM t a, t b, t c",
-        "SELECT repeat('x', 10000) || a.a FROM t a, t b, t c ORDER BY 1",
-        "SELECT count(*) FROM (SELECT DISTINCT repeat('x', 10000) || a.a || b.a || c.a FROM t a, t b, t c) q",
-        "SELECT repeat('x', 100000000) || g FROM generate_series(1, 9000) g",
-        f"SELECT count(*) FROM {WIDE} GROUP BY v",
-        f"SELECT count(*) FROM t JOIN {WIDE} ON v = t.a::text",
-        f"SELECT array_length(array_agg(v), 1) FROM {WIDE}",
-        f"SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY v) FROM {WIDE}) q",
-        f"SELECT count(*) FROM t WHERE a::text IN (SELECT v FROM {WIDE})",
-        f"SELECT count(*) FROM (SELECT v FROM {WIDE} EXCEPT SELECT 'y') q",
-    ],
+    dose(
+        [
+            "WITH RECURSIVE c(n) AS (SELECT 'x' UNION ALL SELECT n || n FROM c) SELECT n FROM c",
+            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT repeat('x', 10000) || n FROM c",
+            "SELECT string_agg(repeat('x', 10000), ',') FROM t a, t b, t c",
+            "SELECT repeat('x', 10000) || a.a FROM t a, t b, t c ORDER BY 1",
+            "SELECT count(*) FROM (SELECT DISTINCT repeat('x', 10000) || a.a || b.a || c.a FROM t a, t b, t c) q",
+            "SELECT repeat('x', 100000000) || g FROM generate_series(1, 9000) g",
+            f"SELECT count(*) FROM {WIDE} GROUP BY v",
+            f"SELECT count(*) FROM t JOIN {WIDE} ON v = t.a::text",
+            f"SELECT array_length(array_agg(v), 1) FROM {WIDE}",
+            f"SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY v) FROM {WIDE}) q",
+            f"SELECT count(*) FROM t WHERE a::text IN (SELECT v FROM {WIDE})",
+            f"SELECT count(*) FROM (SELECT v FROM {WIDE} EXCEPT SELECT 'y') q",
+        ],
+        3,
+    ),
 )
 def test_what_piles_up_is_an_error(small: Instance, query: str) -> None:
     small.play("pub", "SET pgrepl.memory_limit = '64MB'", "SET statement_timeout = '60s'")
@@ -99,10 +107,13 @@ def test_what_a_block_is_to_insert_piles_up_too(small: Instance) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "answer"),
-    [
-        ("pgrepl.memory_limit = '32MB'", "ERROR:  out of memory"),
-        ("statement_timeout = '500ms'", "ERROR:  canceling statement due to statement timeout"),
-    ],
+    dose(
+        [
+            ("pgrepl.memory_limit = '32MB'", "ERROR:  out of memory"),
+            ("statement_timeout = '500ms'", "ERROR:  canceling statement due to statement timeout"),
+        ],
+        2,
+    ),
 )
 def test_what_has_piled_up_until_then_is_left_alone(small: Instance, setting: str, answer: str) -> None:
     """Its keys are not entered: they would take as much memory again. So nobody sees that the second row is wrong."""

@@ -39,7 +39,7 @@ def tables(instance: Instance, spark: object) -> Instance:
         ("SELECT a FROM t WHERE b = 1 ORDER BY a", ["Sort 334", "Lake Scan on t 334"]),
         ("SELECT DISTINCT b FROM t WHERE a IN (SELECT n FROM u)", ["Unique 3", "Lake Scan on t", "Lake Scan on u"]),
         ("SELECT * FROM u WHERE n = 1", ["Lake Scan on u 666"]),
-    ], 2),
+    ], 3),
 )  # fmt: skip
 def test_rows_of_nodes(tables: Instance, query: str, nodes: list[str]) -> None:
     plan = tables.play("pub", f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {query}")

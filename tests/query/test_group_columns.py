@@ -8,6 +8,7 @@ import pytest
 
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.query.answers import answer_to, session_after
 
 TABLES = """
@@ -86,7 +87,7 @@ def play(session: Session, statement: str) -> list[str | None]:
     return [row[0] for result in run(session, statement) for row in result.rows]
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("query", dose(QUERIES, 4))
 def test_both_ways_find_the_same_groups(session: Session, query: str) -> None:
     by_rows = answer_to(session, query)
     play(session, "SET pgrepl.local_rows = 0")

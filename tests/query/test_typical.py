@@ -10,6 +10,7 @@ import pytest
 
 from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.query.answers import answer_to, session_after
 from tests.query.make_typical import QUERIES, TABLES
 from tests.types.asked import load
@@ -59,7 +60,7 @@ def test_in_this_process(heading: str, session: Session) -> None:
         list(run(session, "RESET pgrepl.local_rows"))
 
 
-@pytest.mark.parametrize("heading", GROUPS)
+@pytest.mark.parametrize("heading", dose(GROUPS, 4))
 def test_on_spark(heading: str, session: Session, spark: object) -> None:
     list(run(session, "SET pgrepl.engine = spark"))
     assert wrong(session, GROUPS[heading][::15]) == []

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from pgrepl.replication.standby.synchronize import synchronize
+from tests.harness.dose import dose
 from tests.harness.nodes import Node, Nodes
 
 ROWS = "SELECT * FROM t ORDER BY a"
@@ -66,7 +67,7 @@ def play(folder: Path, seed: int) -> None:
     nodes.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", dose(range(3), 3))
 def test_random_failovers(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed)
 

@@ -362,7 +362,7 @@ def test_of_many_files_the_older_ones_are_remembered_together(
             (insert(3, "\0"), 'column "b": invalid byte sequence for encoding "UTF8": 0x00'),
             (insert(3, "\ud800"), "invalid JSON: Unicode low surrogate must follow a high surrogate"),
         ],
-        2,
+        3,
     ),
 )
 def test_a_record_that_cannot_be_read_stops_or_goes_to_the_rejects(

@@ -240,7 +240,7 @@ FILTERS = {  # and whether it is evaluated row by row, where Arrow is not sure
 }
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", dose(FILTERS, 2))
 def test_row_filters_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     text, by_rows = FILTERS[name]
     trio.everywhere("CREATE TABLE t (a int, b text, n int, PRIMARY KEY (a, b))")
@@ -304,7 +304,7 @@ BROKEN = {
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", dose(BROKEN, 3))
 def test_a_row_that_breaks_a_rule_in_one_part(trio: Trio, made: list[int], name: str) -> None:
     column, bad, error = BROKEN[name]
     trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
@@ -325,7 +325,7 @@ SEARCHED = {  # a column of the subscribers', and what a message that finds no r
 }
 
 
-@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize("name", dose(SEARCHED, 3))
 def test_values_that_rows_are_looked_for_by_convert(trio: Trio, name: str) -> None:
     """Arrow reads 0xFFFFFFFF as -1."""
     column, unseen, change, error = SEARCHED[name]

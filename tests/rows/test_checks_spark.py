@@ -69,6 +69,7 @@ def test_both_engines_say_the_same(tmp_path: Path, statements: tuple[str, ...]) 
     assert tags[STATEMENTS[9]] == "DELETE 1"
 
 
+@pytest.mark.slow  # test_both_engines_say_the_same has a cascade
 def test_what_cascades_to_many_rows_is_spark_s_again(spark: SparkSession, tmp_path: Path) -> None:
     instance = Instance(tmp_path / "here")
     instance.play(

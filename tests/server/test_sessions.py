@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 import pgrepl
+from tests.harness.dose import dose
 from tests.harness.extended import play
 from tests.harness.played_sessions import played_sessions
 from tests.harness.programs import PATIENCE, cpu_seconds, eventually, started
@@ -252,7 +253,7 @@ FAMILIES = {"advisory locks": ADVISORY, "notifications": NOTIFICATIONS, "snapsho
 SCRIPTS = {f"{family} {name}": script for family, scripts in FAMILIES.items() for name, script in scripts.items()}
 
 
-@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize("script", dose(SCRIPTS.values(), 2), ids=SCRIPTS)
 def test_sessions_together(served: Serving, server: Server, script: str) -> None:
     with played_sessions(lambda: connected(server)) as theirs, played_sessions(served.connect) as ours:
         assert ours.play(script) == theirs.play(script)

@@ -14,6 +14,7 @@ import pytest
 
 from pgrepl.cli import run as command_line
 from tests.harness.database import Rows, ask, visit
+from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE, eventually, started
 
 SETUP = """
@@ -78,7 +79,7 @@ def by_columns(instance: CommandLine) -> int:
     return int(instance.play("sub", query)[0][0] or 0)
 
 
-@pytest.mark.parametrize("setting", ["pgrepl.engine = local", "pgrepl.local_rows = 0"])
+@pytest.mark.parametrize("setting", dose(["pgrepl.engine = local", "pgrepl.local_rows = 0"], 2))
 def test_what_a_copy_has_and_what_is_skipped_are_not_counted_as_applied(instance: CommandLine, setting: str) -> None:
     instance.play("sub", f"ALTER DATABASE sub SET {setting}")
     instance("apply")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("command", dose(list(COMMANDS), 3))
 def test_the_query_finds_what_the_command_shows(command: str, catalog: Path) -> None:
     shown = played(catalog, command + "\n", "-E")
     asked = shown.split("/******** QUERY *********/\n")[1].split("\n/************************/")[0]

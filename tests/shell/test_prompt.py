@@ -16,6 +16,7 @@ from pgrepl.shell.interactive import prompts_of
 from pgrepl.shell.lexer import Lexer, Prompt
 from pgrepl.shell.prompt import prompt_text
 from pgrepl.shell.shell import Shell
+from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE, cpu_seconds, environment, eventually
 from tests.shell.screen import Screen
 
@@ -248,7 +249,7 @@ def test_control_c_cancels_what_runs(terminal: Terminal) -> None:
     terminal.see("postgres=#")
 
 
-@pytest.mark.parametrize("word", ["\\q", "quit", "exit;", "\x04"])
+@pytest.mark.parametrize("word", dose(["\\q", "quit", "exit;", "\x04"], 2))
 def test_the_ways_out(terminal: Terminal, word: str) -> None:
     terminal.press(word if word == "\x04" else word + "\r")
     assert terminal.end() == 0

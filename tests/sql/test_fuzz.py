@@ -10,6 +10,7 @@ import pytest
 
 from pgrepl.errors import PgError
 from pgrepl.sql.parser import parse
+from tests.harness.dose import dose
 from tests.sql.corpus import STATEMENTS
 from tests.sql.reference import mutants
 
@@ -65,20 +66,23 @@ def test_many_more_bad_inputs(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
-        "SELECT " + "- " * 20_000 + "a",
-        "SELECT " + "'x' -- \n" * 5_000,
-        "SELECT 'x' " + "-- " * 20_000 + "\n y",
-        "SELECT " + "a AND " * 5_000 + "a",
-        "SELECT " + "1_" * 3_000 + "a",
-        "SELECT " + "9" * 100_000,
-        "SELECT 0x" + "f" * 100_000,
-        "SELECT " + "/*" * 20_000,
-        "SELECT E'" + "\\\\" * 50_000,
-        "INSERT INTO t VALUES " + ", ".join(f"({n}, 'x')" for n in range(20_000)),
-        ";" * 50_000,
-    ],
+    dose(
+        [
+            "SELECT " + "(" * 20_000 + "1" + ")" * 20_000,
+            "SELECT " + "- " * 20_000 + "a",
+            "SELECT " + "'x' -- \n" * 5_000,
+            "SELECT 'x' " + "-- " * 20_000 + "\n y",
+            "SELECT " + "a AND " * 5_000 + "a",
+            "SELECT " + "1_" * 3_000 + "a",
+            "SELECT " + "9" * 100_000,
+            "SELECT 0x" + "f" * 100_000,
+            "SELECT " + "/*" * 20_000,
+            "SELECT E'" + "\\\\" * 50_000,
+            "INSERT INTO t VALUES " + ", ".join(f"({n}, 'x')" for n in range(20_000)),
+            ";" * 50_000,
+        ],
+        3,
+    ),
     ids=lambda text: text[:24],
 )
 def test_long_input_takes_no_more_than_its_length(text: str) -> None:

@@ -94,7 +94,7 @@ def plan(text: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[
     return done.out, done.err, code
 
 
-@pytest.mark.parametrize("seed", dose(range(4), 3))
+@pytest.mark.parametrize("seed", dose(range(4), 4))
 def test_after_applying_a_second_plan_is_empty(seed: int, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Database(here).close()
     pick = random.Random(seed)

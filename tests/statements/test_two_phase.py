@@ -16,6 +16,7 @@ from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
 from pgrepl.errors import PgError
 from tests.harness.database import Rows, ask
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually
 from tests.lake.duck import close, duck
@@ -94,7 +95,7 @@ def test_killed_while_it_prepares(path: Path, step: str) -> None:
         ask(session, "DELETE FROM t WHERE a = 1")
 
 
-@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("end", dose(["COMMIT", "ROLLBACK"], 3))
 @pytest.mark.parametrize("step", ["finish.begin", "finish.recorded", "commit.rows:2"])
 def test_killed_while_it_ends(path: Path, step: str, end: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0

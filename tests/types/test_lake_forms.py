@@ -58,7 +58,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(type(a) is type(b) and a == b and str(a).lstrip("-") == str(b).lstrip("-"))
 
 
-@pytest.mark.parametrize("typoid", dose(VALUES, 2))
+@pytest.mark.parametrize("typoid", dose(VALUES, 4))
 def test_values_come_back_as_they_were(typoid: int) -> None:
     kept = form(typoid)
 
@@ -77,7 +77,7 @@ def test_values_come_back_as_they_were(typoid: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("typoid", ARRAYS)
+@pytest.mark.parametrize("typoid", dose(ARRAYS, 2))
 def test_arrays_come_back_as_they_were(typoid: int) -> None:
     kept = form(ARRAYS[typoid])
 

@@ -11,6 +11,7 @@ import pytest
 from pgrepl.errors import PgError
 from pgrepl.lake.kernels import job
 from pgrepl.lake.table import LakeTable
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 from tests.lake import duck
 
@@ -243,19 +244,22 @@ def test_rows_come_from_partitions_and_series_into_tables_with_keys(two: Instanc
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "INSERT INTO t (a, c) SELECT a + 100, c + 10000 FROM t",
-        "INSERT INTO u SELECT a FROM t ORDER BY a LIMIT 3",
-        "INSERT INTO u SELECT a FROM t",
-        "INSERT INTO v (b) SELECT b FROM t",
-        "UPDATE t SET a = a + 100",
-        "UPDATE t SET e = e WHERE a IN (SELECT a FROM u)",
-        "UPDATE t SET c = c + 1",
-        "UPDATE t SET b = b + 1",
-        "DELETE FROM t",
-        "UPDATE t SET e = e RETURNING a",
-        "UPDATE t SET e = random() * 0",
-    ],
+    dose(
+        [
+            "INSERT INTO t (a, c) SELECT a + 100, c + 10000 FROM t",
+            "INSERT INTO u SELECT a FROM t ORDER BY a LIMIT 3",
+            "INSERT INTO u SELECT a FROM t",
+            "INSERT INTO v (b) SELECT b FROM t",
+            "UPDATE t SET a = a + 100",
+            "UPDATE t SET e = e WHERE a IN (SELECT a FROM u)",
+            "UPDATE t SET c = c + 1",
+            "UPDATE t SET b = b + 1",
+            "DELETE FROM t",
+            "UPDATE t SET e = e RETURNING a",
+            "UPDATE t SET e = random() * 0",
+        ],
+        3,
+    ),
 )
 def test_what_is_done_row_by_row(two: Instance, statement: str) -> None:
     both_ways(

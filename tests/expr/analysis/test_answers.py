@@ -11,6 +11,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.statements.run import run
 from tests.expr.analysis import ours
 from tests.expr.analysis.answers import SCHEMA, read
+from tests.harness.dose import dose
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(
-    "about", ["expressions", "queries", "mistakes", "clauses", "views", "names", "random_expressions", "random_queries"]
+    "about",
+    dose(
+        ["expressions", "queries", "mistakes", "clauses", "views", "names", "random_expressions", "random_queries"], 2
+    ),
 )
 def test_postgresql_17_says_the_same(session: Session, about: str) -> None:
     differences = []

@@ -29,6 +29,7 @@ from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text, write_text
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.played import Instance
 from tests.harness.programs import PATIENCE, eventually, started
@@ -429,7 +430,7 @@ def test_a_full_disk_is_an_error_and_the_slot_stays(instance: Instance, tmp_path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@pytest.mark.parametrize("form", dose(["jsonl", "parquet"], 2))
 def test_a_full_disk_leaves_what_was_written_before(form: str, tmp_path: Path) -> None:
     def found() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in [out, *out.rglob("*")] if path.is_file()}

@@ -12,6 +12,7 @@ import pytest
 from pgrepl import engine as engines
 from pgrepl.errors import PgError
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.harness.engines import on_engines
 from tests.harness.played import Instance, lines_of
 
@@ -82,7 +83,7 @@ USERS_TYPES = (
 )
 
 
-@pytest.mark.parametrize("target", ["file.parquet", "folder/"])
+@pytest.mark.parametrize("target", dose(["file.parquet", "folder/"], 3))
 def test_values_of_users_types_come_back_the_same(engine: Instance, tmp_path: Path, target: str) -> None:
     engine.play("pub", "SET timezone = 'UTC'", *USERS_TYPES, "CREATE TABLE back (LIKE users)")
     name = f"{tmp_path}/{target}"
@@ -361,7 +362,7 @@ def ways(instance: Instance) -> list[str]:
     return instance.play("pub", "SELECT engine, declined FROM pgrepl_stat_engine WHERE work = 'COPY'")
 
 
-@pytest.mark.parametrize("engine", ["columns", "spark"], indirect=True)
+@pytest.mark.parametrize("engine", dose(["columns", "spark"], 2), indirect=True)
 def test_columns_go_into_the_lake_as_they_are(engine: Instance, tmp_path: Path) -> None:
     path = written(
         tmp_path / "a.parquet",

@@ -74,7 +74,7 @@ def lines(values: list[str | None]) -> str:
     return "".join(f"{n},{quoted(values[n % len(values)])}\n" for n in range(LINES))
 
 
-@pytest.mark.parametrize("kind", dose(VALUES, 2))
+@pytest.mark.parametrize("kind", dose(VALUES, 4))
 def test_values_are_the_same(instance: Instance, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text(lines(list(VALUES[kind])))
@@ -86,7 +86,7 @@ def test_values_are_the_same(instance: Instance, kind: str, tmp_path: Path) -> N
     assert int(instance.play("pub", done)[0]) == before + 1
 
 
-@pytest.mark.parametrize(("kind", "value"), dose([(kind, v) for kind, values in WRONG.items() for v in values], 2))
+@pytest.mark.parametrize(("kind", "value"), dose([(kind, v) for kind, values in WRONG.items() for v in values], 4))
 def test_errors_are_the_same(instance: Instance, kind: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.csv"
     good = str(VALUES[kind][0])
@@ -99,18 +99,21 @@ def test_errors_are_the_same(instance: Instance, kind: str, value: str, tmp_path
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        ("FORMAT text", "1\t\\N\n2\ta\\tb\n3\t\\x41\n"),
-        ("FORMAT text, DELIMITER '|', NULL '-'", "1|-\n2|x\n"),
-        ("FORMAT csv, HEADER", "id,v\n1,x\n"),
-        ("FORMAT csv, HEADER match", "id,w\n1,x\n"),
-        ("FORMAT csv, FORCE_NULL (v)", '1,""\n2,\n'),
-        ("FORMAT csv, FORCE_NOT_NULL (v)", '1,""\n2,\n'),
-        ("FORMAT csv, QUOTE '''', ESCAPE '\\'", "1,'a\\'b'\n2,'x\ny'\n"),
-        ("FORMAT csv", "1,x,y\n"),
-        ("FORMAT csv", "1\n"),
-        ("FORMAT csv, ON_ERROR ignore", "x,y\n1,z\n"),
-    ],
+    dose(
+        [
+            ("FORMAT text", "1\t\\N\n2\ta\\tb\n3\t\\x41\n"),
+            ("FORMAT text, DELIMITER '|', NULL '-'", "1|-\n2|x\n"),
+            ("FORMAT csv, HEADER", "id,v\n1,x\n"),
+            ("FORMAT csv, HEADER match", "id,w\n1,x\n"),
+            ("FORMAT csv, FORCE_NULL (v)", '1,""\n2,\n'),
+            ("FORMAT csv, FORCE_NOT_NULL (v)", '1,""\n2,\n'),
+            ("FORMAT csv, QUOTE '''', ESCAPE '\\'", "1,'a\\'b'\n2,'x\ny'\n"),
+            ("FORMAT csv", "1,x,y\n"),
+            ("FORMAT csv", "1\n"),
+            ("FORMAT csv, ON_ERROR ignore", "x,y\n1,z\n"),
+        ],
+        3,
+    ),
 )
 def test_options_are_heeded(instance: Instance, options: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
