@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, overload
 
 from pgrepl import interrupts
@@ -20,7 +21,7 @@ class StreamedRows(Sequence[TextRow]):
     are fetched and kept.
 
     A failure while rows are fetched fails the statement's transaction, as if it had happened while the statement
-    ran.
+    ran. `at_end` is called when all rows have been fetched.
     """
 
     def __init__(self, session: Session, batches: Iterable[Sequence[TextRow]]) -> None:
@@ -29,11 +30,12 @@ class StreamedRows(Sequence[TextRow]):
         self._rows = (row for batch in batches for row in batch)
         self._kept: list[TextRow] = []
         self.given = 0  # rows that `portion` has returned
+        self.at_end: Callable[[], None] | None = None
 
     def __bool__(self) -> bool:
         """Whether there is any row; the first one is fetched to find out."""
         if not self._kept and not self.given:
-            self._kept = list(self._take(1))
+            self._kept = self._take(1)
         return bool(self._kept) or self.given > 0
 
     def portion(self, size: int) -> list[TextRow]:
@@ -43,22 +45,32 @@ class StreamedRows(Sequence[TextRow]):
         self.given += len(found)
         return found
 
-    def _take(self, size: int) -> Iterator[TextRow]:
+    def _take(self, size: int) -> list[TextRow]:
+        with self._fetching():
+            found = [row for _, row in zip(range(size), self._rows, strict=False)]
+            if len(found) < size:
+                self._end()
+        return found
+
+    def _all(self) -> list[TextRow]:
+        with self._fetching():
+            self._kept.extend(self._rows)
+            self._end()
+        return self._kept
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
         try:
             with timeouts.going_on(self._deadline):
-                yield from [row for _, row in zip(range(size), self._rows, strict=False)]
+                yield
         except PgError:
             self._session.transaction.fail_statement()
             raise
 
-    def _all(self) -> list[TextRow]:
-        try:
-            with timeouts.going_on(self._deadline):
-                self._kept.extend(self._rows)
-        except PgError:
-            self._session.transaction.fail_statement()
-            raise
-        return self._kept
+    def _end(self) -> None:
+        at_end, self.at_end = self.at_end, None
+        if at_end is not None:
+            at_end()
 
     def __len__(self) -> int:
         return self.given + len(self._all())

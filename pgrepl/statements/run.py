@@ -18,6 +18,7 @@ from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, aborted, is
 from pgrepl.errors import PgError
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
+from pgrepl.query.streamed import StreamedRows
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_numbers
 from pgrepl.sql.tags import command_tag, ends_block
@@ -112,6 +113,9 @@ def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Res
         with _timed(session):
             result = _run_one(session, raw.stmt, execute, implicit=True, last=raw is statements[-1])
         yield result
+    if session.transaction.block is Block.IMPLICIT:  # the last rows were not read to their end
+        with _timed(session):
+            session.transaction.end_implicit()
 
 
 def run_extended(
@@ -277,7 +281,10 @@ def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit:
     result = _until_done(session, lambda: execute(stmt, session))
     transaction.end_statement()
     if implicit and last:
-        transaction.end_implicit()
+        if isinstance(result.rows, StreamedRows):
+            result.rows.at_end = transaction.end_implicit  # an error in a row undoes the other statements, too
+        else:
+            transaction.end_implicit()
     return result
 
 
