@@ -78,7 +78,11 @@ class BoundText(Const):
     number: int = 0
 
 
-def not_read(error: PgError, number: int) -> PgError:
-    """The error of a parameter's text, as Bind tells it: which parameter, not where it stands in the statement
+def not_read(error: PgError, number: int, portal: str = "", value: str | None = "'...'") -> PgError:
+    """The error of a parameter's value, as Bind tells it: which parameter, not where it stands in the statement
     (bind_param_error_callback)."""
-    return error.with_context(f"unnamed portal parameter ${number} = '...'")
+    return error.with_context(f"{portal_name(portal)} parameter ${number}" + ("" if value is None else f" = {value}"))
+
+
+def portal_name(name: str) -> str:
+    return f'portal "{name}"' if name else "unnamed portal"

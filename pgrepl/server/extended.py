@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
+from pgrepl.expr.parameters import not_read, portal_name
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
 from pgrepl.types.binary import BinaryMessage, receives
+from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
-from pgrepl.types.text import writer
+from pgrepl.types.text import read_null, writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
@@ -166,28 +168,53 @@ class Extended:
         self._check_not_aborted(prepared)
         if portal and portal in self._portals:
             raise PgError("42P03", f'cursor "{portal}" already exists')
-        columns, types = self._known(prepared)
         each = formats * count if len(formats) == 1 else formats or [0] * count
-        parameters = [
-            (typoid, None if value is None else self._text(number, value, typoid, form))
-            for number, (typoid, value, form) in enumerate(zip(types, values, each, strict=True), 1)
-        ]
+        columns, parameters = self._bound(prepared, portal, list(zip(values, each, strict=True)))
         if columns is not None:
-            rows.each_format(results, len(columns))
+            rows.check_count(results, len(columns))
         self._portals[portal] = Portal(prepared, parameters, results, columns)
         client.channel.send(b"2")
 
-    def _known(self, prepared: PreparedStatement) -> tuple[tuple[ResultColumn, ...] | None, Sequence[int]]:
-        """The columns that the statement returns now, and the types of its parameters."""
-        if not prepared.is_analyzed:
-            return prepared.sent_columns, prepared.types
+    def _bound(
+        self, prepared: PreparedStatement, portal: str, values: Sequence[tuple[bytes | None, int]]
+    ) -> tuple[tuple[ResultColumn, ...] | None, Sequence[Parameter]]:
+        """The columns that the statement returns now, and its parameters, which their types have read."""
+        if not prepared.is_analyzed and not values:
+            return prepared.sent_columns, ()
         from pgrepl.catalog.transaction import reading
+        from pgrepl.expr.lookup import read_value
         from pgrepl.statements.plan_cache import revalidate
 
         session = self._client.session
+        style = session.text_style
+        found: list[Parameter] = []
         with reading(session):
-            revalidate(session, prepared)
-            return prepared.sent_columns, [session.type_of(typoid) for typoid in prepared.types]
+            if prepared.is_analyzed:
+                revalidate(session, prepared)
+            for number, (value, form) in enumerate(values, 1):
+                typoid = session.type_of(prepared.types[number - 1])
+                shown: str | None = None
+                try:
+                    if value is None:
+                        text = None
+                        read_null(typoid, style)
+                    else:
+                        text = self._text(number, value, typoid, form)
+                        shown = self._shown(text) if form == 0 else None
+                        read_value(session, text, typoid, -1)
+                except PgError as error:
+                    raise not_read(error, number, portal, shown) from None
+                found.append((typoid, text))
+        return prepared.sent_columns, found
+
+    def _shown(self, text: str | None) -> str:
+        """A parameter's value in the context of an error, no longer than wanted (appendStringInfoStringQuoted)."""
+        if text is None:
+            return "NULL"
+        wanted = int(self._client.session.settings.value("log_parameter_max_length_on_error"))
+        if 0 <= wanted < len(text.encode()):
+            text = text.encode()[:wanted].decode(errors="ignore") + "..."
+        return "'" + text.replace("'", "''") + "'"
 
     def _check_not_aborted(self, prepared: PreparedStatement) -> None:
         from pgrepl.catalog.transaction import aborted
@@ -197,12 +224,13 @@ class Extended:
 
     def _text(self, number: int, value: bytes, typoid: int, form: int) -> str:
         """A parameter's text, which the statement reads."""
-        if form == 0:
-            return self._client.decode(value)
-        if form != 1:
+        if form not in (0, 1):
             raise PgError("22023", f"unsupported format code: {form}")
-        if typoid in rows.TEXTS:
-            return self._client.decode(value)
+        if form == 0 or typoid in rows.TEXTS:
+            text = self._client.decode(value)
+            if "\0" in text:
+                raise nul()
+            return text
         receive = receives(typoid)
         if receive is None:
             raise PgError("42883", f"no binary input function available for type {format_type(typoid)}")
@@ -267,12 +295,22 @@ class Extended:
             client.channel.send(b"I")
             return
         self._check_not_aborted(prepared)
-        if portal.result is None:
-            if not self._run(portal):
-                return
-        elif portal.is_done and portal.columns is None:
-            raise PgError("55000", f'portal "{name}" cannot be run')
-        self._send(portal, limit if limit > 0 else None)
+        try:
+            if portal.result is None:
+                if not self._run(portal):
+                    return
+            elif portal.is_done and portal.columns is None:
+                raise PgError("55000", f'portal "{name}" cannot be run')
+            self._send(portal, limit if limit > 0 else None)
+        except PgError as error:
+            raise self._with_parameters(error, name, portal.parameters) from None
+
+    def _with_parameters(self, error: PgError, portal: str, parameters: Sequence[Parameter]) -> PgError:
+        """The error of a statement, with the values that it had, if the user wants them (ParamsErrorCallback)."""
+        if not parameters or not int(self._client.session.settings.value("log_parameter_max_length_on_error")):
+            return error
+        values = [f"${number} = {self._shown(text)}" for number, (_, text) in enumerate(parameters, 1)]
+        return error.with_context(f"{portal_name(portal)} with parameters: {', '.join(values)}")
 
     def _run(self, portal: Portal) -> bool:
         """Run the portal's statement; whether there is a result."""
@@ -318,10 +356,10 @@ class Extended:
         if sent == limit:  # PostgreSQL does not look ahead: there may be no row left
             client.channel.send(b"s")
             return
-        tag = result.tag or ""
-        if tag.startswith("SELECT"):
-            tag = f"SELECT {sent}"
-        client.complete(tag)
+        words = (result.tag or "").split()
+        if words[0] == "SELECT" or words[-1].isdigit():  # of these rows only
+            words = [*words[: 2 if words[0] == "INSERT" else 1], str(sent)]
+        client.complete(" ".join(words))
 
     def _portion(self, portal: Portal, size: int) -> Sequence[tuple[str | None, ...]]:
         """The next rows, fewer than `size` at the end."""

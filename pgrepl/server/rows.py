@@ -32,18 +32,27 @@ Format = Callable[[Any], bytes]
 def description(columns: Sequence[ResultColumn], formats: Sequence[int], encode: Encode) -> bytes:
     """The body of a RowDescription. `formats`: none, one for all, or one for each column."""
     parts = [_INT16.pack(len(columns))]
-    for column, form in zip(columns, each_format(formats, len(columns)), strict=True):
+    for column, form in zip(columns, _for_each(formats, len(columns)), strict=True):
         kind = type_by_oid(column.type)
         length = kind.len if kind is not None else -1
         parts.append(encode(column.name) + b"\0" + _FIELD.pack(0, 0, column.type, length, column.typmod, form))
     return b"".join(parts)
 
 
-def each_format(formats: Sequence[int], count: int) -> Sequence[int]:
-    """The format of each column: 0 text, 1 binary."""
+def check_count(formats: Sequence[int], count: int) -> None:
+    """As PortalSetResultFormat does, which does not look at the formats themselves."""
     if len(formats) > 1 and len(formats) != count:
         raise PgError("08P01", f"bind message has {len(formats)} result formats but query has {count} columns")
-    found = list(formats) * count if len(formats) == 1 else list(formats) or [0] * count
+
+
+def _for_each(formats: Sequence[int], count: int) -> Sequence[int]:
+    check_count(formats, count)
+    return list(formats) * count if len(formats) == 1 else list(formats) or [0] * count
+
+
+def each_format(formats: Sequence[int], count: int) -> Sequence[int]:
+    """The format of each column: 0 text, 1 binary."""
+    found = _for_each(formats, count)
     wrong = next((form for form in found if form not in (0, 1)), None)
     if wrong is not None:
         raise PgError("22023", f"unsupported format code: {wrong}")

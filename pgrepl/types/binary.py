@@ -212,7 +212,7 @@ def _send_range(send: Send, value: PgRange) -> bytes:
 
 def _receive_range(subtype: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgRange:
     """As range_recv does."""
-    flags, receive = message.unpack("B"), receiver(subtype)
+    flags, receive = message.octets(), receiver(subtype)
 
     def bound(infinite: int) -> Any:
         if flags & (_EMPTY | infinite):

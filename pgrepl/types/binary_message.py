@@ -34,6 +34,12 @@ class BinaryMessage:
         self._at += count
         return found
 
+    def octets(self, count: int = 1) -> int:
+        """A number whose bytes are read one by one (pq_getmsgbyte)."""
+        if count > self.left:
+            raise PgError("08P01", "no data left in message")
+        return int.from_bytes(self.take(count), "big")
+
     def unpack(self, form: str) -> Any:
         (value,) = struct.unpack("!" + form, self.take(struct.calcsize("!" + form)))
         return value

@@ -191,17 +191,17 @@ def _receive_address(message: BinaryMessage, typmod: int, style: TextStyle, *, i
     from pgrepl.types.network import Address, inet_text
 
     name = "cidr" if is_cidr else "inet"
-    version = _FAMILIES.get(message.unpack("B"))
+    version = _FAMILIES.get(message.octets())
     if version is None:
         raise PgError(INVALID, f'invalid address family in external "{name}" value')
-    bits: int = message.unpack("B")
+    bits = message.octets()
     if bits > (32 if version == 4 else 128):
         raise PgError(INVALID, f'invalid bits in external "{name}" value')
-    message.take(1)  # whether it is a cidr
+    message.octets()  # whether it is a cidr
     size = 4 if version == 4 else 16
-    if message.unpack("B") != size:
+    if message.octets() != size:
         raise PgError(INVALID, f'invalid length in external "{name}" value')
-    address = Address(version, int.from_bytes(message.take(size), "big"), bits)
+    address = Address(version, message.octets(size), bits)
     if is_cidr and address.number & address.host_mask:
         text = 'invalid external "cidr" value'
         raise PgError(INVALID, text, detail="Value has bits set to right of mask.")
@@ -213,8 +213,9 @@ def _send_mac(value: str) -> bytes:
 
 
 def _receive_mac8(message: BinaryMessage, typmod: int, style: TextStyle) -> str:
-    data = message.take(6 if message.left == 6 else 8)
-    return (data if len(data) == 8 else data[:3] + b"\xff\xfe" + data[3:]).hex(":")
+    size = 6 if message.left == 6 else 8
+    data = message.octets(size).to_bytes(size, "big")
+    return (data if size == 8 else data[:3] + b"\xff\xfe" + data[3:]).hex(":")
 
 
 # --- the others -------------------------------------------------------------------------------------------------------
@@ -284,8 +285,8 @@ SEND: dict[int, Send] = {
 RECEIVE: dict[int, Receive] = {
     **{typoid: _fixed(form) for typoid, form in _FIXED.items()},
     **{typoid: _text(typoid) for typoid in _TEXTS},
-    oids.BOOL: lambda message, typmod, style: message.unpack("B") != 0,
-    oids.CHAR: lambda message, typmod, style: chr(message.unpack("B")),
+    oids.BOOL: lambda message, typmod, style: message.octets() != 0,
+    oids.CHAR: lambda message, typmod, style: chr(message.octets()),
     oids.BYTEA: lambda message, typmod, style: message.rest(),
     oids.UUID: lambda message, typmod, style: UUID(bytes=message.take(16)),
     oids.NUMERIC: _receive_numeric,
@@ -299,7 +300,7 @@ RECEIVE: dict[int, Receive] = {
     oids.VARBIT: partial(_receive_bits, varying=True),
     oids.INET: partial(_receive_address, is_cidr=False),
     oids.CIDR: partial(_receive_address, is_cidr=True),
-    oids.MACADDR: lambda message, typmod, style: message.take(6).hex(":"),
+    oids.MACADDR: lambda message, typmod, style: message.octets(6).to_bytes(6, "big").hex(":"),
     oids.MACADDR8: _receive_mac8,
     oids.JSONB: _versioned(oids.JSONB, "jsonb"),
     oids.JSONPATH: _versioned(oids.JSONPATH, "jsonpath"),

@@ -19,9 +19,9 @@ import pytest
 
 from tests.harness.programs import PATIENCE, eventually
 from tests.harness.serving import Serving, serving
+from tests.harness.wire import START, SYNC, bind, execute, message, parse, text
 
 PROCESSES = 3  # the launcher, the host of Spark, and the session beside
-START = struct.pack("!II", 8 + len(b"user\0postgres\0\0"), 3 << 16) + b"user\0postgres\0\0"
 
 
 @pytest.fixture(scope="module")
@@ -33,33 +33,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield found
 
 
-def message(kind: bytes, body: bytes) -> bytes:
-    return kind + struct.pack("!I", len(body) + 4) + body
-
-
-def text(*parts: str) -> bytes:
-    return b"".join(part.encode() + b"\0" for part in parts)
-
-
-def counted(form: str, values: list[int]) -> bytes:
-    return struct.pack(f"!H{len(values)}{form}", len(values), *values)
-
-
-def parse(name: str, query: str, *types: int) -> bytes:
-    return message(b"P", text(name, query) + counted("I", list(types)))
-
-
-def bind(portal: str, name: str, *values: bytes | None, formats: tuple[int, ...] = ()) -> bytes:
-    given = b"".join(struct.pack("!i", -1) if v is None else struct.pack("!i", len(v)) + v for v in values)
-    body = text(portal, name) + counted("h", list(formats)) + struct.pack("!H", len(values)) + given
-    return message(b"B", body + counted("h", []))
-
-
-def execute(portal: str, rows: int) -> bytes:
-    return message(b"E", text(portal) + struct.pack("!i", rows))
-
-
-SYNC = message(b"S", b"")
 ENDS = b"ZEIC123GTnDstd"  # kinds with which an answer to a sequence that is cut off may end
 GOOD = (
     message(b"Q", text("SELECT 1; SELECT a FROM t")),

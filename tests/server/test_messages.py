@@ -1,0 +1,94 @@
+"""Messages of the extended protocol, sent by hand: the same answers of a real server and of `pgrepl serve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.harness.serving import Serving, serving
+from tests.harness.wire import SYNC, Wire, bind, describe, execute, parse, query
+from tests.postgres.server import Server, new_server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(tmp_path_factory.mktemp("served")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    made = new_server(16, "")
+    yield made
+    made.stop()
+
+
+def connected(host: str, port: int) -> psycopg.Connection[Any]:
+    return psycopg.connect(host=host, port=port, user="postgres", dbname="postgres", autocommit=True)
+
+
+BOUND = [
+    ("int", b"x", 0),
+    ("int", b"\xff", 0),
+    ("int", b"\0\0", 1),
+    ("int", b"\0\0\0\0\0", 1),
+    ("int", b"1", 2),
+    ("bool", b"", 1),
+    ("inet", b"\2\x20\0\4\1", 1),
+    ("text", b"a\0", 0),
+    ("text", b"a\0", 1),
+    ("whole", b"-1", 0),
+    ("whole", None, 0),
+    ("pair", b"(1,-1)", 0),
+    ("regclass", b"nowhere", 0),
+    ("int", b"it's", 0),
+    ("int", b"0", 0),
+]
+
+
+def test_a_value_that_its_type_refuses_is_told_at_bind(served: Serving, server: Server) -> None:
+    def answers(con: psycopg.Connection[Any]) -> list[Any]:
+        con.execute("CREATE DOMAIN whole AS int NOT NULL CHECK (value >= 0); CREATE TYPE pair AS (a int, b whole)")
+        asked, told = con.pgconn, []
+        for wanted in (0, 3):
+            con.execute(f"SET log_parameter_max_length_on_error = {wanted}")
+            for kind, value, form in BOUND:
+                divides = b"SELECT 1 / $1::int" if value == b"0" else b"SELECT $1::" + kind.encode()
+                found = asked.exec_params(divides, [value], param_formats=[form])
+                told.append(found.error_message.decode() or found.get_value(0, 0))
+        con.execute("DROP TYPE pair; DROP DOMAIN whole")
+        return told
+
+    with connected(server.host, server.port) as theirs, served.connect() as ours:
+        assert answers(ours) == answers(theirs)
+
+
+WIRE = {
+    "each Execute counts its rows": [
+        [query("DROP TABLE IF EXISTS portions; CREATE TABLE portions (a int, b text)")],
+        [
+            parse("", "INSERT INTO portions SELECT generate_series(1, 3) RETURNING a"),
+            bind("p", ""),
+            *[execute("p", 2)] * 3,
+            SYNC,
+        ],
+        [parse("", "SELECT a FROM portions"), bind("p", ""), *[execute("p", 2)] * 3, SYNC],
+    ],
+    "formats are looked at when rows are sent": [
+        [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],
+        [bind("", "", results=(2,)), execute("", 0), SYNC],
+        [bind("", "", results=(0, 0)), SYNC],
+    ],
+}
+
+
+@pytest.mark.parametrize("script", WIRE.values(), ids=WIRE)
+def test_messages_are_answered_as_by_a_server(served: Serving, server: Server, script: list[list[bytes]]) -> None:
+    answers = []
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with Wire(host, port) as wire:
+            answers.append([wire.ask(*messages) for messages in script])
+    assert answers[1] == answers[0]
