@@ -36,6 +36,7 @@ _INT32 = struct.Struct("!i")
 _LARGE = frozenset(b"QPBdF")
 _KNOWN = frozenset(b"QPBECDHSXFdcf")
 _EXTENDED = frozenset(b"PBEDCH")
+_NOT_IN_WALSENDERS = (b"P", b"B", b"E", b"D", b"C", b"F")
 _STATES = {
     Block.NONE: "idle",
     Block.IMPLICIT: "idle",
@@ -79,7 +80,7 @@ class Backend:
         self._reloads = life.reloads
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
-        self._commands: Callable[[str], bool] = lambda text: False
+        self._commands: Callable[[str], bool] | None = None
         session.is_woken_by_signal = True
         session.reload_others = partial(_tell_postmaster, life.postmaster)
         session.client = self._copy
@@ -273,6 +274,9 @@ class Backend:
     def _answer(self, kind: bytes, body: bytes) -> None:
         if kind == b"Q":
             self._simple(body)
+        elif self._commands is not None and kind in _NOT_IN_WALSENDERS:
+            what = "fastpath function calls" if kind == b"F" else "extended query protocol"
+            raise PgError("08P01", f"{what} not supported in a replication connection")
         elif kind[0] in _EXTENDED:
             self._extended.message(kind, Body(body))
         elif kind == b"S":
@@ -328,7 +332,7 @@ class Backend:
         text = self.decode(Body(body).string())
         self.begin(text)
         self._extended.forget_unnamed()
-        if self._commands(text):
+        if self._commands is not None and self._commands(text):
             return
         from pgrepl.statements.run import run
 

@@ -55,6 +55,19 @@ def get_boolean(option: DefElem) -> bool:
     raise PgError("42601", f"{option.name} requires a Boolean value")
 
 
+def get_streaming(option: DefElem) -> str:
+    """f, t or p: a boolean, or the word `parallel` (defGetStreamingMode)."""
+    modes: dict[object, str] = {"false": "f", "off": "f", "true": "t", "on": "t", "parallel": "p", 0: "f", 1: "t"}
+    value = option.value
+    if value is None:
+        return "t"
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    mode = modes.get(value if is_integer else get_string(option).lower())
+    if mode is None:
+        raise PgError("42601", f'{option.name} requires a Boolean value or "parallel"')
+    return mode
+
+
 def get_int64(option: DefElem) -> int:
     value = option.value
     if isinstance(value, FloatText):

@@ -92,3 +92,40 @@ def test_messages_are_answered_as_by_a_server(served: Serving, server: Server, s
         with Wire(host, port) as wire:
             answers.append([wire.ask(*messages) for messages in script])
     assert answers[1] == answers[0]
+
+
+COMMANDS = [
+    "SHOW datestyle",
+    "CREATE_REPLICATION_SLOT a LOGICAL pgoutput (SNAPSHOT)",
+    'CREATE_REPLICATION_SLOT "" LOGICAL pgoutput',
+    "CREATE_REPLICATION_SLOT SLOT LOGICAL pgoutput",
+    f"CREATE_REPLICATION_SLOT {'a' * 70} LOGICAL nowhere (SNAPSHOT 'nothing')",
+    "CREATE_REPLICATION_SLOT a LOGICAL pgoutput (TWO_PHASE yes)",
+    "CREATE_REPLICATION_SLOT a LOGICAL pgoutput (TWO_PHASE 2)",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    "CREATE_REPLICATION_SLOT a TEMPORARY LOGICAL pgoutput (SNAPSHOT 'use')",
+    "ROLLBACK",
+    "TIMELINE_HISTORY 0",
+    "TIMELINE_HISTORY",
+    "BASE_BACKUP x",
+    "START_REPLICATION SLOT nowhere 0/0",
+    "START_REPLICATION 0/0 TIMELINE 0",
+    "DO $$BEGIN PERFORM pg_create_logical_replication_slot('said', 'pgoutput'); END$$",
+    "START_REPLICATION SLOT said 0/0 TIMELINE 1",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version 2)",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version '2', publication_names 'p', two_phase)",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version '1', publication_names 'p', streaming)",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version '1', publication_names 'p', streaming 'x')",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version '1', publication_names 'p', binary 'yes')",
+    "START_REPLICATION SLOT said LOGICAL 0/0 (proto_version '2', publication_names 'p', streaming 'PARALLEL')",
+    "DROP_REPLICATION_SLOT said",
+]
+
+
+def test_replication_commands_are_read_as_by_a_server(served: Serving, server: Server) -> None:
+    answers = []
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with Wire(host, port, database="postgres", replication="database") as wire:
+            answers.append([(each, wire.ask(query(each))) for each in COMMANDS])
+            answers[-1].append(("extended", wire.ask(parse("", "SELECT 1"), SYNC)))
+    assert answers[1] == answers[0]

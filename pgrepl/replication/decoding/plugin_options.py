@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.sql.def_elem import get_boolean, get_streaming
+from pgrepl.sql.nodes import DefElem
 from pgrepl.types.numbers import parse_bool
 
 Given = Sequence[tuple[str, str]]
@@ -58,7 +60,9 @@ def protocol_options(given: Given) -> ProtocolOptions:
     """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
     transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
     seen: dict[str, str] = {}
+    flags = dict.fromkeys(("binary", "messages", "two_phase"), False)
     publications: list[str] | None = None
+    streaming = "f"
     for name, value in given:
         if name not in ("proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"):
             raise PgError("XX000", f"unrecognized pgoutput option: {name}")
@@ -74,23 +78,25 @@ def protocol_options(given: Given) -> ProtocolOptions:
         elif name == "origin":
             if value.lower() not in ("none", "any"):
                 raise PgError("22023", f'unrecognized origin value: "{value}"')
-        elif parse_bool(value) is None and not (name == "streaming" and value == "parallel"):
-            raise PgError("42601", f"{name} requires a Boolean value")
+        elif name == "streaming":
+            streaming = get_streaming(DefElem(name, value))
+        else:
+            flags[name] = get_boolean(DefElem(name, value))
     for required in ("proto_version", "publication_names"):
         if required not in seen:
             raise PgError("22023", f'option "{required}" missing')
     version = int(seen["proto_version"])
     _check_version(version)
-    _check_streaming(version, seen.get("streaming", "off"))
-    two_phase = bool(parse_bool(seen.get("two_phase", "false")))
-    if two_phase and version < _WITH_TWO_PHASE:
+    _check_streaming(version, streaming)
+    if flags["two_phase"] and version < _WITH_TWO_PHASE:
         raise PgError(
-            "0A000",
+            "22023",
             f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
         )
-    messages, binary = (bool(parse_bool(seen.get(name, "false"))) for name in ("messages", "binary"))
     local_only = seen.get("origin", "any").lower() == "none"
-    return ProtocolOptions(tuple(publications or ()), local_only, messages, two_phase, binary)
+    return ProtocolOptions(
+        tuple(publications or ()), local_only, flags["messages"], flags["two_phase"], flags["binary"]
+    )
 
 
 def _check_number(value: str) -> None:
@@ -101,8 +107,8 @@ def _check_number(value: str) -> None:
 
 
 def _check_streaming(version: int, streaming: str) -> None:
-    how, least = ("parallel streaming", 4) if streaming == "parallel" else ("streaming", 2)
-    if version < least and (streaming == "parallel" or parse_bool(streaming)):
+    how, least = ("parallel streaming", 4) if streaming == "p" else ("streaming", 2)
+    if version < least and streaming != "f":
         raise PgError("22023", f"requested proto_version={version} does not support {how}, need {least} or higher")
 
 

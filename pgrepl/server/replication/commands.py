@@ -9,17 +9,19 @@ from pgrepl.catalog.context import Block
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.roles import has_attribute
 from pgrepl.catalog.subscription import system_identifier
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.transaction import is_read_only, reading
 from pgrepl.errors import PgError
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import ResultColumn
 from pgrepl.replication.publisher import slots
 from pgrepl.server import rows
 from pgrepl.server.backend_loop import Backend
 from pgrepl.server.replication import grammar
 from pgrepl.server.replication.grammar import Command
+from pgrepl.sql.def_elem import get_boolean, get_string
+from pgrepl.sql.nodes import DefElem, VariableShowStmt
+from pgrepl.statements.settings import execute_show
 from pgrepl.types import oids
 from pgrepl.types.lsn import lsn_text
-from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -61,7 +63,7 @@ class ReplicationCommands:
             from pgrepl.catalog.transaction import aborted
 
             raise aborted()
-        command = grammar.parse(text)
+        command = grammar.parse(text, self._session.report)
         with self._backend.running():
             self._carry_out(command)
         return True
@@ -85,15 +87,17 @@ class ReplicationCommands:
                 from pgrepl.server.replication.sender import Sender
 
                 Sender(self._backend).start(command)
+            case _:
+                raise PgError("0A000", f"{command.name} is not supported")
         self._backend.complete(command.name)
 
-    def _answer(self, columns: Sequence[tuple[str, int]], values: Sequence[str | None]) -> None:
-        """Send one row; the command's tag follows by itself."""
+    def _answer(self, columns: Sequence[tuple[str, int]], *answered: Sequence[str | None]) -> None:
+        """Send rows; the command's tag follows by itself."""
         made = tuple(ResultColumn(name, typoid) for name, typoid in columns)
         channel, encode = self._backend.channel, self._backend.encode
         channel.send(b"T", rows.description(made, (), encode))
         encoder = rows.RowEncoder(made, (), self._session.text_style, encode)
-        for message in encoder.rows(Result(None, made, [tuple(values)])):
+        for message in encoder.messages(answered):
             channel.send_raw(message)
 
     def _identify(self) -> None:
@@ -106,9 +110,10 @@ class ReplicationCommands:
         )
 
     def _show(self, command: Command) -> None:
-        settings = self._session.settings
-        value = settings.get(command.setting)
-        self._answer([(settings.canonical_name(command.setting), oids.TEXT)], [value])
+        with reading(self._session):
+            shown = execute_show(VariableShowStmt(command.setting), self._session)
+        assert shown.columns is not None
+        self._answer([(column.name, column.type) for column in shown.columns], *shown.rows)
 
     def _read(self, command: Command) -> None:
         with reading(self._session):
@@ -130,7 +135,7 @@ class ReplicationCommands:
         options = _options(command, _OF_CREATE)
         if command.kind == "PHYSICAL":
             raise PgError("0A000", "physical replication slots of replication connections are not supported")
-        snapshot = options.get("snapshot") or "export"
+        snapshot = get_string(options["snapshot"]) if "snapshot" in options else "export"
         if snapshot not in ("export", "use", "nothing"):
             text = f'unrecognized value for CREATE_REPLICATION_SLOT option "snapshot": "{snapshot}"'
             raise PgError("22023", text)
@@ -190,6 +195,8 @@ class ReplicationCommands:
             raise PgError("XX000", f"{_USE} be called inside a transaction")
         if session.settings.get("transaction_isolation") != "repeatable read":
             raise PgError("XX000", f"{_USE} be called in REPEATABLE READ isolation mode transaction")
+        if not is_read_only(session):
+            raise PgError("XX000", f"{_USE} be called in a read-only transaction")
         if session.transaction.snapshot_taken:
             raise PgError("XX000", f"{_USE} be called before any query")
 
@@ -201,31 +208,24 @@ class ReplicationCommands:
             return current_lsn(session)
 
     def _alter(self, command: Command) -> None:
-        options = _options(command, {"failover": "", "two_phase": ""})
-        if "two_phase" in options:
-            raise PgError("42601", "unrecognized option: two_phase")
+        options = _options(command, {"failover": ""})
         with slots.at_once(self._session) as there:
             slots.check_slot_permissions(there)
             slots.alter_slot(there, command.slot, failover=_flag(options, "failover"))
 
 
-def _options(command: Command, known: dict[str, str]) -> dict[str, str | None]:
+def _options(command: Command, known: dict[str, str]) -> dict[str, DefElem]:
     """The options by name (parseCreateReplSlotOptions)."""
-    found: dict[str, str | None] = {}
-    for name, value in command.options:
+    found: dict[str, DefElem] = {}
+    for option in command.options:
+        name = option.name
         if name in found or (known.get(name) and known[name] != command.kind):
             raise PgError("42601", "conflicting or redundant options")
         if name not in known:
             raise PgError("XX000", f"unrecognized option: {name}")
-        found[name] = value
+        found[name] = option
     return found
 
 
-def _flag(options: dict[str, str | None], name: str) -> bool:
-    if name not in options:
-        return False
-    value = options[name]
-    flag = True if value is None else parse_bool(value)
-    if flag is None:
-        raise PgError("42601", f"{name} requires a Boolean value")
-    return flag
+def _flag(options: dict[str, DefElem], name: str) -> bool:
+    return name in options and get_boolean(options[name])

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 
 from pgrepl.errors import PgError
+from pgrepl.sql.names import OnNotice, fold, truncate
+from pgrepl.sql.nodes import DefElem
 
 COMMANDS = frozenset(
     {
@@ -17,12 +19,17 @@ COMMANDS = frozenset(
         "READ_REPLICATION_SLOT", "SHOW", "START_REPLICATION", "TIMELINE_HISTORY", "UPLOAD_MANIFEST",
     }
 )  # fmt: skip
+# words in capitals that are no names
+_KEYWORDS = COMMANDS | {
+    "EXPORT_SNAPSHOT", "LOGICAL", "NOEXPORT_SNAPSHOT", "PHYSICAL", "RESERVE_WAL", "SLOT", "TEMPORARY", "TIMELINE",
+    "TWO_PHASE", "USE_SNAPSHOT", "WAIT",
+}  # fmt: skip
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<lsn>[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8})
     | (?P<number>\d+(?!\w))
     | (?P<word>[A-Za-z_\x80-\uffff][\w$]*)
-    | "(?P<quoted>(?:[^"]|"")+)"
+    | "(?P<quoted>(?:[^"]|"")*)"
     | '(?P<text>(?:[^']|'')*)'
     | (?P<mark>[(),;.])
     | (?P<end>\Z)
@@ -38,8 +45,6 @@ _LEGACY = {
     "TWO_PHASE": ("two_phase", None),
 }
 
-Option = tuple[str, "str | None"]
-
 
 @dataclass
 class Command:
@@ -53,7 +58,7 @@ class Command:
     lsn: int = 0
     wait: bool = False
     setting: str = ""
-    options: list[Option] = field(default_factory=list)
+    options: list[DefElem] = field(default_factory=list)
 
 
 def is_command(text: str) -> bool:
@@ -62,13 +67,14 @@ def is_command(text: str) -> bool:
     return found is not None and found["word"] in COMMANDS
 
 
-def parse(text: str) -> Command:
-    return _Parser(text).command()
+def parse(text: str, on_notice: OnNotice) -> Command:
+    return _Parser(text, on_notice).command()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, on_notice: OnNotice) -> None:
         self._text = text
+        self._on_notice = on_notice
         self._at = 0
         self._advance()
 
@@ -105,8 +111,15 @@ class _Parser:
 
     def _name(self) -> str:
         if self._kind == "quoted":
-            return self._take("quoted").replace('""', '"')
-        return self._take("word").lower()
+            name = self._take("quoted").replace('""', '"')
+        elif self._value in _KEYWORDS:
+            raise _wrong()
+        else:
+            name = fold(self._take("word"))
+        return truncate(name, self._on_notice)
+
+    def _text_value(self) -> str:
+        return self._take("text").replace("''", "'")
 
     def command(self) -> Command:
         found = Command(self._take("word"))
@@ -136,12 +149,18 @@ class _Parser:
                 found.slot = self._name()
             case "START_REPLICATION":
                 self._start(found)
-            case _:
-                raise PgError("0A000", f"{found.name} is not supported")
+            case "TIMELINE_HISTORY":
+                self._timeline()
+            case "BASE_BACKUP":
+                found.options = self._options()
         self._mark(";")
         if self._kind != "end":
             raise _wrong()
         return found
+
+    def _timeline(self) -> None:
+        if int(self._take("number")) == 0:
+            raise PgError("42601", "invalid timeline 0")
 
     def _start(self, found: Command) -> None:
         if self._keyword("SLOT"):
@@ -150,25 +169,37 @@ class _Parser:
         high, low = self._take("lsn").split("/")
         found.lsn = int(high, 16) << 32 | int(low, 16)
         if found.kind == "LOGICAL":
-            found.options = self._options()
+            found.options = self._options(of_plugin=True)
+        elif self._keyword("TIMELINE"):
+            self._timeline()
 
-    def _options(self) -> list[Option]:
-        found: list[Option] = []
+    def _options(self, *, of_plugin: bool = False) -> list[DefElem]:
+        """`of_plugin`: their values are strings."""
+        found: list[DefElem] = []
         if not self._mark("("):
             return found
         while True:
-            name = self._name()
-            value = self._take(self._kind).replace("''", "'") if self._kind in ("text", "number", "word") else None
-            found.append((name, value))
+            if self._kind == "word" and self._value in _KEYWORDS and not of_plugin:
+                name = self._take("word").lower()
+            else:
+                name = self._name()
+            value: str | int | None = None
+            if self._kind == "text":
+                value = self._text_value()
+            elif self._kind == "number" and not of_plugin:
+                value = int(self._take("number"))
+            elif self._kind in ("word", "quoted") and not of_plugin:
+                value = self._name()
+            found.append(DefElem(name, value))
             if self._mark(")"):
                 return found
             if not self._mark(","):
                 raise _wrong()
 
-    def _legacy_options(self) -> list[Option]:
-        found: list[Option] = []
+    def _legacy_options(self) -> list[DefElem]:
+        found: list[DefElem] = []
         while word := self._keyword(*_LEGACY):
-            found.append(_LEGACY[word])
+            found.append(DefElem(*_LEGACY[word]))
         return found
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pgrepl.catalog import processes, statistics
 from pgrepl.catalog.transaction import reading
@@ -61,7 +61,7 @@ class Sender:
 
     def start(self, command: Command) -> None:
         if command.kind != "LOGICAL":
-            raise PgError("0A000", "physical replication is not supported")
+            self._refuse_physical(command)
         self._slot = command.slot
         try:
             decoder = self._begin(command)
@@ -77,11 +77,19 @@ class Sender:
             processes.retire(self._token)
             self._session.close()
 
+    def _refuse_physical(self, command: Command) -> NoReturn:
+        """As StartReplication, which finds the slot first."""
+        if command.slot:
+            with reading(self._session):
+                if slots.acquire(self._session, command.slot).slot_type == "logical":
+                    raise PgError("55000", "cannot use a logical replication slot for physical replication")
+        raise PgError("0A000", "physical replication is not supported")
+
     def _begin(self, command: Command) -> SlotDecoder:
         """Take the slot, and go to the position that the subscriber asks for, or the slot's if that is later
         (StartLogicalReplication)."""
         session = self._session
-        given = [(name, value or "") for name, value in command.options]
+        given = [(o.name, "true" if o.value is None else str(o.value)) for o in command.options]
         with reading(session):
             slots.check_slot_permissions(session)
             slots.check_decoding_requirements(session)

@@ -14,7 +14,7 @@ from pgrepl.catalog.identifiers import check_slot_name
 from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
 from pgrepl.catalog.subscription_facts import SCHEMA_CHANGES
 from pgrepl.errors import PgError
-from pgrepl.sql.def_elem import conflicting, get_boolean, get_string
+from pgrepl.sql.def_elem import conflicting, get_boolean, get_streaming, get_string
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types.lsn import parse_lsn
 
@@ -110,19 +110,6 @@ def _slot_name(option: DefElem) -> str | None:
     return name
 
 
-def _streaming(option: DefElem) -> str:
-    """f, t or p: a boolean, or the word `parallel` (defGetStreamingMode)."""
-    modes: dict[object, str] = {"false": "f", "off": "f", "true": "t", "on": "t", "parallel": "p", 0: "f", 1: "t"}
-    value = option.value
-    if value is None:
-        return "t"
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    mode = modes.get(value if is_integer else get_string(option).lower())
-    if mode is None:
-        raise PgError("42601", f'{option.name} requires a Boolean value or "parallel"')
-    return mode
-
-
 def _origin(option: DefElem) -> str:
     value = get_string(option)
     if value.lower() not in ("none", "any"):
@@ -150,7 +137,7 @@ def _lsn(option: DefElem) -> int:
 
 _READERS: dict[str, Callable[[DefElem], Any]] = {
     "slot_name": _slot_name,
-    "streaming": _streaming,
+    "streaming": get_streaming,
     "origin": _origin,
     "schema_changes": _schema_changes,
     "lsn": _lsn,
