@@ -107,6 +107,7 @@ class Piece:
             raise
 
     def _analysed(self, session: Any) -> Query:
+        session.transaction.snapshot_taken = True
         tree = self.tree
         if isinstance(tree, PlAssign):
             return analyze_assignment(session, tree, self._names)

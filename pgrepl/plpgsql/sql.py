@@ -17,7 +17,7 @@ from pgrepl.frozen import frozen
 from pgrepl.plpgsql.datums import Rec
 from pgrepl.plpgsql.variables import FrameVariables, field_of
 from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -141,12 +141,12 @@ def columns_of_query(query: Query) -> list[Column]:
     return [(c.name, c.type, c.typmod) for c in query.columns]
 
 
-def _begin(frame: Frame) -> None:
+def _begin(frame: Frame, *, snapshot: bool = True) -> None:
     """A statement of DO or of a procedure sees what others have committed meanwhile."""
     transaction = frame.session.transaction
     if frame.is_alone:
         transaction.refresh()
-    transaction.snapshot_taken = True
+    transaction.snapshot_taken |= snapshot
 
 
 def no_rows(stmt: Statement | None) -> PgError:
@@ -180,7 +180,7 @@ def execute_nested(frame: Frame, stmt: Statement, text: str) -> Answer:
     name = type(stmt).__name__
     if frame.read_only and name not in _READS:
         raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
-    _begin(frame)
+    _begin(frame, snapshot=name not in WITHOUT_SNAPSHOT)
     with _asked(frame.session, text) if name in _KEEP_TEXT else nullcontext():
         result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))
     if name not in _CHANGES and name != "SelectStmt":

@@ -122,3 +122,17 @@ _ALTER_PARTS = {"TABCONSTRAINT": "ALTER TABLE", "DOMCONSTRAINT": "ALTER DOMAIN",
 def alter_tag(kind: ObjectType) -> str:
     """`ALTER TABLE`, for an object of this kind."""
     return _ALTER_PARTS.get(kind.name) or f"ALTER {kind.value.upper()}"
+
+
+# these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
+WITHOUT_SNAPSHOT = frozenset(
+    (
+        "ConstraintsSetStmt",
+        "ListenStmt",
+        "NotifyStmt",
+        "TransactionStmt",
+        "UnlistenStmt",
+        "VariableSetStmt",
+        "VariableShowStmt",
+    )
+)

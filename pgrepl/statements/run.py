@@ -21,7 +21,7 @@ from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_numbers
-from pgrepl.sql.tags import command_tag, ends_block
+from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag, ends_block
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
 from pgrepl.types.encoding import invalid_utf8
@@ -67,18 +67,6 @@ READING = frozenset(
 # these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
 # transaction
 LOCK_LATER = frozenset(("AnalyzedStmt", "DeleteStmt", "InsertStmt", "MergeStmt", "UpdateStmt"))
-# these do not look at data: the isolation level may still change after them (PlannedStmtRequiresSnapshot)
-_WITHOUT_SNAPSHOT = frozenset(
-    (
-        "ConstraintsSetStmt",
-        "ListenStmt",
-        "NotifyStmt",
-        "TransactionStmt",
-        "UnlistenStmt",
-        "VariableSetStmt",
-        "VariableShowStmt",
-    )
-)
 # in these PostgreSQL's grammar and analysis know parameters
 _WITH_PARAMETERS = frozenset(
     (
@@ -276,7 +264,7 @@ def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit:
         pending = transaction.keeps_pending or is_read_only(session)
         if name not in LOCK_LATER or (session.in_block and not pending):
             transaction.require_write()
-    if name not in _WITHOUT_SNAPSHOT:
+    if name not in WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
     result = _until_done(session, lambda: execute(stmt, session))
     transaction.end_statement()

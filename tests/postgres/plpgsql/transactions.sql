@@ -55,3 +55,18 @@ create function rbad2() returns t as $$ begin return row(1, 2, 3); end $$ langua
 select rbad2();
 create function nul() returns t as $$ begin return null; end $$ language plpgsql;
 select nul(), nul() is null;
+-- SET TRANSACTION after COMMIT, before the first query
+create table fresh(a int);
+create procedure fresh7() language plpgsql as $$ declare x text; begin commit and chain; set transaction isolation level serializable; select current_setting('transaction_isolation') into x; raise notice '%', x; commit; set transaction read only; insert into fresh values (1); end $$; call fresh7();
+create procedure fresh8() language plpgsql as $$ declare x text; begin set transaction isolation level serializable; end $$; call fresh8();
+create procedure fresh9() language plpgsql as $$ declare x text; begin commit; x := 'a'; set transaction isolation level repeatable read; raise notice '%', current_setting('transaction_isolation'); commit and chain; raise notice '%', current_setting('transaction_isolation'); rollback;  raise notice '%', current_setting('transaction_isolation'); perform 1; set transaction isolation level serializable; end $$; call fresh9();
+do $$ begin set transaction isolation level serializable; end $$;
+do $$ begin commit; set transaction isolation level serializable; raise notice '%', current_setting('transaction_isolation'); end $$;
+do $$ begin commit; execute 'set transaction isolation level serializable'; raise notice '%', current_setting('transaction_isolation'); end $$;
+do $$ begin commit; set local work_mem = '1MB'; set transaction isolation level serializable, read only; raise notice '%', current_setting('transaction_read_only'); commit; raise notice '% %', current_setting('transaction_read_only'), current_setting('work_mem'); end $$;
+do $$ declare n int := 1 + 1; begin commit; n := n + 1; if n > 2 then n := 5; end if; set transaction isolation level serializable; raise notice '%', current_setting('transaction_isolation'); end $$;
+do $$ declare n int; begin commit; n := (select 1); set transaction isolation level serializable; raise notice '%', current_setting('transaction_isolation'); end $$;
+create procedure fresh10() language plpgsql as $$ begin commit; set transaction isolation level serializable; for i in 1..2 loop insert into fresh values (i); commit; set transaction isolation level repeatable read; end loop; raise notice '%', current_setting('transaction_isolation'); end $$; call fresh10(); call fresh10();
+do $$ declare r record; begin set constraints all deferred; set transaction isolation level serializable; end $$;
+do $$ begin commit; set constraints all deferred; set search_path to public; set transaction isolation level serializable; set transaction read only; set transaction deferrable; raise notice 'x'; set transaction read write; end $$;
+drop table fresh;
