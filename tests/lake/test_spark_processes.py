@@ -72,7 +72,7 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
     process = play(
         "session = spark.session()\n"
         "jvm = child_of(os.getpid())\n"
-        "os.kill(jvm, 9)\n"
+        "os.killpg(jvm, 9)  # a shell is its parent while it makes the archive of classes\n"
         "try:\n"
         "    with spark.pg_errors(): session.range(5).count()\n"
         "except PgError as error: print(error.sqlstate, error.message)\n"
