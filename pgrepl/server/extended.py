@@ -193,16 +193,15 @@ class Extended:
                 revalidate(session, prepared)
             for number, (value, form) in enumerate(values, 1):
                 typoid = session.type_of(prepared.types[number - 1])
-                shown: str | None = None
+                text: str | None = None
                 try:
                     if value is None:
-                        text = None
                         read_null(typoid, style)
                     else:
                         text = self._text(number, value, typoid, form)
-                        shown = self._shown(text) if form == 0 else None
                         read_value(session, text, typoid, -1)
                 except PgError as error:
+                    shown = self._shown(text) if text is not None and form == 0 else None
                     raise not_read(error, number, portal, shown) from None
                 found.append((typoid, text))
         return prepared.sent_columns, found
