@@ -39,6 +39,7 @@ CREATE PUBLICATION big_orders FOR TABLE orders (id, total) WHERE (id > 1000)
 """
 
 
+@pytest.mark.slow
 def test_a_table_and_its_published_rows(session: SparkSession, con: pgrepl.Connection, catalog: Path) -> None:
     con.execute(ORDERS)
     orders = read(session, catalog, table="orders")
@@ -71,6 +72,7 @@ def test_a_filter_of_one_query_is_none_of_the_next(
         session.conf.unset(pushed)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_told(session: SparkSession, con: pgrepl.Connection, catalog: Path) -> None:
     con.execute(ORDERS)
     for options, message in (

@@ -273,6 +273,7 @@ def test_the_named_index_of_a_frame_is_written(con: pgrepl.Connection) -> None:
     assert con.execute("SELECT * FROM kept ORDER BY 3").fetchall() == [("AT", 1, 2), ("DE", 2, 3)]
 
 
+@pytest.mark.slow
 def test_polars_gets_text_for_what_it_has_not(con: pgrepl.Connection) -> None:
     digits = "12345678901234567890123456789012345678901234567890.5"
     found = con.execute(

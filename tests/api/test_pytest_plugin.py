@@ -45,6 +45,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_fixtures_in_a_project_of_somebody_else(tmp_path: Path) -> None:
     (tmp_path / "test_pipeline.py").write_text(TEST)
     done = run(tmp_path)

@@ -173,6 +173,7 @@ def test_the_orm(engine: Engine) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_pandas_reads_and_writes(engine: Engine) -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"], "c": pd.to_datetime(["2026-01-01", None, None])})

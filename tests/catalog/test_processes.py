@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pgrepl.backend import open_session
 from pgrepl.catalog import ducklake, tables
 from pgrepl.catalog.opening import open_catalog
@@ -70,6 +72,7 @@ def test_writers_take_turns_and_none_fails(path: Path) -> None:
     assert snapshots == list(range(101))
 
 
+@pytest.mark.slow
 def test_killed_writers_leave_whole_transactions_only(path: Path) -> None:
     open_catalog(path).close()
     chance = random.Random(4)

@@ -68,6 +68,7 @@ class FromFiles(Replicas):
         assert self.sub("SELECT rejected FROM pgrepl_stat_subscription_files") == [(str(len(self.bad)),)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", dose([False, True], 2), ids=["by message", "by columns"])
 def test_killed_at_each_step(tmp_path: Path, columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if columns:

@@ -236,7 +236,7 @@ def check(script: Path, folder: Path, mutants: int, seed: int) -> None:
     assert without_oids(noisy) == without_oids(calm)
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 24), ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 48, 5), ids=lambda path: path.stem)
 def test_mutants_in_a_script_leave_no_trace(script: Path, tmp_path: Path) -> None:
     check(script, tmp_path, mutants=1, seed=1)
 

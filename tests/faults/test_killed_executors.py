@@ -264,6 +264,7 @@ def kill_one(driver: int, chance: random.Random) -> list[int]:
     return [one]
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_an_executor_is_killed_while_changes_are_applied(tmp_path: Path) -> None:
     killed_rounds(tmp_path, "apply", 1, 20_000)

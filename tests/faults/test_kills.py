@@ -25,14 +25,14 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[State]:
 HERE = [step for step in STEPS if step not in SPARK_ONLY]
 
 
-@pytest.mark.parametrize("steps", dose([HERE[n::4] for n in range(4)], 2), ids=" ".join)
+@pytest.mark.parametrize("steps", dose([HERE[n::4] for n in range(4)], 4), ids=" ".join)
 def test_killed_at_each_step(tmp_path: Path, expected: list[State], steps: list[str | float]) -> None:
     """One after the other, wherever the one before has left the table."""
     assert check_survival(tmp_path / "catalog.db", expected, "local", steps) == len(steps)
 
 
 def test_killed_at_random_times(tmp_path: Path, expected: list[State]) -> None:
-    check_survival(tmp_path / "catalog.db", expected, "local", random_kills(7, 6))
+    check_survival(tmp_path / "catalog.db", expected, "local", random_kills(7, 2))
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
     assert _killed_at_random(Replicas(tmp_path, apart=False), random.Random(2), 2) > 0
 
 
+@pytest.mark.slow
 def test_killed_at_random_times_with_two_instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many rows in one transaction are applied in portions."""
     monkeypatch.setattr(messages, "PORTION", 50)
@@ -74,6 +75,7 @@ def test_killed_where_batches_go_by_whole_columns(tmp_path: Path) -> None:
     _killed_at_random(replicas, random.Random(4), 3)
 
 
+@pytest.mark.slow
 def test_killed_where_batches_go_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of some seven messages each."""
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 8)

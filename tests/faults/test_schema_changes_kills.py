@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.replication import Replicas
+from tests.harness.dose import dose
 
 SUBSCRIBER = Path(__file__).resolve().parents[2] / "pgrepl" / "replication" / "subscriber"
 SOURCE = "".join(path.read_text() for path in SUBSCRIBER.rglob("*.py"))
@@ -26,16 +27,14 @@ def same(replicas: Replicas, table: str, key: str) -> None:
     assert replicas.sub(query) == replicas.pub(query)
 
 
-@pytest.mark.parametrize(
-    "apart",
-    [pytest.param(False, marks=pytest.mark.slow, id="one instance"), pytest.param(True, id="two instances")],
-)
-def test_killed_at_each_step(tmp_path: Path, apart: bool) -> None:
+@pytest.mark.parametrize("apart, every", dose([(True, 4), (True, 1), (False, 1)], 3))
+def test_killed_at_each_step(tmp_path: Path, apart: bool, every: int) -> None:
     replicas = Replicas(tmp_path, apart=apart)
     assert replicas.apply() == 0
     replicas.sub("ALTER SUBSCRIPTION s SET (schema_changes = tables)")
     assert {"schema.followed", "schema.added"} <= set(STEPS)
-    for number, name in enumerate([*STEPS, *LAKE_STEPS]):
+    steps = [*STEPS, *LAKE_STEPS][::every]
+    for number, name in enumerate(steps):
         replicas.pub(f"ALTER TABLE t ADD COLUMN c{number} int NOT NULL DEFAULT {number}")
         replicas.pub(f"UPDATE t SET c{number} = a WHERE a % 3 = 0")
         replicas.pub(
@@ -49,7 +48,7 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool) -> None:
         assert replicas.apply(name) == -signal.SIGKILL, name
     assert replicas.apply() == 0
     same(replicas, "t", "a")
-    for number in range(len(STEPS) + len(LAKE_STEPS)):
+    for number in range(len(steps)):
         same(replicas, f"n{number}", "k")
     assert replicas.sub("SELECT DISTINCT srsubstate FROM pg_subscription_rel") == [("r",)]
     assert replicas.sub("SELECT apply_error_count, sync_error_count FROM pg_stat_subscription_stats") == [("0", "0")]

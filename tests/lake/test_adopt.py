@@ -107,6 +107,7 @@ def test_schemas_find_their_databases(lake: Lake, shop: Session) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_changes_of_columns(lake: Lake, shop: Session) -> None:
     list(run(shop, "CREATE TABLE t (id int PRIMARY KEY, a int, b text DEFAULT 'x', c float4)"))
     list(run(shop, "CREATE VIEW v AS SELECT c FROM t"))

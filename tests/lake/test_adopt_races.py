@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 from tests.lake import duck
@@ -42,6 +44,7 @@ def play_pgrepl(lake: Lake) -> None:
     session.close()
 
 
+@pytest.mark.slow
 def test_both_sides_at_once(lake: Lake) -> None:
     lake.sql("CREATE TABLE shared (a int)")
     refused: list[str] = []

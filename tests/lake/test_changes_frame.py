@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pgrepl.lake.changes import changes
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
@@ -77,6 +78,7 @@ def history(lake: Lake, chance: random.Random, steps: int) -> int:
     return start
 
 
+@pytest.mark.slow
 def test_deleted_positions_are_not_sent_to_tasks(lake: Lake) -> None:
     lake.sql("CREATE TABLE t (a int, b text)")
     lake.sql("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 2000) g")
@@ -92,6 +94,7 @@ def test_deleted_positions_are_not_sent_to_tasks(lake: Lake) -> None:
         assert (len(deleted), pickle.dumps(sent)) == (666, unread)
 
 
+@pytest.mark.slow
 def test_random_histories_are_told_alike(lake: Lake) -> None:
     chance = random.Random(7)
     start = history(lake, chance, 25)

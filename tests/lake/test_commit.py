@@ -237,7 +237,7 @@ DATES = st.one_of(st.none(), st.dates().map(str), st.sampled_from(["infinity", "
 ROWS = st.lists(st.tuples(NUMBERS, FLOATS, TEXTS, DECIMALS, DATES, DECIMALS), min_size=1, max_size=4)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["inlined", "file", "duckdb"]), ROWS), min_size=1, max_size=5))
 def test_statistics_hold_for_every_row(lake: Lake, writes: list[tuple[str, list[tuple[Any, ...]]]]) -> None:
     """Whoever writes, inlined or not: asking for a value finds all of its rows, here and in DuckDB."""

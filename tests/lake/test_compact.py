@@ -155,6 +155,7 @@ def test_a_data_file_that_gets_a_delete_file_meanwhile(t: Lake, monkeypatch: pyt
     assert theirs == sorted(state(t, last).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", dose(range(4), 4))
 def test_random_work_of_others(t: Lake, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_deletes, "POSITIONS", 5)

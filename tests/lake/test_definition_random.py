@@ -263,7 +263,7 @@ def play(folder: Path, seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", dose(range(2), 2))
 def test_both_sides_agree_after_each_step(tmp_path: Path, seed: int) -> None:
-    play(tmp_path, seed, 15)
+    play(tmp_path, seed, 8)
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def test_rows_are_changed_in_an_object_store_with_a_catalog_on_a_server(catalog_
         catalog.close()
 
 
+@pytest.mark.slow
 def test_spark_changes_rows_there_without_jars_for_it(catalog_url: str, bucket: Any, spark: object) -> None:
     catalog = open_catalog(catalog_url, data_path=f"s3://{bucket.name}/y")
     session = open_session(catalog, settings={"pgrepl.engine": "spark"})

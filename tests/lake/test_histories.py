@@ -157,7 +157,7 @@ def play(history: list[tuple[str, Any]]) -> None:
             lake.close()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(HISTORIES)
 def test_histories(history: list[tuple[str, Any]]) -> None:
     play(history)

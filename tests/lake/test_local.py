@@ -125,6 +125,7 @@ def test_after_a_checkpoint_of_several_small_files(lake: Lake) -> None:
     assert_same_history(lake, "t", first)
 
 
+@pytest.mark.slow
 def test_columns_come_and_go(lake: Lake) -> None:
     """Columns are found by id: a name may have been another column's."""
     first = made_by_duckdb(lake)

@@ -41,6 +41,7 @@ def test_values_of_every_type(lake: Lake, inlined: bool) -> None:
     assert agree(lake, "t") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inlined", dose([True, False], 2), ids=["inlined", "in files"])
 def test_composite_types_whose_attributes_change(lake: Lake, inlined: bool) -> None:
     if not inlined:
@@ -76,6 +77,7 @@ def test_rows_without_columns_are_counted(lake: Lake) -> None:
         assert scan.frame(lake.session, table, []).count() == 7
 
 
+@pytest.mark.slow
 def test_deleted_and_updated_rows(lake: Lake) -> None:
     """Deletes inlined and in files, twice on one file; updated rows keep their row ids."""
     play(lake, "CREATE TABLE t (a int, b text)", "INSERT INTO t SELECT i, 'x' || i FROM generate_series(1, 1000) i")
@@ -92,6 +94,7 @@ def test_deleted_and_updated_rows(lake: Lake) -> None:
     assert len(set(ids)) == 597 and max(ids) < 1000
 
 
+@pytest.mark.slow
 def test_a_file_of_which_little_is_left(lake: Lake) -> None:
     nothing_inlined(lake)
     play(
@@ -103,6 +106,7 @@ def test_a_file_of_which_little_is_left(lake: Lake) -> None:
     assert agree(lake, "t") == 3
 
 
+@pytest.mark.slow
 def test_columns_come_go_and_change_their_names(lake: Lake) -> None:
     nothing_inlined(lake)
     play(lake, "CREATE TABLE t (a int, b text, c int)", "INSERT INTO t VALUES (1, 'one', 10)")

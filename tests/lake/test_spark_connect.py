@@ -94,6 +94,7 @@ def test_copies_and_changes_by_tasks_over_connect(server: str) -> None:
     over_connect(server, tests, "-k", "kernels and tasks or changes_by_spark")
 
 
+@pytest.mark.slow
 def test_the_tool_works_over_connect(server: str, tmp_path: Path) -> None:
     script = (
         "SET pgrepl.engine = spark; CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 200);"

@@ -194,6 +194,7 @@ def test_an_interrupt_cancels_the_running_jobs(spark: SparkSession, interrupts: 
     assert spark.range(7).count() == 7
 
 
+@pytest.mark.slow
 def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
     spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,6 +206,7 @@ def test_what_another_thread_begins_after_an_interrupt_is_not_cancelled(
         assert later.result() == 0
 
 
+@pytest.mark.slow
 def test_what_begins_after_an_interrupt_is_not_cancelled(
     spark: SparkSession, interrupts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

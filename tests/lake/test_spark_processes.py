@@ -68,6 +68,7 @@ def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None
     wait_for_end(jvm)
 
 
+@pytest.mark.slow
 def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
     process = play(
         "session = spark.session()\n"

@@ -102,6 +102,7 @@ def test_files_carry_all_field_ids_and_true_statistics(lake: Lake, spark: SparkS
     assert lake.duck("SELECT min(d), max(d), count(b), count(g) FROM postgres.t") == [("-9.00", "0.00", "10", "0")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", dose([40, 200], 2))
 def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession, count: int) -> None:
     """A list of many schema elements has another header in the footer."""
@@ -133,6 +134,7 @@ def test_partitions_of_few_rows_become_one_file_in_their_order(lake: Lake, spark
     assert lake.duck("SELECT count(*), sum(b[1]::INT) FROM postgres.t") == [("1000", "499500")]
 
 
+@pytest.mark.slow
 def test_much_stays_in_as_many_files_as_there_are_partitions(
     lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def test_much_stays_in_as_many_files_as_there_are_partitions(
     assert agree(lake, "t") == 1000
 
 
+@pytest.mark.slow
 def test_updated_rows_keep_their_ids(lake: Lake, spark: SparkSession) -> None:
     """New versions are written once, and their ids say where the old ones stand: in files, updated before, inlined."""
     nothing_inlined(lake)

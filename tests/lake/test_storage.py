@@ -81,6 +81,7 @@ def test_a_file_that_may_not_be_read(table: Lake, monkeypatch: pytest.MonkeyPatc
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_files_are_for_their_owner_only_also_in_folders_of_others(lake: Lake, engine: str) -> None:
     """DuckDB, whose tables' folders everybody may look into, has written first."""
@@ -138,7 +139,7 @@ class FullDisk:
         return False
 
 
-@pytest.mark.parametrize("room", [0, 100, 500])
+@pytest.mark.parametrize("room", dose([0, 100, 500], 3))
 @pytest.mark.parametrize("what", dose(["insert", "delete", "update"], 3, 2))
 def test_a_full_disk(table: Lake, monkeypatch: pytest.MonkeyPatch, what: str, room: int) -> None:  # noqa: F811
     import pyarrow as pa

@@ -153,7 +153,7 @@ def test_statements(lake: Lake) -> None:
         lake.sql("DROP TABLE u")
 
 
-@pytest.mark.parametrize("in_files", [False, True])
+@pytest.mark.parametrize("in_files", dose([False, True], 2))
 def test_fields_follow_attributes(lake: Lake, in_files: bool) -> None:
     lake.sql("CREATE TYPE inside AS (x int, y text); CREATE TYPE c AS (a int, i inside)")
     lake.sql("CREATE TABLE t (n int, s c, l c[]); CREATE TABLE p (n int, s inside) PARTITION BY LIST (n)")
@@ -222,6 +222,7 @@ def test_one_attribute_takes_the_name_of_another(lake: Lake) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pending_rows_follow_attributes(lake: Lake) -> None:
     lake.sql("ALTER SYSTEM SET max_prepared_transactions = 1")
     lake.session.close()
@@ -290,6 +291,7 @@ def test_columns_from_before_there_were_structs_stay_text(lake: Lake, tmp_path: 
     assert kinds(lake, "t")[1] == "VARCHAR"
 
 
+@pytest.mark.slow
 def test_a_struct_that_duckdb_alters_is_no_composite_type_any_more(lake: Lake) -> None:
     lake.sql("CREATE TYPE c AS (a int, b text)")
     for change in ("ADD COLUMN s.more INTEGER", "DROP COLUMN s.b", "RENAME COLUMN s.a TO z"):

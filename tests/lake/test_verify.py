@@ -87,6 +87,7 @@ def test_types_of_other_databases_are_known(whole: Lake, capfd: pytest.CaptureFi
     assert "not verified" not in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
     whole.duck_runs(
         "INSERT INTO postgres.t (a, b) SELECT range, 'duck' FROM range(3000, 3500)",
@@ -103,6 +104,7 @@ def test_nothing_is_found_where_duckdb_has_written_too(whole: Lake) -> None:
     assert damage(whole.path) == []
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_duckdb_has_dropped_and_expired(whole: Lake) -> None:
     whole.duck_runs(
         "CALL ducklake_flush_inlined_data('lake')",
@@ -148,7 +150,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("change", dose(CHANGES, 6))
+@pytest.mark.parametrize("change", dose(CHANGES, 12))
 def test_what_is_changed_behind_its_back_is_found(whole: Lake, change: str) -> None:
     with sqlite3.connect(whole.path) as link:
         if "inlined_data" in change:
@@ -293,6 +295,7 @@ def flip_in_catalog(folder: Path, whole: Lake, many: int, seed: int) -> tuple[in
     return noticed, missed
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_the_catalog_is_noticed_or_harmless(whole: Lake, tmp_path: Path) -> None:
     noticed, missed = flip_in_catalog(tmp_path, whole, 40, 1)
     assert noticed >= 30

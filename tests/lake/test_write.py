@@ -11,6 +11,7 @@ import pytest
 from pgrepl.errors import PgError
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.write import Write
+from tests.harness.dose import dose
 from tests.lake.conftest import Lake, values
 
 # PostgreSQL's type, values as PostgreSQL writes them, and as DuckDB does where that is something else
@@ -70,17 +71,17 @@ TYPES: list[tuple[str, list[str], list[str] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("where", ["flushed", *(pytest.param(w, marks=pytest.mark.slow) for w in ("inlined", "file"))])
-def test_every_type(lake: Lake, where: str) -> None:
+@pytest.mark.parametrize("where, every", dose([("flushed", 4), ("flushed", 1), ("inlined", 1), ("file", 1)], 4))
+def test_every_type(lake: Lake, where: str, every: int) -> None:
     """Each in a table of its own; of all of them what is wrong."""
     if where == "file":
         lake.duck_runs("CALL lake.set_option('data_inlining_row_limit', 0)")
-    tables = {f"t{number}": each for number, each in enumerate(TYPES)}
+    tables = {f"t{number}": each for number, each in enumerate(TYPES[::every])}
     for name, (kind, written, _) in tables.items():
         lake.sql(f"CREATE TABLE {name} (n int, a {kind})")
         lake.insert(name, *[(str(n), text) for n, text in enumerate([*written, None])])
     files = lake.query("SELECT count(*) FROM ducklake_data_file")
-    assert files == [(len(TYPES) if where == "file" else 0,)]
+    assert files == [(len(tables) if where == "file" else 0,)]
     wanted = {name: [*written, None] for name, (_, written, _) in tables.items()}
     assert {name: [row[1] for row in lake.rows(name)] for name in tables} == wanted
     there = {name: [a for (a,) in lake.duck(f"SELECT a FROM postgres.{name} ORDER BY n")] for name in tables}
@@ -152,6 +153,7 @@ def test_deletes_and_updates(table: Lake) -> None:
     assert (rows["500"], rows["550"], rows["1005"], rows["0"]) == ("many", "again", "again", "row 0")
 
 
+@pytest.mark.slow
 def test_one_delete_file_a_data_file(table: Lake) -> None:
     """A second delete is cumulative, and says of each position at which snapshot it went."""
     first = delete(table, *range(200))
@@ -219,6 +221,7 @@ def test_rows_come_in_the_order_in_which_they_were_written(table: Lake) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_positions_as_arrays(table: Lake) -> None:
     places = table.places("t")
     file = places[0].file
@@ -231,6 +234,7 @@ def test_positions_as_arrays(table: Lake) -> None:
     assert_same_history(table)
 
 
+@pytest.mark.slow
 def test_a_statement_with_more_rows_than_memory_should_hold(lake: Lake) -> None:
     lake.sql("CREATE TABLE t (a int, b text)")
     table = lake.table("t")
@@ -285,6 +289,7 @@ def test_a_rollback_leaves_no_files(table: Lake) -> None:
     assert_same_history(table)
 
 
+@pytest.mark.slow
 def test_a_statement_that_fails_leaves_no_files(table: Lake) -> None:
     before = files_of(table)
 
@@ -330,6 +335,7 @@ def test_the_limit_of_inlining(lake: Lake) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_duckdb_goes_on_writing(table: Lake) -> None:
     delete(table, *range(100, 300))
     table.duck_runs(

@@ -16,6 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.interrupts import user_request
 from pgrepl.query import timeouts
 from tests.harness.database import ask, visit
+from tests.harness.dose import dose
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+@pytest.mark.parametrize("text", dose(DEEP.values(), 6, 1), ids=DEEP)
 def test_deep_nesting_is_at_most_an_error(session: Session, text: str) -> None:
     with suppress(PgError):
         ask(session, f"do $$ {text} $$")

@@ -285,6 +285,7 @@ def test_workers_copy_and_apply_one_at_a_time(catalog: Catalog, subscribed: tupl
     assert play(sub, "SELECT active FROM pg_replication_slots") == [[("f",), ("f",)]]
 
 
+@pytest.mark.slow
 def test_followers_go_on_until_they_are_stopped(catalog: Catalog, subscribed: tuple[Session, Session]) -> None:
     """Also where somebody else's transaction holds the lock that they wait for."""
     pub, sub = subscribed

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.play import Pair, difference, play_pgrepl
 from tests.postgres.random_merges import script
 
@@ -13,7 +14,7 @@ from tests.postgres.random_merges import script
 SLOW = [seed for seed in range(100, 200) if seed not in (119, 161, 178)]
 
 
-@pytest.mark.parametrize("seed", [4, 13, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW)])
+@pytest.mark.parametrize("seed", dose([4, 13, *SLOW], 1000))
 def test_random_merges_do_what_a_server_does(seed: int, pair18: Pair, tmp_path: Path) -> None:
     text = script(seed)
     assert difference(pair18.play(text), play_pgrepl(text, tmp_path)) == ""

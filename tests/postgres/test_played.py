@@ -12,7 +12,7 @@ from tests.postgres.play import Pair, difference, play_pgrepl
 SCRIPTS = sorted((Path(__file__).parent / "played").glob("*.sql"))
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 2), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 4), ids=lambda p: p.stem)
 def test_pgrepl_prints_what_a_real_server_prints(script: Path, pair16: Pair, tmp_path: Path) -> None:
     text = script.read_text("utf-8")
     assert difference(pair16.play(text), play_pgrepl(text, tmp_path)) == ""

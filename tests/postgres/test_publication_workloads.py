@@ -104,7 +104,7 @@ def compare(pair: Pair, workload: tuple[str, list[str]]) -> None:
     assert difference(pair.play(script), printed) == ""
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(WORKLOADS)
 def test_random_publications_look_the_same(pair16: Pair, workload: tuple[str, list[str]]) -> None:
     compare(pair16, workload)

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.both_replicas import Both
 
 LOG = (
@@ -62,7 +63,7 @@ def test_an_error_of_a_trigger_stops_the_subscription(both: Both) -> None:
     assert both.rows("SELECT a FROM t") == [("12",)]
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))])
+@pytest.mark.parametrize("seed", dose(range(1, 30), 30))
 def test_random_workloads_with_triggers_at_both_ends(seed: int, both: Both) -> None:
     random = Random(seed)
     both.each("CREATE TABLE t (a int PRIMARY KEY, b text)", *LOG, *FUNCTIONS[:2])

@@ -446,7 +446,7 @@ def test_binary_values_are_received_as_the_columns_type(both: Both) -> None:
                 "binary data has array element type 23 (integer) instead of expected 20 (bigint)",
             ),
         ],
-        2,
+        4,
     ),
 )
 def test_binary_values_that_do_not_fit_stop(both: Both, theirs: str, value: str, ours: str, message: str) -> None:

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from pgrepl.replication.wire import messages
+from tests.harness.dose import dose
 from tests.postgres.both_replicas import Both
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
@@ -107,6 +108,7 @@ def test_a_row_that_moves_to_another_leaf_is_a_delete_and_an_insert(
     assert both.rows("SELECT a FROM m") == (left or [("1",), ("60",), ("61",)])
 
 
+@pytest.mark.slow
 def test_the_filters_of_deletes_and_inserts_count_for_a_row_that_moves(both: Both) -> None:
     both.each(*PARTS)
     both.pub("INSERT INTO m VALUES (1), (2), (3)")
@@ -205,6 +207,7 @@ def test_a_truncate_that_is_not_published_removes_nothing(both: Both) -> None:
     assert both.rows("SELECT a FROM t") == [("1",), ("2",)]
 
 
+@pytest.mark.slow
 def test_a_truncate_takes_along_what_it_cascaded_to_and_nothing_more(both: Both) -> None:
     """Tables that are not published stay; a foreign key of the subscriber's forbids it (A4)."""
     both.each(T, "CREATE TABLE r (t int REFERENCES t)", "CREATE TABLE q (t int REFERENCES t)")
@@ -250,6 +253,7 @@ def test_a_truncate_of_the_root_is_sent_as_the_root_one_of_a_leaf_is_not(both: B
     assert both.rows("SELECT a FROM m") == []
 
 
+@pytest.mark.slow
 def test_a_truncate_of_the_root_is_one_of_each_leaf_where_leaves_are_published(both: Both) -> None:
     both.each(*PARTS)
     both.pub("CREATE PUBLICATION p FOR TABLE m", "INSERT INTO m VALUES (1), (60)")
@@ -300,6 +304,7 @@ def test_a_leaf_is_no_table_of_a_subscription_beside_its_root(both: Both) -> Non
 # --- A13 --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_came_and_went_in_one_batch_is_sent_on(both: Both) -> None:
     both.each(T)
     both.done("third", "CREATE TABLE t (a int, b text)")
@@ -358,7 +363,7 @@ def test_a_slot_of_a_subscriber_shows_every_transaction(both: Both) -> None:
     assert changes_seen(both, plugins) == 3 + 8 + 4
 
 
-@pytest.mark.parametrize("portion", [7, 100_000])
+@pytest.mark.parametrize("portion", dose([7, 100_000], 2))
 def test_a_large_transaction_is_sent_on_whole(both: Both, monkeypatch: pytest.MonkeyPatch, portion: int) -> None:
     """Large enough for files; and where it is written in portions, each change is where it was."""
     monkeypatch.setattr(messages, "PORTION", portion)

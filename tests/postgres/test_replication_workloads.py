@@ -117,7 +117,7 @@ def play_out(play: Play, chance: Random, *, with_triggers: bool = False) -> None
 CHANCE = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CHANCE)
 def test_random_replication_ends_the_same(real: RealReplicas, chance: Random) -> None:
     compare(real, chance)

@@ -14,7 +14,7 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts18").glob("*.sql"))
 LOCATION = re.compile(r"^LOCATION: .*\n", re.M)
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 4), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 8, 1), ids=lambda p: p.stem)
 def test_pgrepl_prints_what_18_prints(script: Path, pair18: Pair, tmp_path: Path) -> None:
     text = script.read_text("utf-8")
     assert difference(LOCATION.sub("", pair18.play(text)), play_pgrepl(text, tmp_path)) == ""

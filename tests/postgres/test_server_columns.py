@@ -151,7 +151,7 @@ def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPa
     publisher.close()
 
 
-@pytest.mark.parametrize("room", dose([2, 1, 0], 2))
+@pytest.mark.parametrize("room", dose([2, 1, 0], 6))
 def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     """In pieces of whole transactions, from copies of the slot, if there is room; the slot stays where it is."""
     taken: list[str] = []
@@ -365,6 +365,7 @@ def test_keys_are_equal_as_their_types_say(served: Served) -> None:
         served.same(f"SELECT * FROM {table} ORDER BY 1, 2")
 
 
+@pytest.mark.slow
 def test_columns_of_other_types_come_to_the_same_by_both_ways(served: Served) -> None:
     """With defaults, generated columns, values that were not sent, and a value that no row needs."""
     other = Database(served.folder, "other", new=True)

@@ -18,7 +18,7 @@ from tests.harness.programs import PATIENCE
 from tests.postgres.served import Served
 
 
-@pytest.fixture(params=["rows", "csv", "binary"])
+@pytest.fixture(params=dose(["rows", "csv", "binary"], 2))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every table is large enough for files and for two readers, or none is."""
     files = request.param != "rows"

@@ -59,6 +59,7 @@ def eventually_same(served: Served, query: str) -> None:
     eventually(lambda: served.pub(query) == served.sub(query))
 
 
+@pytest.mark.slow
 @ON_ONE
 def test_killed_at_each_step(served: Served) -> None:
     served.both(T)
@@ -128,6 +129,7 @@ def hung(served: Served) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.slow
 @ON_ONE
 def test_a_server_that_hangs_is_not_waited_for(served: Served) -> None:
     served.both(T)

@@ -84,6 +84,7 @@ def test_prepared_before_the_slot_told_of_it(ready: Served) -> None:
         assert len(ready.same(ROWS)) == rows
 
 
+@pytest.mark.slow
 def test_a_large_one_and_many_others(ready: Served) -> None:
     """What is applied by columns stops before it and goes on behind it."""
     gid = f"x_{ready.database}"

@@ -13,7 +13,7 @@ from tests.postgres.random_triggers import script
 SCRIPTS = sorted((Path(__file__).parent / "triggers").glob("*.sql"))
 
 
-@pytest.mark.parametrize("path", dose(SCRIPTS, 2), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", dose(SCRIPTS, 4, 1), ids=lambda path: path.stem)
 def test_a_script_prints_what_a_server_prints(path: Path, pair16: Pair, tmp_path: Path) -> None:
     text = path.read_text("utf-8")
     assert difference(pair16.play(text), play_pgrepl(text, tmp_path)) == ""

@@ -55,6 +55,7 @@ def test_rows_of_nodes(tables: Instance, query: str, nodes: list[str]) -> None:
     assert told == nodes
 
 
+@pytest.mark.slow
 def test_the_whole_has_a_time(tables: Instance) -> None:
     top, *rest = tables.play("pub", "EXPLAIN (ANALYZE, COSTS OFF) SELECT b, count(*) FROM t GROUP BY b")
     assert re.fullmatch(r"HashAggregate \(actual time=0\.000\.\.\d+\.\d{3} rows=3 loops=1\)", top)

@@ -82,6 +82,7 @@ def answers(session: Session, text: str) -> list[tuple[str | None, ...]]:
     return list(list(run(session, text))[-1].rows)
 
 
+@pytest.mark.slow
 def test_forty_increments_by_four_writers_end_at_forty(path: Path) -> None:
     workers = [start(INCREMENTS, path) for _ in range(4)]
     for worker in workers:

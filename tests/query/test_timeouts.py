@@ -17,6 +17,7 @@ from tests.harness.programs import environment
 CANCELLED = "ERROR:  canceling statement due to statement timeout"
 
 
+@pytest.mark.slow
 def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
     answers = instance.play(
         "pub",

@@ -49,7 +49,7 @@ def wrong(session: Session, cases: list[Case]) -> list[tuple[str, Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("heading", GROUPS)
+@pytest.mark.parametrize("heading", dose(GROUPS, 3))
 def test_in_this_process(heading: str, session: Session) -> None:
     list(run(session, "SET pgrepl.engine = local"))
     assert wrong(session, GROUPS[heading]) == []
@@ -60,7 +60,7 @@ def test_in_this_process(heading: str, session: Session) -> None:
         list(run(session, "RESET pgrepl.local_rows"))
 
 
-@pytest.mark.parametrize("heading", dose(GROUPS, 4))
+@pytest.mark.parametrize("heading", dose(GROUPS, 8))
 def test_on_spark(heading: str, session: Session, spark: object) -> None:
     list(run(session, "SET pgrepl.engine = spark"))
     assert wrong(session, GROUPS[heading][::15]) == []

@@ -260,6 +260,7 @@ sub.leave()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_catch_up_beside_each_other_apply_each_change_once(warm: Pair, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [

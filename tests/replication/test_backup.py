@@ -83,6 +83,7 @@ def test_duckdb_reads_what_is_restored(here: Database, tmp_path: Path) -> None:
     assert duck(catalog, "SELECT count(*), sum(a) FROM lake.postgres.t") == [("401", "80200")]
 
 
+@pytest.mark.slow
 def test_while_others_write_and_vacuum(here: Database, tmp_path: Path) -> None:
     """Each transaction moves 1 from a row to another: every backup has the same sum."""
     here("CREATE TABLE acc (id int PRIMARY KEY, n int)", "INSERT INTO acc SELECT g, 100 FROM generate_series(1, 300) g")
@@ -120,6 +121,7 @@ def test_while_others_write_and_vacuum(here: Database, tmp_path: Path) -> None:
     assert failures == []
 
 
+@pytest.mark.slow
 def test_killed_at_each_step_the_last_good_backup_is_there(here: Database, tmp_path: Path) -> None:
     folder, place = tmp_path / "backup", tmp_path / "place"
     back_up(here.session, folder)

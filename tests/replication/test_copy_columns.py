@@ -192,6 +192,7 @@ def test_leaves_of_a_partitioned_table_and_a_partition_as_target(make: Make) -> 
     ways.copied()
 
 
+@pytest.mark.slow
 def test_random_tables(make: Make) -> None:
     """Every type of which columns go as they are, with NULLs and extremes, and a condition on one of them."""
     chance = random.Random(11)
@@ -226,6 +227,7 @@ def test_random_tables(make: Make) -> None:
     assert ways.subs["here"].ways() == {"copy": len(tests)}
 
 
+@pytest.mark.slow
 def test_files_and_row_groups_that_a_filter_cannot_pass_are_not_read(make: Make) -> None:
     from pgrepl.replication.publisher.lake.copy_plan import copy_plan
     from pgrepl.replication.publisher.lake.copy_spark import LakeRows

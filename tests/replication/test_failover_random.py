@@ -67,7 +67,7 @@ def play(folder: Path, seed: int) -> None:
     nodes.close()
 
 
-@pytest.mark.parametrize("seed", dose(range(3), 3))
+@pytest.mark.parametrize("seed", dose(range(3), 6))
 def test_random_failovers(tmp_path: Path, seed: int) -> None:
     play(tmp_path, seed)
 

@@ -152,7 +152,7 @@ def test_partitions_are_sent_as_their_root_or_as_themselves(landing: Landing, wa
     assert (landing.rows("low"), landing.rows("high")) == ([("1", "y"), ("2", "x")], [("30", "x")])
 
 
-@pytest.mark.parametrize("seed", dose(range(3), 3))
+@pytest.mark.parametrize("seed", dose(range(3), 12))
 def test_files_and_the_lake_end_the_same(
     landing: Landing, way: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

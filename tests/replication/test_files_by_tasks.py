@@ -254,12 +254,12 @@ def compared(tmp_path: Path, case: Callable[[list[Transaction]], bytes], seed: i
     assert not any(here["errors"]) or (bad and not out)
 
 
-@pytest.mark.parametrize("case", dose(CASES, 4), ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", dose(CASES, 8), ids=lambda case: case.__name__)
 def test_tasks_find_what_this_process_finds(tmp_path: Path, case: Callable[[list[Transaction]], bytes]) -> None:
     compared(tmp_path, case, 1, bad=0, out=False)
 
 
-@pytest.mark.parametrize("out", dose([False, True], 2), ids=["stop", "left out"])
+@pytest.mark.parametrize("out", dose([False, True], 4), ids=["stop", "left out"])
 @pytest.mark.parametrize("case", [debezium, own], ids=lambda case: case.__name__)
 def test_bad_records(tmp_path: Path, case: Callable[[list[Transaction]], bytes], out: bool) -> None:
     compared(tmp_path, case, 2, bad=0.05, out=out)

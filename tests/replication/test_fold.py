@@ -94,6 +94,7 @@ def test_folded_is_played(steps: list[tuple[str, int, int]], there: set[int]) ->
     assert set(found.deleted.tolist()) == there - {had for had, _ in table.rows.values() if had is not None}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.sets(st.integers(0, KEYS - 1)))
 def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, int, int]], there: set[int]) -> None:

@@ -81,6 +81,7 @@ def ready(trio: Trio) -> None:
     trio.sub("SELECT pg_stat_reset()")
 
 
+@pytest.mark.slow
 def test_what_comes_before_a_conflict_is_applied_by_spark(trio: Trio) -> None:
     ready(trio)
     trio.at_subscribers("INSERT INTO t VALUES (50, 'local', 0)")
@@ -127,6 +128,7 @@ def test_a_second_unique_index_is_heeded(trio: Trio) -> None:
     assert trio.sub.ways() == {"apply": 3, "apply row by row": 2}
 
 
+@pytest.mark.slow
 def test_keys_of_decimals_and_padded_text(trio: Trio) -> None:
     trio.everywhere("CREATE TABLE t (a numeric(8,2), k char(4), b text, PRIMARY KEY (a, k))")
     trio.pub("CREATE PUBLICATION p FOR TABLE t")
@@ -187,6 +189,7 @@ def test_a_truncation_divides_a_batch(trio: Trio) -> None:
     assert trio.sub.ways()["apply"] == 1
 
 
+@pytest.mark.slow
 def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
     """C8."""
     ready(trio)
@@ -199,6 +202,7 @@ def test_rows_stand_in_the_order_of_their_last_change(trio: Trio) -> None:
     assert trio.sub.ways()["apply"] == 2
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> None:
     trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
     trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, b int, c int)")
@@ -218,6 +222,7 @@ def test_a_row_that_cannot_be_copied_is_named_by_the_exact_way(trio: Trio) -> No
     assert trio.sub.ways()["copy"] == 1
 
 
+@pytest.mark.slow
 def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
     trio.pub("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
     trio.at_subscribers(
@@ -231,6 +236,7 @@ def test_partitioned_targets_are_copied_by_spark(trio: Trio) -> None:
     assert trio.sub.ways()["copy"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", dose(range(2), 2))
 def test_changes_of_partitioned_targets_are_divided_among_the_leaves(trio: Trio, seed: int) -> None:
     trio.pub("CREATE TABLE t (a int, r text, b text, PRIMARY KEY (a, r))")

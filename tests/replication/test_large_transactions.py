@@ -79,6 +79,7 @@ def test_in_portions_it_is_one_transaction_all_the_same(pair: Pair, portion: int
     assert before < played
 
 
+@pytest.mark.slow
 def test_a_conflict_in_the_last_portion_leaves_nothing(pair: Pair, portion: int) -> None:
     ready(pair, options="WITH (disable_on_error)")
     pair.sub("INSERT INTO t VALUES (5000, 'local')")

@@ -180,7 +180,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-@pytest.mark.parametrize("name", dose(CASES, 4, 1))
+@pytest.mark.parametrize("name", dose(CASES, 12, 9))
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
     ready(trio, case)
@@ -202,12 +202,13 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", dose(CASES, 4, 0))
+@pytest.mark.parametrize("name", dose(CASES, 8))
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 
 
-@pytest.mark.parametrize("name", ["partitions", pytest.param("whole number", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["partitions", "whole number"])
 def test_random_changes_by_spark(
     trio: Trio, made: list[int], name: str, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +391,7 @@ def test_several_keys(trio: Trio, made: list[int]) -> None:
     assert message == 'duplicate key value violates unique constraint "t_b_key"'
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("way")
 def test_many_keys_that_change(trio: Trio, made: list[int]) -> None:
     """Each by itself, in parts like others; where they follow each other, one by one."""

@@ -108,7 +108,7 @@ def random_changes(pair: Pair, seed: int, steps: int) -> None:
 @pytest.mark.parametrize("seed", dose(range(4), 4))
 def test_random_changes_arrive(pair: Pair, seed: int) -> None:
     by_message(pair.sub)
-    random_changes(pair, seed, 6)
+    random_changes(pair, seed, 3)
 
 
 @pytest.mark.slow
@@ -253,6 +253,7 @@ def test_many_changes_go_by_columns(pair: Pair) -> None:
     many_changes_go_by_columns(pair)
 
 
+@pytest.mark.slow
 def test_changes_in_parts_get_new_columns(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 200)
     following(pair)
@@ -264,6 +265,7 @@ def test_changes_in_parts_get_new_columns(pair: Pair, monkeypatch: pytest.Monkey
     same(pair)
 
 
+@pytest.mark.slow
 def test_a_large_transaction_is_followed_in_portions(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "PORTION", 20)
     following(pair)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.replication.wire import messages
+from tests.harness.dose import dose
 from tests.harness.nodes import Node
 from tests.harness.pair import Pair
 
@@ -136,7 +137,7 @@ def test_every_change_of_every_transaction_is_seen(pair: Pair, monkeypatch: pyte
     assert pair.sub("SELECT * FROM t") == pair.pub("SELECT * FROM t") == [("7", "new")]
 
 
-@pytest.mark.parametrize("engine", ["local", "auto"])
+@pytest.mark.parametrize("engine", dose(["local", "auto"], 4))
 def test_large_transactions_are_seen_whole(pair: Pair, engine: str) -> None:
     """Rows in files, whose order among others is told apart from them."""
     connect(pair)
@@ -187,7 +188,7 @@ def random_work(chance: random.Random) -> str:
     )
 
 
-@pytest.mark.parametrize("seed", [0, 1, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 100)]])
+@pytest.mark.parametrize("seed", dose(range(100), 100))
 def test_what_a_publisher_shows_its_subscriber_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Both have the same slot; both show the same."""
     chance = random.Random(seed)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.dose import dose
 
 
-@pytest.mark.parametrize("way", [by_columns, by_message])
+@pytest.mark.parametrize("way", dose([by_columns, by_message], 2))
 def test_structs_are_replicated(tmp_path: Path, way: object) -> None:
     assert callable(way)
     pub, sub = Database(tmp_path), Database(tmp_path, "sub", new=True)

@@ -207,6 +207,7 @@ def test_who_is_stopped_stops_them_all(waiting: Pair, monkeypatch: pytest.Monkey
     assert waiting.pub("SELECT count(*) FROM pg_replication_slots") == [("1",)]
 
 
+@pytest.mark.slow
 def test_who_is_stopped_waits_for_no_lock(waiting: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else has an open transaction that has written: the copies wait for it, whoever stops them does not."""
     waiting.sub("ALTER SYSTEM SET lock_timeout = '5min'")

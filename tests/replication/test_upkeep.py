@@ -94,6 +94,7 @@ def test_what_there_is_grows_no_further_for_long(pair: Pair, monkeypatch: pytest
     follow(pair, 1200, monkeypatch)
 
 
+@pytest.mark.slow
 def test_tables_are_vacuumed_beside_the_worker(ready: Pair, tmp_path: Path) -> None:
     log = tmp_path / "log"
     catalog = str(ready.sub.session.catalog.path)
@@ -117,6 +118,7 @@ def test_tables_are_vacuumed_beside_the_worker(ready: Pair, tmp_path: Path) -> N
     assert "ERROR" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", dose(["compact.begin", "commit.file", "compact.end"], 3, 1))
 def test_killed_while_it_vacuums(ready: Pair, tmp_path: Path, step: str) -> None:
     catalog = str(ready.sub.session.catalog.path)

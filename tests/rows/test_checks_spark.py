@@ -51,7 +51,7 @@ STATEMENTS = (
 )
 
 
-SOME = (*STATEMENTS[:8:2], *STATEMENTS[8:10], *STATEMENTS[10::2])
+SOME = (*STATEMENTS[:8:4], *STATEMENTS[8:10], *STATEMENTS[10::4])
 
 
 @pytest.mark.parametrize("statements", [SOME, pytest.param(STATEMENTS, marks=pytest.mark.slow)], ids=["some", "all"])

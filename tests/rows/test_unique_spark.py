@@ -9,6 +9,7 @@ import pytest
 from tests.harness.played import Instance
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_keys_that_are_computed_are_looked_for_by_spark(tmp_path: Path) -> None:
     instance = Instance(tmp_path / "here")

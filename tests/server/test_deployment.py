@@ -74,6 +74,7 @@ def test_a_service_manager_is_told(tmp_path: Path) -> None:
             assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_a_log_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     with started("serve", "--log-file", str(log), cwd=tmp_path) as process:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.harness.serving import serving
 from tests.postgres.server import new_server
 from tests.server.test_psql_lists import psql
@@ -61,6 +63,7 @@ def test_the_views_show_every_line_and_its_fault(tmp_path: Path) -> None:
             assert [text for (text,) in connection.execute(QUERY.format(query))] == expected.splitlines()
 
 
+@pytest.mark.slow
 def test_a_client_certificate_is_asked_for_over_tls_only(tmp_path: Path) -> None:
     rules = {
         "hostssl all all all cert map=m": "{map=m,clientcert=verify-full}",

@@ -165,6 +165,7 @@ def test_a_locked_catalog_keeps_no_answer_back(served: Serving, metrics: int) ->
         assert get(metrics, "/healthz") == (200, "ok\n")
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_is_not_healthy(tmp_path: Path) -> None:
     port = free_port()
     with serving(tmp_path, "-c", f"pgrepl.metrics_listen=127.0.0.1:{port}") as served:

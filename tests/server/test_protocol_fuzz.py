@@ -171,6 +171,7 @@ def test_slow_and_silent_clients_are_sent_away(served: Serving, unharmed: psycop
             each.close()
 
 
+@pytest.mark.slow
 def test_a_flood_of_connections_leaves_room_for_who_is_there(
     served: Serving, unharmed: psycopg.Connection[object]
 ) -> None:

@@ -50,6 +50,7 @@ def compare(version: int, commands: list[str], folder: Path) -> None:
         assert (command, here) == (command, there)
 
 
+@pytest.mark.slow
 def test_psql_18_prints_the_same(tmp_path: Path) -> None:
     compare(18, COMMANDS[::4], tmp_path)
 

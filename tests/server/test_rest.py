@@ -164,6 +164,7 @@ def test_the_end_of_a_session_at_rest(served: Serving) -> None:
         assert f"server process (PID {pids[2]}) was terminated by signal 9" in served.log
 
 
+@pytest.mark.slow
 def test_who_works_ends_with_the_keeper_and_the_other_way_round(served: Serving) -> None:
     first, second = served.connect(), served.connect()
     for client in (first, second):
@@ -181,6 +182,7 @@ def test_who_works_ends_with_the_keeper_and_the_other_way_round(served: Serving)
         client.close()
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_sessions_at_rest(tmp_path: Path) -> None:
     with serving(tmp_path, "-c", "pgrepl.idle_session_release=20") as served:
         client, idle = served.connect(), served.connect()

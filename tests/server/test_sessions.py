@@ -253,7 +253,7 @@ FAMILIES = {"advisory locks": ADVISORY, "notifications": NOTIFICATIONS, "snapsho
 SCRIPTS = {f"{family} {name}": script for family, scripts in FAMILIES.items() for name, script in scripts.items()}
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS.values(), 2), ids=SCRIPTS)
+@pytest.mark.parametrize("script", dose(SCRIPTS.values(), 4), ids=SCRIPTS)
 def test_sessions_together(served: Serving, server: Server, script: str) -> None:
     with played_sessions(lambda: connected(server)) as theirs, played_sessions(served.connect) as ours:
         assert ours.play(script) == theirs.play(script)

@@ -130,6 +130,7 @@ def test_sessions_share_one_spark_and_nobody_ends_the_jobs_of_another(served: Se
     assert jvms(served) == [jvm]
 
 
+@pytest.mark.slow
 def test_a_spark_that_cannot_start_is_an_error_of_each_statement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +184,7 @@ def test_no_jvm_is_left_when_the_server_is_stopped(number: signal.Signals, tmp_p
         wait_for_end(jvm)
 
 
+@pytest.mark.slow
 def test_no_jvm_is_left_of_a_server_that_is_killed(served: Serving) -> None:
     with by_spark(served) as client:
         assert answers(client)

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, program, serving
 from tests.postgres.server import Server, new_server
@@ -23,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield found
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=dose([16, 18], 2))
 def subscriber(request: pytest.FixtureRequest) -> Iterator[Server]:
     server = new_server(request.param, WORKERS)
     yield server
@@ -88,6 +89,7 @@ def test_copy_then_changes(pair: Pair) -> None:
     pair.arrives("SELECT count(*) FROM t", [(0,)])
 
 
+@pytest.mark.slow
 def test_conflict_and_skip(pair: Pair) -> None:
     for side in (pair.lake, pair.server):
         side.execute("CREATE TABLE t (a int PRIMARY KEY)")

@@ -271,7 +271,7 @@ def test_only_for_those_who_may(instance: CommandLine) -> None:
     assert (err.partition("\n")[0], code) == ("ERROR:  permission denied to show the status of subscriptions", 1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", dose([signal.SIGTERM, signal.SIGINT], 2))
 def test_following_stops_cleanly(instance: CommandLine, number: signal.Signals) -> None:
     """Another process says who holds the slot, and takes over as soon as that one has stopped."""
     follow = ("apply", "--follow", "--interval", "0.05", "--catalog", instance.catalog)

@@ -96,6 +96,7 @@ def test_a_command_and_the_shell_follow_it(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stderr) == (1, text)
 
 
+@pytest.mark.slow
 def test_workers_of_a_command_heed_its_settings(tmp_path: Path) -> None:
     def pgrepl(*arguments: str, **variables: str) -> str:
         command = [sys.executable, "-m", "pgrepl", *arguments]

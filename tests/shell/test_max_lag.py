@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.harness.forked import pgrepl
 
 LAKE = """
@@ -40,6 +42,7 @@ def over(folder: Path, limit: float) -> tuple[int, str | None]:
     return done.returncode, found["over"]
 
 
+@pytest.mark.slow
 def test_the_seconds_since_the_first_commit_that_is_missing(tmp_path: Path) -> None:
     made(tmp_path, LAKE)
     assert over(tmp_path, 0) == (0, None)

@@ -193,6 +193,7 @@ def test_statements_and_transactions(terminal: Terminal) -> None:
     terminal.see("postgres=>")
 
 
+@pytest.mark.slow
 def test_a_statement_over_several_lines(terminal: Terminal) -> None:
     terminal.enter("create publication")
     terminal.see("postgres-#")
@@ -208,6 +209,7 @@ def test_a_statement_over_several_lines(terminal: Terminal) -> None:
     terminal.see("CREATE PUBLICATION\n")
 
 
+@pytest.mark.slow
 def test_a_failed_connection_keeps_the_old_one(terminal: Terminal) -> None:
     terminal.enter("\\c nodb")
     terminal.see(
@@ -216,6 +218,7 @@ def test_a_failed_connection_keeps_the_old_one(terminal: Terminal) -> None:
     terminal.see("postgres=#")
 
 
+@pytest.mark.slow
 def test_an_unknown_command_is_told_where_help_is(terminal: Terminal) -> None:
     terminal.enter("\\nothing")
     terminal.see("invalid command \\nothing\nTry \\? for help.\n")
@@ -249,12 +252,13 @@ def test_control_c_cancels_what_runs(terminal: Terminal) -> None:
     terminal.see("postgres=#")
 
 
-@pytest.mark.parametrize("word", dose(["\\q", "quit", "exit;", "\x04"], 2))
+@pytest.mark.parametrize("word", dose(["\\q", "quit", "exit;", "\x04"], 8))
 def test_the_ways_out(terminal: Terminal, word: str) -> None:
     terminal.press(word if word == "\x04" else word + "\r")
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_words_that_newcomers_try(terminal: Terminal) -> None:
     terminal.enter("help")
     terminal.see("Type:  \\copyright for distribution terms\n")
@@ -290,6 +294,7 @@ def test_candidates_pop_up_while_you_type(terminal: Terminal) -> None:
     terminal.see("DROP PUBLICATION\n")
 
 
+@pytest.mark.slow
 def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Terminal) -> None:
     terminal.press("set \t")
     terminal.see("possibilities? (y or n)")
@@ -308,6 +313,7 @@ def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Termina
     assert "Traceback" not in terminal.screen.text(0)
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_a_query_runs_stands_at_the_next_prompt(terminal: Terminal) -> None:
     terminal.enter("select pg_sleep(5), 'slept';")
     terminal.see("working")  # the line that shows it is at work
@@ -341,6 +347,7 @@ def test_history_outlives_the_session_without_passwords(terminal: Terminal, tmp_
     again.close()
 
 
+@pytest.mark.slow
 def test_long_results_go_through_the_pager(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path)
     terminal.see("postgres=#")
@@ -355,6 +362,7 @@ def test_long_results_go_through_the_pager(tmp_path: Path) -> None:
     terminal.close()
 
 
+@pytest.mark.slow
 def test_without_line_editing(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "-n")
     terminal.see("postgres=#")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import Connection, ConnectTarget
 from pgrepl.shell.lexer import Prompt
@@ -55,6 +57,7 @@ def test_an_idle_transaction_gives_its_locks_back(tmp_path: Path, pgrepl: Run) -
     assert idle.returncode == 2
 
 
+@pytest.mark.slow
 def test_control_c_ends_a_script_whose_statement_is_still_being_read(tmp_path: Path) -> None:
     script = tmp_path / "large.sql"
     script.write_text("\\echo begun\nSELECT " + ", ".join(f"'text {n}'" for n in range(1_500_000)) + ";\n")

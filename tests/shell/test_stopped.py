@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pexpect
+import pytest
 
 from pgrepl.replication.publisher.protocol import SlotLag
 from pgrepl.replication.subscriber.status import Status, TableStatus
@@ -111,6 +112,7 @@ def test_a_shell_says_so_once_at_its_start(tmp_path: Path) -> None:
     assert "WARNING" not in pgrepl("-d", "sub", "-c", "SELECT 1", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_watch_shows_the_same(tmp_path: Path) -> None:
     stopped(tmp_path)
     plain = pgrepl("status", cwd=tmp_path).stdout

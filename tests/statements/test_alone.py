@@ -189,8 +189,7 @@ def test_everything_means_the_same_in_a_process_of_its_own(folder: Path) -> None
     _means_the_same(folder, ALL)
 
 
-@pytest.mark.parametrize(
-    "statement", [next(iter(ON_SPARK)), *(pytest.param(s, marks=pytest.mark.slow) for s in [*ON_SPARK][1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ON_SPARK)
 def test_spark_needs_nothing_before_either(statement: str, folder: Path) -> None:
     assert _run("cold", folder, [[*PUBLISHER, *SPARK, statement]]) == [f"SET\n{ON_SPARK[statement]}\nexit code 0\n"]

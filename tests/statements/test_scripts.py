@@ -12,7 +12,7 @@ from tests.postgres.play import difference, play_pgrepl
 SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.sql"))
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 2), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", dose(SCRIPTS, 4, 1), ids=lambda p: p.stem)
 def test_prints_what_17_printed(script: Path, tmp_path: Path) -> None:
     printed = play_pgrepl(script.read_text("utf-8"), tmp_path)
     assert difference(script.with_suffix(".out").read_text("utf-8"), printed) == ""

@@ -78,7 +78,7 @@ def test_another_process_commits(path: Path) -> None:
     close(path)
 
 
-@pytest.mark.parametrize("step", ["prepare.begin", "prepare.recorded", "prepare.end"])
+@pytest.mark.parametrize("step", dose(["prepare.begin", "prepare.recorded", "prepare.end"], 3))
 def test_killed_while_it_prepares(path: Path, step: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'", kill_at=step) == -signal.SIGKILL
     with closing(open_session(open_catalog(path))) as session:
@@ -95,7 +95,7 @@ def test_killed_while_it_prepares(path: Path, step: str) -> None:
         ask(session, "DELETE FROM t WHERE a = 1")
 
 
-@pytest.mark.parametrize("end", dose(["COMMIT", "ROLLBACK"], 3))
+@pytest.mark.parametrize("end", dose(["COMMIT", "ROLLBACK"], 6))
 @pytest.mark.parametrize("step", ["finish.begin", "finish.recorded", "commit.rows:2"])
 def test_killed_while_it_ends(path: Path, step: str, end: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0

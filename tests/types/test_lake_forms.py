@@ -77,7 +77,7 @@ def test_values_come_back_as_they_were(typoid: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("typoid", dose(ARRAYS, 2))
+@pytest.mark.parametrize("typoid", dose(ARRAYS, 6))
 def test_arrays_come_back_as_they_were(typoid: int) -> None:
     kept = form(ARRAYS[typoid])
 

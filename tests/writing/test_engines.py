@@ -41,7 +41,7 @@ TABLES = (
 )
 
 
-@pytest.fixture(params=["local", "columns", "spark"])
+@pytest.fixture(params=["local", "columns", pytest.param("spark", marks=pytest.mark.slow)])
 def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
     instance.play("pub", "SET pgrepl.engine = local", *TABLES)
     if request.param == "columns":
@@ -102,6 +102,7 @@ def test_rows_are_changed(tables: Instance, statement: str, answer: list[str], s
     assert tables.play("pub", shown) == rows
 
 
+@pytest.mark.slow
 def test_rows_proposed_to_on_conflict_are_not_kept(spark: SparkSession, instance: Instance) -> None:
     insert = "INSERT INTO k (v) SELECT v FROM src ON CONFLICT (id) DO NOTHING"
     instance.play("pub", *TABLES, "CREATE TABLE k (id serial PRIMARY KEY, v text)", "SET pgrepl.engine = spark")
@@ -165,6 +166,7 @@ BY = [(modify_columns, "a > 0"), (modify_spark, "a IN (SELECT b.a FROM t b)")]
 STAGES = pytest.mark.parametrize(("by", "condition"), BY, ids=["kernels", "sql"])
 
 
+@pytest.mark.slow
 @STAGES
 def test_what_somebody_changed_meanwhile_is_worked_out_again(
     spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch, by: Any, condition: str
@@ -194,6 +196,7 @@ def test_what_somebody_changed_meanwhile_is_worked_out_again(
     other.close()
 
 
+@pytest.mark.slow
 @STAGES
 def test_spark_works_while_others_write(
     spark: SparkSession, instance: Instance, monkeypatch: pytest.MonkeyPatch, by: Any, condition: str

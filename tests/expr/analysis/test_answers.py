@@ -27,7 +27,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 @pytest.mark.parametrize(
     "about",
     dose(
-        ["expressions", "queries", "mistakes", "clauses", "views", "names", "random_expressions", "random_queries"], 2
+        ["expressions", "queries", "mistakes", "clauses", "views", "names", "random_expressions", "random_queries"], 4
     ),
 )
 def test_postgresql_17_says_the_same(session: Session, about: str) -> None:

@@ -216,7 +216,7 @@ def test_aggregates_over_types(spark: SparkSession) -> None:
     by_function: dict[int, list[tree.Aggref]] = {}
     for node in plain():
         by_function.setdefault(node.func, []).append(node)
-    nodes = random.sample([random.choice(group) for group in by_function.values()], 30)
+    nodes = random.sample([random.choice(group) for group in by_function.values()], 10)
     assert compared(spark, nodes, rows()) == []
 
 
@@ -226,6 +226,7 @@ def test_aggregates_over_every_type(spark: SparkSession) -> None:
     assert compared(spark, list(varied()), rows(), all_failures=True) == []
 
 
+@pytest.mark.slow
 def test_aggregates_with_distinct_filter_and_order(spark: SparkSession) -> None:
     random = Random(3)
     assert compared(spark, random.sample(list(varied()), 8), rows()) == []
@@ -244,6 +245,7 @@ def test_nothing_is_aggregated(spark: SparkSession) -> None:
     assert row == {f"r{n}": 0 if n in counts else None for n in range(len(nodes))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", dose(["ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", ""], 2))
 def test_aggregates_over_windows(spark: SparkSession, frame: str) -> None:
     """Those that are native; a window of rows by their number."""

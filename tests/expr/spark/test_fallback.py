@@ -58,6 +58,7 @@ def test_an_impossible_moment_is_an_error(spark: SparkSession, target: int, text
     assert answer(spark, expr, [text]) == [wanted]
 
 
+@pytest.mark.slow
 def test_an_array_of_uuids_comes_back(spark: SparkSession) -> None:
     typoid = array_type(oids.UUID)
     one = UUID(int=1)

@@ -61,6 +61,7 @@ def test_native_sql_means_what_the_evaluator_means(spark: SparkSession, zone: st
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_native_sql_fails_as_the_evaluator_fails(spark: SparkSession) -> None:
     """One call for each kind of failure, and for each function whose integers overflow, where no NULL keeps Spark from
     looking."""

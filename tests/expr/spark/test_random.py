@@ -44,6 +44,7 @@ def test_nests_of_native_expressions(spark: SparkSession, seed: int) -> None:
     assert disagreements(spark, seed, 3, 40, 1.0) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_nests_with_fall_backs_in_them(spark: SparkSession, seed: int) -> None:

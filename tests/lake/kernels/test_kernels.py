@@ -126,6 +126,7 @@ def test_a_part_that_nobody_waits_for_ends(lake: Lake) -> None:
         here.play(lake.session, [1, 2, 3], kernel, check)
 
 
+@pytest.mark.slow
 def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -> None:
     """The package comes in an archive; what is imported of it asks for nothing that only a driver has."""
     with job.job_folder(lake.table("t")) as folder:

@@ -16,6 +16,7 @@ import pytest
 from pgrepl.replication.formats.opening import open_file
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.wire.messages import INSERT
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, started
 
@@ -105,7 +106,7 @@ def test_killed_changes(form: str, follow: bool, tmp_path: Path) -> None:
     assert keys == list(range(1, last + 1))
 
 
-@pytest.mark.parametrize("follow", [False, True], ids=["once", "follow"])
+@pytest.mark.parametrize("follow", dose([False, True], 2), ids=["once", "follow"])
 def test_a_reader_that_leaves(follow: bool, tmp_path: Path) -> None:
     ran = partial(pgrepl, cwd=tmp_path)
     ran("-q", "-c", "CREATE TABLE t (id int PRIMARY KEY)", "-c", "CREATE PUBLICATION p FOR TABLE t")

@@ -429,6 +429,7 @@ def test_a_full_disk_is_an_error_and_the_slot_stays(instance: Instance, tmp_path
     assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files")
 @pytest.mark.parametrize("form", dose(["jsonl", "parquet"], 2))
 def test_a_full_disk_leaves_what_was_written_before(form: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(params=["local", "columns", "spark"])
+@pytest.fixture(params=["local", "columns", pytest.param("spark", marks=pytest.mark.slow)])
 def engine(request: pytest.FixtureRequest, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> Instance:
     """This process row by row, or by columns what can be done so; Spark."""
     if request.param == "spark":

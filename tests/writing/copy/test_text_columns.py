@@ -74,7 +74,7 @@ def lines(values: list[str | None]) -> str:
     return "".join(f"{n},{quoted(values[n % len(values)])}\n" for n in range(LINES))
 
 
-@pytest.mark.parametrize("kind", dose(VALUES, 4))
+@pytest.mark.parametrize("kind", dose(VALUES, 8))
 def test_values_are_the_same(instance: Instance, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text(lines(list(VALUES[kind])))
