@@ -1,4 +1,4 @@
-"""Which engine carries out a statement that changes rows."""
+"""The choice of engine for INSERT, UPDATE, DELETE and MERGE, as pgrepl/engine.py judges it; COPY: copy/copy_from.py."""
 
 from __future__ import annotations
 

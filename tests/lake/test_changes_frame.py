@@ -106,6 +106,7 @@ def test_random_histories_are_told_alike(lake: Lake) -> None:
         agree(lake, "t", after, chance.randrange(after + 1, last + 1), by_spark=False)
 
 
+@pytest.mark.slow
 def test_rows_in_files_are_told_alike(lake: Lake) -> None:
     nothing_inlined(lake)
     chance = random.Random(11)

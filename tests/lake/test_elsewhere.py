@@ -96,6 +96,7 @@ def test_spark_changes_rows_there_without_jars_for_it(catalog_url: str, bucket: 
         catalog.close()
 
 
+@pytest.mark.slow
 def test_a_store_that_does_not_answer_is_named(tmp_path: Path, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = open_catalog(tmp_path / "catalog.db", data_path=f"s3://{bucket.name}/x")
     session = open_session(catalog)

@@ -185,7 +185,7 @@ def test_a_file_is_on_the_disk_before_anything_refers_to_it(table: Lake, monkeyp
     assert newest.parent.stat().st_ino in synced
 
 
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_a_fifo_in_place_of_a_file_is_not_waited_for(table: Lake, engine: str) -> None:  # noqa: F811
     table.insert("t", *numbered(200, 2000))
     newest = max(data_files(table), key=lambda path: path.stat().st_mtime_ns)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 
 
 @pytest.mark.parametrize(
     ("expression", "answer"),
-    [
-        ("+".join(["1"] * 1500), "1500"),
-        ("length(" + "||".join(["'a'"] * 1500) + ")", "1500"),
-        ("abs(" * 1000 + "1" + ")" * 1000, "1"),
-        ("case when false then 0 else " * 1000 + "1" + " end" * 1000, "1"),
-    ],
+    dose(
+        [
+            ("+".join(["1"] * 1500), "1500"),
+            ("length(" + "||".join(["'a'"] * 1500) + ")", "1500"),
+            ("abs(" * 1000 + "1" + ")" * 1000, "1"),
+            ("case when false then 0 else " * 1000 + "1" + " end" * 1000, "1"),
+        ],
+        2,
+    ),
     ids=["sum", "text", "calls", "case"],
 )
 def test_a_thousand_levels(instance: Instance, expression: str, answer: str) -> None:

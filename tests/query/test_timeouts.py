@@ -39,6 +39,7 @@ def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_each_statement_of_a_string_has_the_whole_time(instance: Instance) -> None:
     answers = instance.play(
         "pub",

@@ -296,7 +296,7 @@ sub.catch_up()
 
 @pytest.mark.parametrize(
     "point",
-    dose(["apply.received", "commit.begin", "commit.rows", "apply.origin", "apply.settled", "apply.committed"], 2),
+    dose(["apply.received", "commit.begin", "commit.rows", "apply.origin", "apply.settled", "apply.committed"], 6),
 )
 def test_killed_on_the_short_way(warm: Pair, tmp_path: Path, point: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -265,6 +265,7 @@ def test_bad_records(tmp_path: Path, case: Callable[[list[Transaction]], bytes],
     compared(tmp_path, case, 2, bad=0.05, out=out)
 
 
+@pytest.mark.slow
 def test_spark_reads_them(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of a real job, two for each file."""
     written(tmp_path / "files", debezium, random.Random(5), bad=0)

@@ -281,6 +281,7 @@ def test_changes_of_partitioned_targets_are_divided_among_the_leaves(trio: Trio,
     assert message == 'no partition of relation "t" found for row'
 
 
+@pytest.mark.slow
 def test_rows_move_between_leaves_by_columns(trio: Trio) -> None:
     """Unless a row is not there, or the message lacks a value of it."""
     trio.pub("CREATE TABLE t (a int, state text, b text, PRIMARY KEY (a, state))")

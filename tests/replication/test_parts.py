@@ -25,7 +25,7 @@ from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import NoWatch
 from pgrepl.replication.publisher.lake import stream_columns
 from pgrepl.replication.publisher.plan import send_plan
-from pgrepl.replication.publisher.row_filter_tests import are_columnar, by_columns
+from pgrepl.replication.publisher.row_filter_exprs import are_columnar, by_columns
 from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
@@ -180,7 +180,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-@pytest.mark.parametrize("name", dose(CASES, 12, 9))
+@pytest.mark.parametrize("name", dose(CASES, 12, 5))
 def test_random_changes_in_parts(trio: Trio, made: list[int], name: str) -> None:
     case = CASES[name]
     ready(trio, case)

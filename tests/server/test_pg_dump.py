@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.harness.serving import program, serving
 from tests.postgres.server import new_server
 from tests.server.test_psql_lists import FOLDER, psql
@@ -22,6 +24,7 @@ def dumped(host: str, port: int, database: str, *options: str) -> str:
     return text.replace("streaming = parallel);", "streaming = off);")
 
 
+@pytest.mark.slow
 def test_a_dump_makes_the_same_database_in_postgresql(tmp_path: Path) -> None:
     server = new_server(18, "max_prepared_transactions = 10\n")
     try:

@@ -30,6 +30,7 @@ def compare(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     assert seed % 2 == 0 or lake.rows("pub", sent) == [("1",)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     compare(real, lake, seed)

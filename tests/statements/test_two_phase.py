@@ -95,7 +95,7 @@ def test_killed_while_it_prepares(path: Path, step: str) -> None:
         ask(session, "DELETE FROM t WHERE a = 1")
 
 
-@pytest.mark.parametrize("end", dose(["COMMIT", "ROLLBACK"], 6))
+@pytest.mark.parametrize("end", dose(["COMMIT", "ROLLBACK"], 18))
 @pytest.mark.parametrize("step", ["finish.begin", "finish.recorded", "commit.rows:2"])
 def test_killed_while_it_ends(path: Path, step: str, end: str) -> None:
     assert spawn(path, f"{CHANGES}; PREPARE TRANSACTION 'x'") == 0

@@ -16,7 +16,7 @@ def test_an_lsn_is_written_in_two_halves(lsn: int, text: str) -> None:
     assert (lsn_text(lsn), parse_lsn(text)) == (text, lsn)
 
 
-@pytest.mark.parametrize("text", dose(["", "0", "/", "0/", "/0", "0/123456789", "x/0", " 0/0"], 2))
+@pytest.mark.parametrize("text", dose(["", "0", "/", "0/", "/0", "0/123456789", "x/0", " 0/0"], 4))
 def test_not_an_lsn(text: str) -> None:
     with pytest.raises(PgError, match=f'invalid input syntax for type pg_lsn: "{text}"'):
         parse_lsn(text)

@@ -149,6 +149,7 @@ def test_random_statements(two: Instance, seed: int, request: pytest.FixtureRequ
     duck.close(two.folder / "catalog.db")
 
 
+@pytest.mark.slow
 def test_the_first_error_in_the_order_of_the_rows(two: Instance) -> None:
     """Whatever portion it is in, and whatever column or rule it is about."""
     both_ways(two, "CREATE TABLE t (a int, b int CHECK (b <> 33500), c int NOT NULL)")

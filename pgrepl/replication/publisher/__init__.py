@@ -4,9 +4,10 @@
     slots.py              replication slots; senders.py: their walsenders; standby_slots.py: positions of standbys
     plan.py               for one table of one snapshot: the published operations, filters, columns and name
     row_filter.py         the message that a change becomes under such a plan, for rows and for columns;
-                          row_filter_tests.py: the filters as one test; identity.py: replica identity
+                          row_filter_exprs.py: the filters as one condition; identity.py: replica identity
     lake/                 a database of an instance as a publisher
     postgres/             a PostgreSQL server as a publisher
+    files/                files of changes, of tables that a database declares
 
 A new kind of publisher is a folder with a class that inherits from protocol.Publisher: it answers for publications, a
 slot's position, the rows of a table and transactions as messages; to be fast, as columns, too (wire/batch.py).

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr.context import Context
 from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.row_filter_tests import any_true
+from pgrepl.replication.publisher.row_filter_exprs import any_true
 from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import (
     DELETE,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
@@ -41,6 +43,7 @@ def _calls() -> list[tree.OpExpr]:
     ]
 
 
+@pytest.mark.slow
 def test_they_mean_the_same_and_end(spark: SparkSession) -> None:
     import pyarrow as pa
 

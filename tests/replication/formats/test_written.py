@@ -255,7 +255,7 @@ def test_truncate_and_tables_without_a_key(instance: Instance, form: str, tmp_pa
     ]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_runs_go_on_exactly_behind_each_other(instance: Instance, form: str, tmp_path: Path) -> None:
     instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
     written = Written(instance, form, tmp_path)
@@ -266,7 +266,7 @@ def test_runs_go_on_exactly_behind_each_other(instance: Instance, form: str, tmp
     assert [each.new and each.new["id"] for each in written.events()] == [str(number) for number in range(6)]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_what_was_written_but_not_confirmed_is_not_written_twice(
     instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +291,7 @@ def test_what_was_written_but_not_confirmed_is_not_written_twice(
     assert [each.new and each.new["id"] for each in written.events()] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_the_slot_moves_on_with_each_portion(
     instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

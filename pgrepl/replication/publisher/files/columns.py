@@ -25,7 +25,7 @@ from pgrepl.replication.publisher.files.declared import (
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
 from pgrepl.replication.publisher.row_filter import describe, sent_of
-from pgrepl.replication.publisher.row_filter_tests import by_columns
+from pgrepl.replication.publisher.row_filter_exprs import by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.key_values import is_equal_as_kept

@@ -18,7 +18,7 @@ from pgrepl.lake.table import lake_table
 from pgrepl.replication.publisher.lake.copy_plan import CopyPlan, copy_plan
 from pgrepl.replication.publisher.lake.copy_spark import LakeRows
 from pgrepl.replication.publisher.protocol import TableCopy
-from pgrepl.replication.publisher.row_filter_tests import any_true
+from pgrepl.replication.publisher.row_filter_exprs import any_true
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.rows.routing import converter
 

@@ -19,7 +19,7 @@ from pgrepl.lake.kernels.part import forms_of
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
 from pgrepl.replication.publisher.row_filter import describe, sent_of
-from pgrepl.replication.publisher.row_filter_tests import are_columnar, by_columns
+from pgrepl.replication.publisher.row_filter_exprs import are_columnar, by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import (
     AT,
