@@ -6,7 +6,7 @@ caller runs the queries that a rule needs (`validate`).
 
 Begin with `checks` (a statement's rows, one by one) and `checks_table` (one table's rules); then `routing`
 (partitions), `unique`, and `foreign` with its triggers (`foreign_events`, `foreign_actions`). `triggers` are those of
-CREATE TRIGGER: BEFORE triggers fire in `checks`, AFTER triggers in the queue of `foreign`, INSTEAD OF in `instead`.
-`requirements` and `validate` check existing rows when a definition changes; `locking`, `key_locks` and `in_use` are
-about other sessions.
+CREATE TRIGGER: BEFORE triggers fire in `checks`, AFTER triggers in the queue of `foreign`, INSTEAD OF in `instead`;
+`materialize` reads a statement's source before its triggers change it. `requirements` and `validate` check existing
+rows when a definition changes; `locking`, `key_locks` and `in_use` are about other sessions.
 """

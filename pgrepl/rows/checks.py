@@ -34,11 +34,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.memory import OUT_OF_MEMORY
-from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.foreign_events import Recheck
 from pgrepl.rows.locking import lock_conflicting, lock_keys, lock_new_keys, wait_for_changes
+from pgrepl.rows.materialize import Materialize
 from pgrepl.rows.routing import Router, converter
 from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
 from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_triggers
@@ -434,11 +434,11 @@ class RowChecks:
         self, changes: Iterable[ModifiedRow], conflict: ConflictAction | None, *, reads_tables: bool
     ) -> list[ModifiedRow]:
         """`reads_tables`: the changes come from tables that functions of triggers may change."""
-        ahead = Ahead(changes)
+        source = Materialize(changes)
         if reads_tables:
-            self._unwritten.ahead = ahead
+            self._unwritten.source = source
         with self._unwritten.running():
-            return [change for _, change in self.one_by_one(ahead, conflict)]
+            return [change for _, change in self.one_by_one(source, conflict)]
 
     def _is_first(self, change: ModifiedRow) -> bool:
         """A row that two statements of a WITH list change is changed by the first."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ModifiedRow
+from pgrepl.rows.materialize import Materialize
 from pgrepl.rows.trigger_events import event_of
 from pgrepl.rows.triggers import relation_triggers
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 def fire_instead(session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]) -> list[ModifiedRow]:
     """Fire the triggers for each row. Returns the rows that count as changed, as the triggers give them back."""
-    ahead = Ahead(changes)
-    session.unsettled.append(ahead)
+    source = Materialize(changes)
+    session.unsettled.append(source)
     try:
-        return [change for _, change in instead_one_by_one(session, checks, ahead)]
+        return [change for _, change in instead_one_by_one(session, checks, source)]
     finally:
-        session.unsettled.remove(ahead)
+        session.unsettled.remove(source)
         if not session.unsettled:
             session.touched.clear()
 

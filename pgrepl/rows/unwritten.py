@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ModifiedRow
+from pgrepl.rows.materialize import Materialize
 from pgrepl.rows.unique import UniqueChecks, UniqueIndex
 from pgrepl.rows.write import next_snapshot, write_changes
 
@@ -31,7 +31,7 @@ class Unwritten:
         self.unique: dict[int, UniqueChecks] = {}  # by table
         self.written: list[int] = []  # for each statement, how many of its changes are written
         self.changed: set[tuple[int, RowPlace]] = set()  # stored rows that have been changed
-        self.ahead = Ahead(())  # the changes that a statement has yet to do
+        self.source = Materialize(())  # the changes that a statement has yet to do
         self.begun = session.touches  # rows that were touched before count as they are now
         self._session = session
         self._changes: list[tuple[int, int, ModifiedRow]] = []  # their statements, names, and the changes
@@ -85,7 +85,7 @@ class Unwritten:
     def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
         """Write the changes, if they are of these tables (Session.settle)."""
         if writes:
-            self.ahead.read()
+            self.source.read()
         if not self._changes or (tables is not None and self._tables.isdisjoint(tables)):
             return
         changes, self._changes = self._changes, []

@@ -23,11 +23,11 @@ from pgrepl.expr.dml.queries import (
 )
 from pgrepl.expr.tree import PinnedRow, Var
 from pgrepl.query.rowset import rows_of, stream
-from pgrepl.rows.ahead import Ahead
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.instead import fire_instead, instead_one_by_one
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.materialize import Materialize
 from pgrepl.rows.routing import converter
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import before_statement
@@ -119,13 +119,13 @@ class Running:
         session = self.session
         if not enabled_triggers(session, self.checks.relation.oid):
             return self.changes
-        ahead = Ahead(self.changes)
-        session.unsettled.append(ahead)
+        source = Materialize(self.changes)
+        session.unsettled.append(source)
         try:
             self._fire_before()
         finally:
-            session.unsettled.remove(ahead)
-        return ahead
+            session.unsettled.remove(source)
+        return source
 
     def _fire_before(self) -> None:
         session, checks, conflict = self.session, self.checks, self.conflict

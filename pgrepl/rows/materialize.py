@@ -1,4 +1,4 @@
-"""Rows that are read as they are needed, or all at once before what they are read from changes."""
+"""Rows read as they are needed, or all at once before what they are read from changes (PostgreSQL's Materialize)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from pgrepl.errors import PgError
 
 
-class Ahead:
-    """An iterator whose rest can be read at once, before what it reads changes."""
+class Materialize:
+    """An iterator that stores the rest of its rows when what it reads is about to change (ExecMaterial)."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self._items = iter(items)
@@ -18,7 +18,7 @@ class Ahead:
         self._error: PgError | None = None
         self._reading = False
 
-    def __iter__(self) -> Ahead:
+    def __iter__(self) -> Materialize:
         return self
 
     def __next__(self) -> Any:
