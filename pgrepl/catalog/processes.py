@@ -5,7 +5,8 @@ process on another machine, or in another container, only its last heartbeat is 
 a token of its own, which is retired when the worker ends; the token names the process.
 
 The PID that users see of a worker is its thread's number in the kernel: a worker that begins anew has a new one. The
-PID of a server's session is that of its keeper (server/keeper.py), whose processes come and go.
+PID of a server's session is that of its connection's process (server/connection_process.py); the session's own come
+and go.
 """
 
 from __future__ import annotations

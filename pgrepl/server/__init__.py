@@ -5,7 +5,8 @@ dies takes no other with it, and signals mean what they mean there: SIGINT cance
 it. Read in this order:
 
 postmaster      listens, forks, collects; what to do about signals
-keeper, rest    one connection: its session's processes, one after the other, and what each leaves to the next
+connection      one client: start-up, authentication, the session; connection_process: the PID that the client knows,
+                which forks the session's processes; idle_session: what each leaves to the next
 startup         a new connection: TLS, a cancel request or a session; protocol version and start-up parameters
 hba, door_views who may enter, by which method, and views of the rules; authentication, scram: the methods
 backend_loop    one session: reads messages, answers them (PostgresMain)

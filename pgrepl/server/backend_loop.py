@@ -23,10 +23,10 @@ from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import reports, rows
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
+from pgrepl.server.connection_process import SIGNALS, SessionProcess
 from pgrepl.server.copying import WireCopy
 from pgrepl.server.extended import Extended
-from pgrepl.server.keeper import SIGNALS, Life
-from pgrepl.server.rest import Rest, may_rest, rest_of
+from pgrepl.server.idle_session import IdleSession, idle_session_of, may_be_released
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -62,7 +62,13 @@ class Backend:
     """A session and its client."""
 
     def __init__(
-        self, channel: Channel, session: Session, log: ServerLog, place: int, about: Mapping[str, Any], life: Life
+        self,
+        channel: Channel,
+        session: Session,
+        log: ServerLog,
+        place: int,
+        about: Mapping[str, Any],
+        process: SessionProcess,
     ) -> None:
         """`place` is the session's in the table of activity, `about` what stays the same in it."""
         self.channel = channel
@@ -70,26 +76,26 @@ class Backend:
         self._log = log
         self._place = place
         self._about = about
-        self._may_rest = life.left >= 0
+        self._may_be_released = process.left >= 0
         self._told: dict[str, str] = {}
         self._is_told = False  # that the session is ready
         self._running = False  # a statement, which a signal interrupts
         self._cancelled = False  # a signal has come since rows of the statement are sent
         self._terminated = False
         self._waiting = False
-        self._reloads = life.reloads
+        self._reloads = process.reloads
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] | None = None
         session.is_woken_by_signal = True
-        session.reload_others = partial(_tell_postmaster, life.postmaster)
+        session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
 
     def take_commands(self, commands: Callable[[str], bool]) -> None:
         """Take replication commands, too: `commands` carries out one, or returns False for a query in SQL."""
         self._commands = commands
-        self._may_rest = False
+        self._may_be_released = False
 
     # --- what the client is told ----------------------------------------------------------------------------------
 
@@ -205,15 +211,15 @@ class Backend:
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
-    def go_on(self, rest: Rest) -> None:
-        """Be the session that an earlier process has left, and whose client speaks."""
+    def resume(self, idle: IdleSession) -> None:
+        """Resume the session that an earlier process has released, and whose client speaks."""
         self._is_told = True
-        self._told.update(rest.told)
-        self._extended.unnamed = rest.unnamed
+        self._told.update(idle.told)
+        self._extended.unnamed = idle.unnamed
 
-    def serve(self) -> Rest | None:
-        """Answer messages until the client leaves; or until nothing has come for so long that another process is to go
-        on with what is returned. An error that ends the session has been told when this returns."""
+    def serve(self) -> IdleSession | None:
+        """Answer messages until the client leaves; or until nothing has come for so long that the session is released:
+        another process resumes what is returned. An error that ends the session has been told when this returns."""
         wake, waker = os.pipe()
         os.set_blocking(waker, False)
         os.set_blocking(wake, False)
@@ -226,7 +232,7 @@ class Backend:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
             if self._serve(wake):
-                return rest_of(self.session, self._extended.unnamed, self._told, self._about)
+                return idle_session_of(self.session, self._extended.unnamed, self._told, self._about)
         except PgError as error:  # it was FATAL, or one of the protocol
             self.tell_error(error)
             self.channel.flush()
@@ -236,7 +242,7 @@ class Backend:
         return None
 
     def _serve(self, wake: int) -> bool:
-        """Whether the session is at rest."""
+        """True: the session is released; False: the client has left."""
         skipping = False  # to the next Sync, after an error in the extended protocol
         ready = True
         while True:
@@ -286,7 +292,7 @@ class Backend:
 
     def _await_input(self, wake: int, *, idle: bool) -> bool:
         """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of
-        notifications meanwhile. False: none has come for so long that the session may rest."""
+        notifications meanwhile. False: none has come for so long that the session is released."""
         since = time.monotonic()
         self._waiting = True
         try:
@@ -299,10 +305,10 @@ class Backend:
                 listens = idle and self.session.transaction.notifications is not None
                 if listens:
                     seconds = min(seconds or _LOOK, _LOOK)
-                rests = self._rests_in(since) if idle and due is None else None
-                if rests is not None and rests <= 0:
+                release = self._release_in(since) if idle and due is None else None
+                if release is not None and release <= 0:
                     return False
-                self.channel.has_input(seconds if rests is None else rests)
+                self.channel.has_input(seconds if release is None else release)
                 with suppress(BlockingIOError):
                     os.read(wake, 4096)
                 if listens:
@@ -313,9 +319,9 @@ class Backend:
             raise by_administrator()
         return True
 
-    def _rests_in(self, since: float) -> float | None:
-        """The seconds until a session that has been idle since then gives its memory back; None: it does not."""
-        if not self._may_rest or self.channel.is_encrypted or not may_rest(self.session):
+    def _release_in(self, since: float) -> float | None:
+        """The seconds until a session that has been idle since then is released; None: it is not."""
+        if not self._may_be_released or self.channel.is_encrypted or not may_be_released(self.session):
             return None
         wanted = int(self.session.settings.value("pgrepl.idle_session_release"))
         return since + wanted / 1000 - time.monotonic() if wanted else None

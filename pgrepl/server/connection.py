@@ -21,9 +21,9 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.server import authentication, door_views, hba, reports, startup
 from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
-from pgrepl.server.keeper import Keeper, Life
+from pgrepl.server.connection_process import ConnectionProcess, SessionProcess
+from pgrepl.server.idle_session import IdleSession
 from pgrepl.server.postmaster import Incoming
-from pgrepl.server.rest import Rest
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.startup import CancelRequest, StartupPacket
 
@@ -46,12 +46,12 @@ class Server:
     doors: authentication.Doors
 
     def attend(self, incoming: Incoming) -> None:
-        """The life of a backend."""
+        """Serve one connection, in the process that the postmaster has forked for it (BackendMain)."""
 
         def terminate() -> None:
             self._tell(Channel(incoming.connection), by_administrator())
 
-        Keeper(incoming.connection, lambda life: self._live(incoming, life), terminate).keep()
+        ConnectionProcess(incoming.connection, lambda process: self._run(incoming, process), terminate).run()
 
     def _tell(self, channel: Channel, error: PgError) -> None:
         self.log.report(error.report)
@@ -59,15 +59,15 @@ class Server:
             channel.send(b"E", reports.body(error.report, str.encode))
             channel.flush()
 
-    def _live(self, incoming: Incoming, life: Life) -> None:
-        """A life of a session: all of it, or what is between two rests."""
-        processes.work_for(life.pid)
+    def _run(self, incoming: Incoming, process: SessionProcess) -> None:
+        """A process of a session: for all of it, or until the session is released."""
+        processes.work_for(process.pid)
         channel = Channel(incoming.connection)
         try:
-            if life.state:
-                self._go_on(channel, incoming, life)
+            if process.state:
+                self._resume(channel, incoming, process)
             else:
-                self._begin(channel, incoming, life)
+                self._begin(channel, incoming, process)
         except ConnectionLost:
             pass
         except PgError as error:
@@ -75,34 +75,34 @@ class Server:
         finally:
             channel.close()
 
-    def _go_on(self, channel: Channel, incoming: Incoming, life: Life) -> None:
-        """Go on with a session that was at rest."""
+    def _resume(self, channel: Channel, incoming: Incoming, process: SessionProcess) -> None:
+        """Resume a released session."""
         from pgrepl.backend import HOOKS
 
-        rest = Rest.loaded(life.state)
-        session = rest.session(HOOKS, self._catalog())
-        backend = Backend(channel, session, self.log, incoming.place, rest.about, life)
-        backend.go_on(rest)
-        self._serve(backend, life)
+        idle = IdleSession.loaded(process.state)
+        session = idle.session(HOOKS, self._catalog())
+        backend = Backend(channel, session, self.log, incoming.place, idle.about, process)
+        backend.resume(idle)
+        self._serve(backend, process)
 
-    def _serve(self, backend: Backend, life: Life) -> None:
+    def _serve(self, backend: Backend, process: SessionProcess) -> None:
         session = backend.session
         session.providers = door_views.providers(self.doors.hba_file, self.doors.ident_file)
-        rest = None
+        idle = None
         try:
-            rest = backend.serve()
+            idle = backend.serve()
         finally:
             with suppress(PgError):
                 session.close()
-        if rest is not None:
-            life.leave(rest.dumped())
+        if idle is not None:
+            process.leave(idle.dumped())
 
     def _catalog(self) -> Catalog:
         from pgrepl.catalog.opening import open_catalog
 
         return open_catalog(self.catalog, folder=str(self.settings.folder))
 
-    def _begin(self, channel: Channel, incoming: Incoming, life: Life) -> None:
+    def _begin(self, channel: Channel, incoming: Incoming, process: SessionProcess) -> None:
         with _in_time(self.settings.authentication_seconds):
             packet = startup.receive(channel, self.tls)
             if isinstance(packet, CancelRequest):
@@ -113,13 +113,13 @@ class Server:
             if packet.replication == "physical":
                 raise PgError("0A000", "physical replication is not supported", severity="FATAL")
             session = self._enter(channel, packet, incoming)
-        backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet), life)
+        backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet), process)
         if packet.replication:
             from pgrepl.server.replication.commands import ReplicationCommands
 
             backend.take_commands(ReplicationCommands(backend).run)
-        backend.greet(life.pid, incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
-        self._serve(backend, life)
+        backend.greet(process.pid, incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
+        self._serve(backend, process)
 
     def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming) -> Session:
         from pgrepl.backend import HOOKS

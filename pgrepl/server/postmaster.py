@@ -33,7 +33,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
-from pgrepl.server.keeper import end_with_parent
+from pgrepl.server.connection_process import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.state import RUNNING, STOPPING, ServerState

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.server.keeper import Keeper, Life
+from pgrepl.server.connection_process import ConnectionProcess, SessionProcess
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
 
@@ -28,12 +28,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def processes(client: Client) -> list[int]:
-    """The session's process, if it is not at rest."""
+    """The session's process, if it is not released."""
     pid = client.info.backend_pid
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def rest(*clients: Client) -> None:
+def await_release(*clients: Client) -> None:
     for each in clients:
         eventually(lambda each=each: not processes(each))
 
@@ -42,22 +42,22 @@ def ask(client: Client, query: str, *parameters: object, **options: Any) -> list
     return client.execute(query, parameters or None, **options).fetchall()
 
 
-def test_a_session_is_the_same_after_a_rest(served: Serving) -> None:
-    with served.connect(application_name="rested") as client, served.connect() as other:
+def test_a_session_is_the_same_after_a_release(served: Serving) -> None:
+    with served.connect(application_name="released") as client, served.connect() as other:
         client.execute("SET datestyle = 'German'; SET search_path = pg_catalog, public; SET my.own = 'x'")
         client.execute("PREPARE one (int) AS SELECT $1 + 1")
         client.execute("INSERT INTO t (a) VALUES ('x')")
         mine = ask(client, "SELECT %s::text || a FROM t LIMIT 1", "y", prepare=True)
         query = "SELECT pid, application_name, state, query, backend_start FROM pg_stat_activity WHERE pid = %s"
         shown = ask(other, query, client.info.backend_pid)
-        assert shown[0][1:3] == ("rested", "idle")
-        rest(client)
+        assert shown[0][1:3] == ("released", "idle")
+        await_release(client)
         assert ask(other, query, client.info.backend_pid) == shown
         assert ask(client, "SELECT %s::text || a FROM t LIMIT 1", "y", prepare=True) == mine
         assert ask(client, "SELECT current_setting('datestyle'), current_setting('my.own'), currval('t_id_seq')") == [
             ("German, DMY", "x", 1)
         ]
-        rest(client)
+        await_release(client)
         assert ask(client, "EXECUTE one (4)") == [(5,)]
         assert ask(client, "SELECT lastval(), pg_backend_pid() = %s", client.info.backend_pid) == [(1, True)]
         assert ask(client, "SELECT name, parameter_types::text FROM pg_prepared_statements WHERE from_sql") == [
@@ -69,7 +69,7 @@ def test_a_session_is_the_same_after_a_rest(served: Serving) -> None:
 
 def test_locks_of_a_transaction_belong_to_the_known_process(served: Serving) -> None:
     with served.connect() as client, served.connect() as other:
-        rest(client)
+        await_release(client)
         client.execute("BEGIN; LOCK TABLE t")
         assert ask(other, "SELECT DISTINCT pid FROM pg_locks WHERE relation = 't'::regclass") == [
             (client.info.backend_pid,)
@@ -79,7 +79,7 @@ def test_locks_of_a_transaction_belong_to_the_known_process(served: Serving) -> 
             other.execute("BEGIN; LOCK TABLE t")
         other.execute("ROLLBACK")
         client.execute("COMMIT")
-        rest(client, other)
+        await_release(client, other)
         other.execute("BEGIN; LOCK TABLE t; COMMIT")
 
 
@@ -94,13 +94,13 @@ KEEPING = {
 }
 
 
-def test_who_has_what_only_a_process_has_does_not_rest(served: Serving) -> None:
+def test_a_session_with_what_only_a_process_has_is_not_released(served: Serving) -> None:
     clients = [served.connect() for _ in KEEPING]
     with served.connect() as idle:
         for client, (make, _) in zip(clients, KEEPING.values(), strict=True):
             client.execute(make)
         before = [processes(each) for each in clients]
-        rest(idle)
+        await_release(idle)
         time.sleep(0.1)
         assert [processes(each) for each in clients] == before
         assert all(before)
@@ -114,19 +114,19 @@ def test_who_has_what_only_a_process_has_does_not_rest(served: Serving) -> None:
 def test_a_listener_hears_at_once(served: Serving) -> None:
     with served.connect() as listener, served.connect() as other:
         listener.execute("LISTEN c")
-        rest(other)
+        await_release(other)
         other.execute("NOTIFY c, 'x'")
         assert [each.payload for each in listener.notifies(timeout=20, stop_after=1)] == ["x"]
         listener.execute("UNLISTEN *")
-        rest(listener)
+        await_release(listener)
 
 
-def test_cancelled_after_a_rest(served: Serving) -> None:
+def test_cancelled_after_a_release(served: Serving) -> None:
     with served.connect() as client, served.connect() as other:
-        rest(client)
+        await_release(client)
         client.cancel()  # there is nothing to cancel
         assert ask(client, "SELECT 1") == [(1,)]
-        rest(client)
+        await_release(client)
         client.pgconn.send_query(b"SELECT pg_sleep(60)")
         running = "SELECT count(*)::int FROM pg_stat_activity WHERE pid = %s AND state = 'active'"
         eventually(lambda: ask(other, running, client.info.backend_pid) == [(1,)])
@@ -138,7 +138,7 @@ def test_cancelled_after_a_rest(served: Serving) -> None:
 
 def test_settings_of_the_server_are_read_again(served: Serving) -> None:
     with served.connect() as client, served.connect() as other:
-        rest(client)
+        await_release(client)
         other.execute("ALTER SYSTEM SET extra_float_digits = 0")
         other.execute("SELECT pg_reload_conf()")
         eventually(lambda: ask(client, "SHOW extra_float_digits") == [("0",)])
@@ -146,11 +146,11 @@ def test_settings_of_the_server_are_read_again(served: Serving) -> None:
         other.execute("SELECT pg_reload_conf()")
 
 
-def test_the_end_of_a_session_at_rest(served: Serving) -> None:
+def test_the_end_of_a_released_session(served: Serving) -> None:
     with served.connect() as other:
         leaving, told, killed, lost = (served.connect() for _ in range(4))
         pids = [each.info.backend_pid for each in (leaving, told, killed, lost)]
-        rest(leaving, told, killed, lost)
+        await_release(leaving, told, killed, lost)
         leaving.close()
         assert ask(other, "SELECT pg_terminate_backend(%s, 20000)", pids[1]) == [(True,)]
         with pytest.raises(psycopg.errors.AdminShutdown):
@@ -165,7 +165,7 @@ def test_the_end_of_a_session_at_rest(served: Serving) -> None:
 
 
 @pytest.mark.slow
-def test_who_works_ends_with_the_keeper_and_the_other_way_round(served: Serving) -> None:
+def test_the_session_ends_with_the_process_of_its_connection_and_the_other_way_round(served: Serving) -> None:
     first, second = served.connect(), served.connect()
     for client in (first, second):
         client.execute("BEGIN")
@@ -183,11 +183,11 @@ def test_who_works_ends_with_the_keeper_and_the_other_way_round(served: Serving)
 
 
 @pytest.mark.slow
-def test_the_server_ends_with_sessions_at_rest(tmp_path: Path) -> None:
+def test_the_server_ends_with_released_sessions(tmp_path: Path) -> None:
     with serving(tmp_path, "-c", "pgrepl.idle_session_release=20") as served:
         client, idle = served.connect(), served.connect()
         client.execute("SET pgrepl.idle_session_release = 0")
-        rest(idle)
+        await_release(idle)
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(60) == 0
         for each in (client, idle):
@@ -198,17 +198,17 @@ def test_the_server_ends_with_sessions_at_rest(tmp_path: Path) -> None:
 def test_sighup_that_a_leaving_process_gets_is_for_the_next_one() -> None:
     ours, theirs = socket.socketpair()
 
-    def work(life: Life) -> None:
-        if life.state:
-            theirs.sendall(b"read again" if life.reloads else b"as they were")
+    def serve(process: SessionProcess) -> None:
+        if process.state:
+            theirs.sendall(b"read again" if process.reloads else b"as they were")
         else:
-            os.kill(life.pid, signal.SIGHUP)
-            life.leave(b"the session")
+            os.kill(process.pid, signal.SIGHUP)
+            process.leave(b"the session")
 
     pid = os.fork()
     if not pid:
         try:
-            Keeper(theirs, work, lambda: None).keep()
+            ConnectionProcess(theirs, serve, lambda: None).run()
         finally:
             os._exit(0)
     theirs.close()

@@ -2,10 +2,10 @@
 
 A session that has answered a question has some 15 MB of memory of its own: every object of the postmaster's that it has
 looked at is on a page that it had to copy. When it has been idle for `pgrepl.idle_session_release` its process notes
-what makes the session (rest.py), and ends. The keeper has hardly touched anything, and takes 3 MB. When the client
-speaks again it forks the next process, which goes on with what is noted.
+what makes the session (idle_session.py), and ends: the session is released. The connection's process has hardly touched
+anything, and takes 3 MB. When the client speaks again it forks the next process, which resumes the session.
 
-Signals go to the keeper, which passes them on.
+Signals go to the connection's process, which passes them on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TERMINATE = b"X\0\0\0\4"  # the message with which a client leaves
 
 
 @dataclass(frozen=True)
-class Life:
+class SessionProcess:
     """One of the processes that a session has, one after the other."""
 
     pid: int  # by which the session is known
@@ -41,25 +41,27 @@ class Life:
         os.pwrite(self.left, state, 0)
 
 
-class Keeper:
-    """Keeps one connection."""
+class ConnectionProcess:
+    """The process of one connection; it forks the processes of the session."""
 
-    def __init__(self, connection: socket.socket, work: Callable[[Life], None], terminate: Callable[[], None]) -> None:
-        """`work` is the life of a session's process. `terminate` tells the client that an administrator has ended a
-        session that was at rest."""
+    def __init__(
+        self, connection: socket.socket, serve: Callable[[SessionProcess], None], terminate: Callable[[], None]
+    ) -> None:
+        """`serve` is what a process of the session does. `terminate` tells the client that an administrator has ended a
+        released session."""
         self._connection = connection
-        self._work = work
+        self._serve = serve
         self._terminate = terminate
-        self._worker = 0
+        self._session_pid = 0
         self._terminated = False
         self._hangups = 0  # counted, so that none is forgotten that comes while they are looked at
         self._hangups_before = 0  # when the last process began
 
-    def keep(self) -> None:
-        """Keep the connection until the session has ended. Raises SystemExit in the session's processes."""
+    def run(self) -> None:
+        """Run the session until it has ended. Raises SystemExit in the session's processes."""
         postmaster = os.getppid()
         if not hasattr(os, "memfd_create"):
-            self._work(Life(os.getpid(), postmaster))
+            self._serve(SessionProcess(os.getpid(), postmaster))
             return
         self._wake, waker = os.pipe()
         for descriptor in (self._wake, waker):
@@ -68,35 +70,35 @@ class Keeper:
         for number in SIGNALS:
             signal.signal(number, self._pass_on)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        life = Life(os.getpid(), postmaster, left=self._left)
-        while self._is_left_by(life, waker) and self._is_asked():
+        process = SessionProcess(os.getpid(), postmaster, left=self._left)
+        while self._is_released_by(process, waker) and self._client_speaks():
             state = os.pread(self._left, os.fstat(self._left).st_size, 0)
             os.ftruncate(self._left, 0)
-            life = Life(os.getpid(), postmaster, state, left=self._left)
+            process = SessionProcess(os.getpid(), postmaster, state, left=self._left)
 
     def _pass_on(self, number: int, _frame: FrameType | None) -> None:
-        """A session that listens, or has locks, is never at rest: it needs no other signal then. A process that is
+        """A session that listens, or has locks, is never released: it needs no other signal then. A process that is
         about to leave takes no notice of SIGHUP: the next one will."""
         self._terminated |= number == signal.SIGTERM
         self._hangups += number == signal.SIGHUP
-        if self._worker:
+        if self._session_pid:
             with suppress(ProcessLookupError):
-                os.kill(self._worker, number)
+                os.kill(self._session_pid, number)
 
-    def _is_left_by(self, life: Life, waker: int) -> bool:
-        """Have a process live; False: the session has ended with it."""
+    def _is_released_by(self, process: SessionProcess, waker: int) -> bool:
+        """Run a process of the session. True: it has released the session; False: the session has ended with it."""
         with _blocked():
             hangups, before = self._hangups, self._hangups_before
             pid = os.fork()
-            self._worker = pid
+            self._session_pid = pid
             if not pid:
-                self._live(replace(life, reloads=hangups != before), waker)
+                self._run(replace(process, reloads=hangups != before), waker)
         self._hangups_before = hangups
         if self._hangups != hangups:  # it came while there was no process to pass it on to
             os.kill(pid, signal.SIGHUP)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # a PID that is not collected is no other process's
         with _blocked():
-            self._worker = 0
+            self._session_pid = 0
         _, status = os.waitpid(pid, 0)
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
@@ -107,21 +109,21 @@ class Keeper:
             raise SystemExit(code)
         return os.fstat(self._left).st_size > 0
 
-    def _live(self, life: Life, waker: int) -> None:
+    def _run(self, process: SessionProcess, waker: int) -> None:
         """In the session's process. One that goes on takes no signal before it can answer it, and none takes SIGHUP
         before it can read its settings again."""
-        end_with_parent(life.pid, signal.SIGKILL)
+        end_with_parent(process.pid, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         for descriptor in (self._wake, waker):
             os.close(descriptor)
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
-        if not life.state:
+        if not process.state:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, set(SIGNALS) - {signal.SIGHUP})
-        self._work(life)
+        self._serve(process)
         raise SystemExit(0)
 
-    def _is_asked(self) -> bool:
+    def _client_speaks(self) -> bool:
         """Wait until the client says something; False: the session has ended."""
         waiting = select.poll()
         waiting.register(self._connection, select.POLLIN)

@@ -1,6 +1,6 @@
-"""What makes a session that is idle: its next process begins with it (keeper.py).
+"""An idle session without its process: the next process resumes it (connection_process.py).
 
-A session that has more than that is never at rest: a transaction, a cursor, temporary relations, channels that it
+A session that has more than this is never released: a transaction, a cursor, temporary relations, channels that it
 listens to, locks, a replication origin, the seed of its random numbers, a Spark of its own, TLS.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rest:
+class IdleSession:
     """A session, and what its client knows of it."""
 
     database: int
@@ -39,9 +39,9 @@ class Rest:
         return pickle.dumps(self)
 
     @staticmethod
-    def loaded(data: bytes) -> Rest:
+    def loaded(data: bytes) -> IdleSession:
         found = pickle.loads(data)
-        assert isinstance(found, Rest)
+        assert isinstance(found, IdleSession)
         return found
 
     def session(self, hooks: Any, catalog: Catalog) -> Session:
@@ -54,7 +54,7 @@ class Rest:
         return session
 
 
-def may_rest(session: Session) -> bool:
+def may_be_released(session: Session) -> bool:
     """Is there nothing in the session that only its process has?"""
     transaction = session.transaction
     return (
@@ -70,10 +70,10 @@ def may_rest(session: Session) -> bool:
     )
 
 
-def rest_of(
+def idle_session_of(
     session: Session, unnamed: PreparedStatement | None, told: dict[str, str], about: Mapping[str, Any]
-) -> Rest:
+) -> IdleSession:
     used = sequence_positions.used(session)
     sequences, settings = (used.values, used.last), session.settings.kept()
     who = session.database_oid, session.authenticated_user
-    return Rest(*who, settings, session.prepared, sequences, unnamed, told, about)
+    return IdleSession(*who, settings, session.prepared, sequences, unnamed, told, about)
