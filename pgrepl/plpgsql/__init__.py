@@ -2,7 +2,8 @@
 
     body     scanner, build      the parser over grammar/plpgsql makes a tree of statements (nodes.py) with numbered
                                  variables (datums.py)
-    tree     compile             each statement becomes a Python closure over a `Frame`, the variables' values
+    tree     compile, exec       each statement becomes a Python closure over a `Frame`, the variables' values: as in
+                                 pl_exec.c, in exec_control, exec_sql, exec_cursors, exec_errors, exec_transactions
     call     call                frames, results, CONTEXT lines
 
 SQL inside is analysed with the variables as typed nodes (`expr/variables.py`). An expression without a table is

@@ -11,10 +11,10 @@ from pgrepl.expr.routine_results import row_of
 from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
 from pgrepl.plpgsql.compilation import First, Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
-from pgrepl.plpgsql.frame import RETURNED, Frame
+from pgrepl.plpgsql.exec_errors import located
+from pgrepl.plpgsql.exec_sql import value_of
+from pgrepl.plpgsql.frame import RC_RETURN, Frame
 from pgrepl.plpgsql.function import TRIGGER_VARIABLES, code_of, values_of_parameters
-from pgrepl.plpgsql.steps_errors import located
-from pgrepl.plpgsql.steps_sql import value_of
 from pgrepl.rows.trigger_data import TriggerLevel
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
@@ -181,9 +181,9 @@ def _run(frame: Frame) -> None:
     function = code.function
     code.refresh()
     frame[function.found] = False
-    signal = code.run(frame)
+    rc = code.run(frame)
     frame.statement = None
-    if signal is RETURNED or function.is_block:
+    if rc is RC_RETURN or function.is_block:
         return
     if not function.may_end:
         what = "trigger procedure" if function.is_trigger else "function"

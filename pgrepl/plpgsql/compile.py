@@ -1,4 +1,4 @@
-"""A body becomes code: parsed by the grammar, and its statements made into steps (pl_comp.c: do_compile)."""
+"""A body becomes code: parsed by the grammar, and its statements compiled to closures (pl_comp.c: do_compile)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pgrepl.plpgsql import (
     build_declarations,
     build_loops,
     build_sql,
-    steps_control,
-    steps_cursors,
-    steps_errors,
-    steps_sql,
-    steps_transactions,
+    exec_control,
+    exec_cursors,
+    exec_errors,
+    exec_sql,
+    exec_transactions,
 )
 from pgrepl.plpgsql.builders import builder
 from pgrepl.plpgsql.compilation import Compilation, First, Function, compiling
 from pgrepl.plpgsql.data_types import data_type
+from pgrepl.plpgsql.exec import compile_stmts
 from pgrepl.plpgsql.frame import Code
-from pgrepl.plpgsql.steps import sequence
 from pgrepl.sql.parser import Parser
 from pgrepl.sql.tables import PLPGSQL, load
 from pgrepl.types import oids
@@ -29,10 +29,10 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-# importing them registers builders and steps
+# importing them registers builders and statements
 FORMS = (
-    build, build_declarations, build_loops, build_sql, steps_control, steps_cursors, steps_errors, steps_sql,
-    steps_transactions,
+    build, build_declarations, build_loops, build_sql, exec_control, exec_cursors, exec_errors, exec_sql,
+    exec_transactions,
 )  # fmt: skip
 
 
@@ -69,5 +69,5 @@ def compiled(compilation: Compilation, *, is_call: bool = False) -> Code:
         raise
     code = Code(session, function)
     assert function.block is not None
-    code.run = sequence([function.block], code)
+    code.run = compile_stmts([function.block], code)
     return code

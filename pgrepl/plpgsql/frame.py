@@ -1,5 +1,5 @@
-"""A function made ready to run, and the state of one running call of it: the values of its variables, by number, and
-where it is."""
+"""`Code`, a function made ready to run (PLpgSQL_function), and `Frame`, the state of one call of it
+(PLpgSQL_execstate): the values of its variables, by number, and the statement that runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 class Remembering(Protocol):
-    """What has analysed SQL and keeps it."""
+    """An object that keeps analysed SQL."""
 
     def forget(self) -> None: ...
 
 
 class Code:
+    """A function made ready to run."""
+
     def __init__(self, session: Session, function: Function) -> None:
         self.function = function
         self.session = session
@@ -32,7 +34,7 @@ class Code:
         self.casts: dict[Any, Callable[[Any], Any]] = {}
         self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
         self.layout: Any = None  # of a trigger's relation (call.py)
-        self.run: Callable[[Frame], Signal | None] = _unmade
+        self.run: Callable[[Frame], ReturnCode | None] = _unmade
         self._state: object = None
 
     def refresh(self) -> None:
@@ -109,11 +111,11 @@ class Frame(list[Any]):
         return f"PL/pgSQL function {signature}"
 
 
-Step = Callable[[Frame], "Signal | None"]  # a statement; None: go on with the next
+ExecStmt = Callable[[Frame], "ReturnCode | None"]  # a compiled statement; None (PLPGSQL_RC_OK): the next one follows
 
 
-class Signal:
-    """Where control goes instead of to the next statement."""
+class ReturnCode:
+    """A statement's return code: control leaves the statements around it (PLPGSQL_RC_…)."""
 
     __slots__ = ("label",)
 
@@ -121,16 +123,16 @@ class Signal:
         self.label = label
 
 
-class Leave(Signal):
+class RcExit(ReturnCode):
     """EXIT."""
 
 
-class Again(Signal):
+class RcContinue(ReturnCode):
     """CONTINUE."""
 
 
-class Returned(Signal):
+class RcReturn(ReturnCode):
     """RETURN."""
 
 
-RETURNED = Returned()
+RC_RETURN = RcReturn()

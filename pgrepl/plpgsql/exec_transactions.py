@@ -6,16 +6,16 @@ from pgrepl.errors import PgError
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.plpgsql.assignment import assign
 from pgrepl.plpgsql.datums import Rec, RecField, Var
-from pgrepl.plpgsql.frame import Code, Frame, Step
+from pgrepl.plpgsql.exec import compile_stmt
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame
 from pgrepl.plpgsql.nodes import Call, Commit, Do, Rollback
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import speaking_of, variables_of
-from pgrepl.plpgsql.steps import make
 from pgrepl.plpgsql.variables import FrameVariables
 
 
-@make.register(Call)
-def _(stmt: Call, code: Code) -> Step:
+@compile_stmt.register(Call)
+def _(stmt: Call, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.query)
 
     def run(frame: Frame) -> None:
@@ -52,8 +52,8 @@ def _target(frame: Frame, variables: FrameVariables, argument: Expr | None, name
     return datum.number
 
 
-@make.register(Do)
-def _(stmt: Do, code: Code) -> Step:
+@compile_stmt.register(Do)
+def _(stmt: Do, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.query)
 
     def run(frame: Frame) -> None:
@@ -63,9 +63,9 @@ def _(stmt: Do, code: Code) -> Step:
     return run
 
 
-@make.register(Commit)
-@make.register(Rollback)
-def _(stmt: Commit | Rollback, code: Code) -> Step:
+@compile_stmt.register(Commit)
+@compile_stmt.register(Rollback)
+def _(stmt: Commit | Rollback, code: Code) -> ExecStmt:
     commits, chain = isinstance(stmt, Commit), stmt.chain
 
     def run(frame: Frame) -> None:

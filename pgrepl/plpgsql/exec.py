@@ -1,6 +1,6 @@
-"""The base of the steps: how a statement becomes a closure over the frame, and how closures follow each other.
+"""Statements of a body as closures over the frame (exec_stmts in pl_exec.c).
 
-`make` dispatches on the statement's class; the other modules named steps_… register theirs.
+`compile_stmt` dispatches on the statement's class; the modules named exec_… register theirs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.plpgsql.frame import Code, Frame, Signal, Step
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.types import oids
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 
 @singledispatch
-def make(stmt: Any, code: Code) -> Step:
-    raise AssertionError(f"{type(stmt).__name__} has no step")
+def compile_stmt(stmt: Any, code: Code) -> ExecStmt:
+    raise AssertionError(f"{type(stmt).__name__} cannot be executed")
 
 
-def sequence(statements: Statements, code: Code) -> Step:
-    """The statements one after the other, each noted in the frame for CONTEXT."""
-    pairs: list[tuple[Statement, Step]] = [(stmt, make(stmt, code)) for stmt in statements]
+def compile_stmts(statements: Statements, code: Code) -> ExecStmt:
+    """One closure for a list of statements (exec_stmts), each noted in the frame for CONTEXT."""
+    pairs: list[tuple[Statement, ExecStmt]] = [(stmt, compile_stmt(stmt, code)) for stmt in statements]
     if len(pairs) == 1:
-        ((only, step),) = pairs
+        ((only, exec_stmt),) = pairs
 
-        def single(frame: Frame) -> Signal | None:
+        def single(frame: Frame) -> ReturnCode | None:
             around = frame.statement
             frame.statement = only
-            signal = step(frame)
+            rc = exec_stmt(frame)
             frame.statement = around
-            return signal
+            return rc
 
         return single
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         around = frame.statement
-        for stmt, step in pairs:
+        for stmt, exec_stmt in pairs:
             frame.statement = stmt
-            signal = step(frame)
-            if signal is not None:
+            rc = exec_stmt(frame)
+            if rc is not None:
                 frame.statement = around
-                return signal
+                return rc
         frame.statement = around
         return None
 

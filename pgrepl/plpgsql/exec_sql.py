@@ -10,12 +10,12 @@ from pgrepl.expr import typefacts
 from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
 from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.frame import RETURNED, Code, Frame, Signal, Step
+from pgrepl.plpgsql.exec import compile_stmt, compile_stmts
+from pgrepl.plpgsql.exec_control import over
+from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer, in_sql, no_cursor, no_rows
-from pgrepl.plpgsql.steps import make, sequence
-from pgrepl.plpgsql.steps_control import over
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.text import write_text
@@ -24,8 +24,8 @@ _ALL = None
 _OTHER_ROW = "returned record type does not match expected record type"
 
 
-@make.register
-def _(stmt: Sql, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Sql, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.query)
     most = (2 if stmt.strict else 1) if stmt.target is not None else _ALL
 
@@ -100,8 +100,8 @@ def _names_and_values(frame: Frame, query: SqlText) -> list[tuple[str, str | Non
     return found
 
 
-@make.register
-def _(stmt: Perform, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Perform, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.query)
 
     def run(frame: Frame) -> None:
@@ -112,8 +112,8 @@ def _(stmt: Perform, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: Execute, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Execute, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters)
 
     def run(frame: Frame) -> None:
@@ -130,12 +130,12 @@ def _(stmt: Execute, code: Code) -> Step:
 # --- loops over queries -----------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: ForQuery, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ForQuery, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.query)
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         frame.session.portal_count += 1  # PostgreSQL reads the rows by a portal without a name
         answer = piece.answer(frame)
         if answer.columns is None:
@@ -145,19 +145,19 @@ def _(stmt: ForQuery, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: ForExecute, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ForExecute, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters)
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         frame.session.portal_count += 1
         return over_rows(frame, dynamic.answer(frame, as_cursor=True), stmt.target, body, stmt.label)
 
     return run
 
 
-def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: Step, label: str | None) -> Signal | None:
+def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: ExecStmt, label: str | None) -> ReturnCode | None:
     """The body for each row (exec_for_query)."""
     columns = answer.columns
     assert columns is not None
@@ -172,20 +172,20 @@ def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: Step, label
 # --- RETURN -----------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: Return, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Return, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
     if piece is None and isinstance(datum, Rec):
         number, typoid, typmod = datum.number, datum.type.oid, datum.type.typmod
 
-        def of_record(frame: Frame) -> Signal:
+        def of_record(frame: Frame) -> ReturnCode:
             frame.returned = frame[number], typoid, typmod
-            return RETURNED
+            return RC_RETURN
 
         return of_record
 
-    def run(frame: Frame) -> Signal:
+    def run(frame: Frame) -> ReturnCode:
         if piece is not None:
             value = piece.run(frame)
             frame.returned = (value, piece.type, piece.typmod)
@@ -193,10 +193,10 @@ def _(stmt: Return, code: Code) -> Step:
             frame.returned = value_of(frame, datum)
         else:
             frame.returned = None
-            return RETURNED
+            return RC_RETURN
         if code.function.returns_record and frame.returned[0] is not None:
             check_is_row(frame.returned[1])
-        return RETURNED
+        return RC_RETURN
 
     return run
 
@@ -216,8 +216,8 @@ def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
     return frame[datum.number], datum.type.oid, datum.type.typmod
 
 
-@make.register
-def _(stmt: ReturnNext, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ReturnNext, code: Code) -> ExecStmt:
     piece = Piece(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
 
@@ -263,8 +263,8 @@ def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], messa
     frame.rows += map(tuple, rows)
 
 
-@make.register
-def _(stmt: ReturnQuery, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ReturnQuery, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters) if stmt.is_dynamic else None
     piece = None if stmt.is_dynamic else Piece(code, stmt.query)
 

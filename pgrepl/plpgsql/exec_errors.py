@@ -11,10 +11,10 @@ from pgrepl.errors import PgError, Report
 from pgrepl.plpgsql.assignment import assign, default_value, move_row, null_value
 from pgrepl.plpgsql.conditions import is_sqlstate, matches, sqlstates_of
 from pgrepl.plpgsql.datums import Rec, Var
-from pgrepl.plpgsql.frame import Code, Frame, Leave, Signal, Step
+from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assert, Block, GetDiagnostics, GetStackedDiagnostics, Handlers, Raise
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.steps import condition, make, sequence
 from pgrepl.types import oids
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.text import write_text
@@ -27,25 +27,25 @@ _NOT_OTHERS = ("57014", "P0004")  # query_canceled, assert_failure
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: Block, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Block, code: Code) -> ExecStmt:
     prepared = [_initial(datum, code) for datum in stmt.variables if isinstance(datum, (Var, Rec))]
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
     if stmt.handlers is not None:
         body = _guarded(body, stmt.handlers, code)
     label = stmt.label
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         if prepared:
             frame.phase = _INITIALIZING
             for line, initialize in prepared:
                 frame.line = line
                 initialize(frame)
             frame.line, frame.phase = 0, ""
-        signal = body(frame)
-        if signal is not None and signal.label is not None and isinstance(signal, Leave) and signal.label == label:
+        rc = body(frame)
+        if rc is not None and rc.label is not None and isinstance(rc, RcExit) and rc.label == label:
             return None
-        return signal
+        return rc
 
     return run
 
@@ -79,27 +79,27 @@ def _initial(datum: Var | Rec, code: Code) -> tuple[int, Any]:
     return datum.line, to_null
 
 
-def _guarded(body: Step, handlers: Handlers, code: Code) -> Step:
+def _guarded(body: ExecStmt, handlers: Handlers, code: Code) -> ExecStmt:
     """The body in a subtransaction, which is undone before a handler runs."""
-    prepared = [(handler.conditions, sequence(handler.body, code)) for handler in handlers.list]
+    prepared = [(handler.conditions, compile_stmts(handler.body, code)) for handler in handlers.list]
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         session = frame.session
         transaction = session.transaction
         statement, depth = frame.statement, len(session.contexts)
         session.settle()  # what was done before is not undone with the body
         transaction.begin_subtransaction()
         try:
-            signal = body(frame)
+            rc = body(frame)
             transaction.release_subtransaction()
-            return signal
+            return rc
         except (PgError, RecursionError) as problem:
             error = problem if isinstance(problem, PgError) else stack_depth_exceeded()
             _undo(frame)
             del session.contexts[depth:]
             if error.report.severity == "FATAL":
                 raise error from None
-            handler = next((step for conditions, step in prepared if _handles(conditions, error)), None)
+            handler = next((run for conditions, run in prepared if _handles(conditions, error)), None)
             if handler is None:
                 raise located(frame, error) from None
             located(frame, error)
@@ -152,8 +152,8 @@ def _handles(conditions: Sequence[tuple[str, frozenset[str]]], error: PgError) -
 # --- RAISE, ASSERT ----------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: Raise, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Raise, code: Code) -> ExecStmt:
     parameters = [Piece(code, sql) for sql in stmt.parameters]
     options = [(name, Piece(code, sql)) for name, sql in stmt.options]
     if stmt.condition is None and stmt.message is None and not options:
@@ -259,8 +259,8 @@ def _context(frame: Frame) -> str:
     return "\n".join(line() for line in reversed(frame.session.contexts))
 
 
-@make.register
-def _(stmt: Assert, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Assert, code: Code) -> ExecStmt:
     test = condition(code, stmt.condition)
     message = Piece(code, stmt.message) if stmt.message is not None else None
 
@@ -280,8 +280,8 @@ def _(stmt: Assert, code: Code) -> Step:
 # --- diagnostics ------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: GetDiagnostics, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: GetDiagnostics, code: Code) -> ExecStmt:
     def run(frame: Frame) -> None:
         for number, kind in stmt.items:
             if kind == "row_count":
@@ -294,8 +294,8 @@ def _(stmt: GetDiagnostics, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: GetStackedDiagnostics, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: GetStackedDiagnostics, code: Code) -> ExecStmt:
     def run(frame: Frame) -> None:
         if frame.error is None:
             raise PgError("0Z002", "GET STACKED DIAGNOSTICS cannot be used outside an exception handler")

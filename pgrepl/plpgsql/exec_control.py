@@ -10,10 +10,10 @@ from pgrepl.expr import typefacts
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.plpgsql.assignment import assign, null_value
 from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, SqlText, Var
-from pgrepl.plpgsql.frame import Again, Code, Frame, Leave, Signal, Step
+from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition, required
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcContinue, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assign, Case, Continue, Exit, Foreach, ForInteger, If, Loop, While
 from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.steps import condition, make, required, sequence
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 
@@ -24,8 +24,8 @@ _INT4_MAX, _INT4_MIN = 2**31 - 1, -(2**31)
 # --- assignment -------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: Assign, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Assign, code: Code) -> ExecStmt:
     datum = code.function.datums[stmt.target]
     words = _words(code, stmt.value, datum)
     piece = Piece(code, stmt.value, names=words)
@@ -82,21 +82,21 @@ def _words(code: Code, sql: SqlText, datum: Any) -> int:
 # --- IF, CASE ---------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: If, code: Code) -> Step:
-    branches = [(condition(code, test), sequence(body, code)) for test, body in stmt.branches]
-    other = sequence(stmt.other, code) if stmt.other is not None else None
+@compile_stmt.register
+def _(stmt: If, code: Code) -> ExecStmt:
+    branches = [(condition(code, test), compile_stmts(body, code)) for test, body in stmt.branches]
+    other = compile_stmts(stmt.other, code) if stmt.other is not None else None
     if len(branches) == 1:
         ((test, body),) = branches
 
-        def only(frame: Frame) -> Signal | None:
+        def only(frame: Frame) -> ReturnCode | None:
             if test.run(frame):
                 return body(frame)
             return other(frame) if other is not None else None
 
         return only
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         for test, body in branches:
             if test.run(frame):
                 return body(frame)
@@ -105,13 +105,13 @@ def _(stmt: If, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: Case, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Case, code: Code) -> ExecStmt:
     operand = Piece(code, stmt.operand) if stmt.operand is not None else None
-    branches = [(condition(code, test), sequence(body, code)) for test, body in stmt.branches]
-    other = sequence(stmt.other, code) if stmt.other is not None else None
+    branches = [(condition(code, test), compile_stmts(body, code)) for test, body in stmt.branches]
+    other = compile_stmts(stmt.other, code) if stmt.other is not None else None
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         if operand is not None:
             value = operand.run(frame)
             variable = code.function.datums[stmt.variable]
@@ -140,65 +140,65 @@ def _(stmt: Case, code: Code) -> Step:
 # --- loops ------------------------------------------------------------------------------------------------------------
 
 
-@make.register
-def _(stmt: Loop, code: Code) -> Step:
-    body = sequence(stmt.body, code)
+@compile_stmt.register
+def _(stmt: Loop, code: Code) -> ExecStmt:
+    body = compile_stmts(stmt.body, code)
     label = stmt.label
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         rounds = 0
         while True:
             rounds += 1
             if not rounds % _CHECKED:
                 check_for_interrupts()
-            signal = body(frame)
-            if signal is not None and (signal := after(signal, label)) is not GO_ON:
-                return signal
+            rc = body(frame)
+            if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
+                return rc
 
     return run
 
 
-GO_ON = Signal()  # with the next round
+NEXT_ROUND = ReturnCode()
 
 
-def after(signal: Signal, label: str | None) -> Signal | None:
-    """What a loop does after its body has ended with a signal: go on, end (None), or hand the signal on
+def after(rc: ReturnCode, label: str | None) -> ReturnCode | None:
+    """How a loop goes on after its body has returned `rc`: with the next round, not at all (None), or by returning it
     (LOOP_RC_PROCESSING)."""
-    if isinstance(signal, Leave) and signal.label in (None, label):
+    if isinstance(rc, RcExit) and rc.label in (None, label):
         return None
-    if isinstance(signal, Again) and signal.label in (None, label):
-        return GO_ON
-    return signal
+    if isinstance(rc, RcContinue) and rc.label in (None, label):
+        return NEXT_ROUND
+    return rc
 
 
-@make.register
-def _(stmt: While, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: While, code: Code) -> ExecStmt:
     test = condition(code, stmt.condition)
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
     label = stmt.label
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         rounds = 0
         while test.run(frame):
             rounds += 1
             if not rounds % _CHECKED:
                 check_for_interrupts()
-            signal = body(frame)
-            if signal is not None and (signal := after(signal, label)) is not GO_ON:
-                return signal
+            rc = body(frame)
+            if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
+                return rc
         return None
 
     return run
 
 
-@make.register
-def _(stmt: ForInteger, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ForInteger, code: Code) -> ExecStmt:
     lower, upper = Piece(code, stmt.lower, oids.INT4), Piece(code, stmt.upper, oids.INT4)
     step = Piece(code, stmt.step, oids.INT4) if stmt.step is not None else None
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
     number, label, found = stmt.variable.number, stmt.label, code.function.found
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         first = required(lower.run(frame), "lower bound of FOR loop cannot be null")
         last = required(upper.run(frame), "upper bound of FOR loop cannot be null")
         by = 1
@@ -211,10 +211,10 @@ def _(stmt: ForInteger, code: Code) -> Step:
             check_for_interrupts()
             for value in values[start : start + _CHECKED]:
                 frame[number] = value
-                signal = body(frame)
-                if signal is not None and (signal := after(signal, label)) is not GO_ON:
+                rc = body(frame)
+                if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
                     frame[found] = True
-                    return signal
+                    return rc
         frame[found] = bool(values)
         return None
 
@@ -222,32 +222,32 @@ def _(stmt: ForInteger, code: Code) -> Step:
 
 
 def over(
-    frame: Frame, items: Iterable[Any], take: Callable[[Any], None], body: Step, label: str | None
-) -> Signal | None:
+    frame: Frame, items: Iterable[Any], take: Callable[[Any], None], body: ExecStmt, label: str | None
+) -> ReturnCode | None:
     """The body for each item, which `take` puts into the loop's variables. FOUND tells whether there was any."""
     found = frame.code.function.found
     any_item = False
-    result: Signal | None = None
+    result: ReturnCode | None = None
     for rounds, item in enumerate(items):
         if not rounds % _CHECKED:
             check_for_interrupts()
         any_item = True
         take(item)
-        signal = body(frame)
-        if signal is not None and (signal := after(signal, label)) is not GO_ON:
-            result = signal
+        rc = body(frame)
+        if rc is not None and (rc := after(rc, label)) is not NEXT_ROUND:
+            result = rc
             break
     frame[found] = any_item
     return result
 
 
-@make.register
-def _(stmt: Foreach, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Foreach, code: Code) -> ExecStmt:
     array = Piece(code, stmt.array)
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
     target = code.function.datums[stmt.target]
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         value = required(array.run(frame), "FOREACH expression must not be null")
         element = typefacts.element(typefacts.base(array.type))
         if not element:
@@ -279,11 +279,11 @@ def _slices(array: PgArray, depth: int) -> Iterable[PgArray]:
         yield PgArray(array.elemtype, dims, bounds, tuple(array.items[start : start + size]))
 
 
-@make.register(Exit)
-@make.register(Continue)
-def _(stmt: Exit | Continue, code: Code) -> Step:
-    signal: Signal = Leave(stmt.label) if isinstance(stmt, Exit) else Again(stmt.label)
+@compile_stmt.register(Exit)
+@compile_stmt.register(Continue)
+def _(stmt: Exit | Continue, code: Code) -> ExecStmt:
+    rc: ReturnCode = RcExit(stmt.label) if isinstance(stmt, Exit) else RcContinue(stmt.label)
     if stmt.condition is None:
-        return lambda frame: signal
+        return lambda frame: rc
     test = condition(code, stmt.condition)
-    return lambda frame: signal if test.run(frame) else None
+    return lambda frame: rc if test.run(frame) else None

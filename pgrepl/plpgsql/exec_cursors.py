@@ -9,12 +9,12 @@ from pgrepl.errors import PgError
 from pgrepl.plpgsql.assignment import move_row
 from pgrepl.plpgsql.datums import SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.frame import Code, Frame, Signal, Step
+from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, required
+from pgrepl.plpgsql.exec_sql import over_rows
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
 from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import Answer, no_cursor
-from pgrepl.plpgsql.steps import make, required, sequence
-from pgrepl.plpgsql.steps_sql import over_rows
 from pgrepl.query.portal import Declared, Portal, Row, close_portal, find_portal, open_portal
 from pgrepl.types import oids
 
@@ -59,8 +59,8 @@ def _check_free(frame: Frame, cursor: Var) -> None:
         raise PgError("42P03", f'cursor "{name}" already in use')
 
 
-@make.register
-def _(stmt: Open, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Open, code: Code) -> ExecStmt:
     cursor = stmt.cursor
     if stmt.query is None:
         opening = _Opening(code, cursor, stmt.arguments)
@@ -107,8 +107,8 @@ class _Count:
         return count
 
 
-@make.register
-def _(stmt: Fetch, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Fetch, code: Code) -> ExecStmt:
     count = _Count(code, stmt.direction)
 
     def run(frame: Frame) -> None:
@@ -121,8 +121,8 @@ def _(stmt: Fetch, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: Move, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Move, code: Code) -> ExecStmt:
     count = _Count(code, stmt.direction)
 
     def run(frame: Frame) -> None:
@@ -133,8 +133,8 @@ def _(stmt: Move, code: Code) -> Step:
     return run
 
 
-@make.register
-def _(stmt: Close, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: Close, code: Code) -> ExecStmt:
     def run(frame: Frame) -> None:
         close_portal(frame.session, _portal(frame, stmt.cursor).name)
 
@@ -159,21 +159,21 @@ class _Passed(Sequence[Row]):
             yield row
 
 
-@make.register
-def _(stmt: ForCursor, code: Code) -> Step:
+@compile_stmt.register
+def _(stmt: ForCursor, code: Code) -> ExecStmt:
     cursor = stmt.cursor
     opening = _Opening(code, cursor, stmt.arguments)
-    body = sequence(stmt.body, code)
+    body = compile_stmts(stmt.body, code)
 
-    def run(frame: Frame) -> Signal | None:
+    def run(frame: Frame) -> ReturnCode | None:
         _check_free(frame, cursor)
         name = frame[cursor.number]
         portal = _open(frame, cursor, opening.answer(frame), opening.query, cursor.scroll)
         answer = Answer(portal.columns, _Passed(portal), len(portal.rows), selects=True)
-        signal = over_rows(frame, answer, stmt.target, body, stmt.label)
+        rc = over_rows(frame, answer, stmt.target, body, stmt.label)
         frame.session.transaction.portals.pop(portal.name, None)
         if name is None:
             frame[cursor.number] = None
-        return signal
+        return rc
 
     return run
