@@ -17,7 +17,7 @@ from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOpera
 from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
-from pgrepl.query.local.joins import equality, needs_of, next_part, relations_of, take_early
+from pgrepl.query.local.joins import equality, next_part, relations_of, required_outer_of, take_early
 from pgrepl.query.local.select import postponed
 from pgrepl.query.local.sublinks import bare
 from pgrepl.query.shape import uses_groups
@@ -328,7 +328,7 @@ class _Planner:
             plan = self._scan(query, item.varno, texts, bounds)
             known = frozenset((item.varno,))
             plan.counted = (query, known)
-            return _Part(plan, known, needs_of(query.rtable[item.varno - 1]))
+            return _Part(plan, known, required_outer_of(query.rtable[item.varno - 1]))
         if item.kind in (JoinType.INNER, JoinType.CROSS):
             parts: list[_Part] = []
             conditions: list[Expr] = []
@@ -344,7 +344,8 @@ class _Planner:
 
     def _combine(self, query: Query, parts: list[_Part], conditions: list[Expr], texts: Texts) -> _Part:
         waiting, remaining = list(conditions), list(parts)
-        outside = frozenset[int]().union(*[p.needs for p in parts]) - frozenset().union(*[p.relations for p in parts])
+        everything = frozenset[int]().union(*[p.relations for p in parts])
+        outside = frozenset[int]().union(*[p.required_outer for p in parts]) - everything
 
         def take(known: frozenset[int]) -> list[Expr]:
             ready = [c for c in waiting if relations_of(c) <= known]
@@ -356,7 +357,7 @@ class _Planner:
         while remaining:
             chosen = next_part(current.relations | outside, remaining, waiting)
             remaining.remove(chosen)
-            if not chosen.needs & current.relations:
+            if not chosen.required_outer & current.relations:
                 self._filter(chosen, take(chosen.relations), texts)
             tests = take(current.relations | chosen.relations | outside)
             current = self._join(query, JoinType.INNER, current, chosen, tests, texts)
@@ -373,7 +374,7 @@ class _Planner:
             part.plan.asks |= any(isinstance(node, SubLink) for c in conditions for node in walk(c))
 
     def _join(self, query: Query, kind: JoinType, left: _Part, right: _Part, tests: list[Expr], texts: Texts) -> _Part:
-        lateral = bool(right.needs & left.relations)
+        lateral = bool(right.required_outer & left.relations)
         equal = [c for c in tests if not lateral and equality(c, left.relations, right.relations) is not None]
         rest = [c for c in tests if c not in equal]
         word = "" if kind in (JoinType.INNER, JoinType.CROSS) else f" {kind.value.capitalize()}"
@@ -386,7 +387,7 @@ class _Planner:
             plan.details["Join Filter"] = self._all(rest, texts)
         known = left.relations | right.relations
         plan.counted = (query, known)
-        return _Part(plan, known, (left.needs | right.needs) - left.relations)
+        return _Part(plan, known, (left.required_outer | right.required_outer) - left.relations)
 
     @staticmethod
     def _all(conditions: Iterable[Expr], texts: Texts) -> str:
@@ -491,7 +492,7 @@ class _Part:
 
     plan: PlanNode
     relations: frozenset[int]
-    needs: frozenset[int]
+    required_outer: frozenset[int]
 
 
 def _sets_wait(query: Query) -> bool:

@@ -28,7 +28,7 @@ class Ctes:
 
     outer: Ctes | None = None
     runs: dict[str, Run] = field(default_factory=dict)
-    needs: dict[str, int | None] = field(default_factory=dict)
+    levels: dict[str, int | None] = field(default_factory=dict)
 
     def above(self, levelsup: int) -> Ctes:
         scope = self
@@ -41,7 +41,7 @@ class Ctes:
         return self.above(levelsup).runs[name]
 
 
-def nearest(query: Query, ctes: Ctes) -> int | None:
+def nearest_level(query: Query, ctes: Ctes) -> int | None:
     """The nearest level that a query depends on; `ctes` are the WITH queries of the query around it."""
     return min(_levels(query, ctes, 0), default=None)
 
@@ -50,7 +50,7 @@ def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
     for entry in query.rtable:
         if entry.kind is RteKind.CTE and entry.cte is not None and entry.cte_levelsup > depth:
             up = entry.cte_levelsup - depth - 1
-            needed = ctes.above(up).needs[entry.cte]
+            needed = ctes.above(up).levels[entry.cte]
             if needed is not None:
                 yield up + needed
     for expr in query_exprs(query):

@@ -45,11 +45,12 @@ class Keyed:
 
 @dataclass
 class JoinPlan:
-    """A plan for the combinations of some relations; `needs`: the relations to the left that it refers to (LATERAL)."""
+    """A plan for the combinations of some relations; `required_outer`: the relations to the left that it refers to
+    (LATERAL; PATH_REQ_OUTER)."""
 
     relations: frozenset[int]
     run: Callable[[Env], Iterable[Combination]]
-    needs: frozenset[int] = frozenset()
+    required_outer: frozenset[int] = frozenset()
     stable: bool = False  # every run returns the same rows
     keyed: Keyed | None = None
 
@@ -141,11 +142,12 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
     if isinstance(rows_of, KeyedRows) and rows_of.is_whole:
         relation, of = rows_of.relation, rows_of.of
         keyed = Keyed(varno, relation.key, relation.rank, lambda env, oids: combinations(lambda: of(oids)))
-    return JoinPlan(frozenset({varno}), lambda env: combinations(lambda: rows_of(env)), needs_of(entry), stable, keyed)
+    outer = required_outer_of(entry)
+    return JoinPlan(frozenset({varno}), lambda env: combinations(lambda: rows_of(env)), outer, stable, keyed)
 
 
-def needs_of(entry: Rte) -> frozenset[int]:
-    """The relations of the same FROM that an entry refers to."""
+def required_outer_of(entry: Rte) -> frozenset[int]:
+    """The relations of the same FROM that an entry refers to (LATERAL)."""
     if entry.kind is RteKind.FUNCTION:
         return frozenset().union(*[relations_of(f) for f in entry.functions])
     if entry.kind is RteKind.VALUES:
@@ -183,7 +185,7 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
         return JoinPlan(frozenset(), run_empty)
     waiting = list(conditions)
     everything = frozenset().union(*[p.relations for p in parts])
-    outside = frozenset().union(*[p.needs for p in parts]) - everything
+    outside = frozenset().union(*[p.required_outer for p in parts]) - everything
 
     def take(known: frozenset[int]) -> list[Expr]:
         ready = [c for c in waiting if relations_of(c) <= known]
@@ -196,7 +198,7 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
     while remaining:
         chosen = next_part(current.relations | outside, remaining, waiting)
         remaining.remove(chosen)
-        if not chosen.needs & current.relations:
+        if not chosen.required_outer & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
         known = current.relations | chosen.relations
         tests = [c for c in waiting if relations_of(c) <= known | outside]
@@ -209,15 +211,16 @@ class Part(Protocol):
     """An operand of a join."""
 
     relations: frozenset[int]
-    needs: frozenset[int]
+    required_outer: frozenset[int]
 
 
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def next_part(known: frozenset[int], remaining: list[AnyPart], waiting: list[Expr]) -> AnyPart:
-    """The part to join next: one that an equality joins to the known ones, else the first whose needs are met."""
-    possible = [p for p in remaining if p.needs <= known] or remaining
+    """The part to join next: one that an equality joins to the known ones, else the first whose required_outer is
+    known."""
+    possible = [p for p in remaining if p.required_outer <= known] or remaining
     for part in possible:
         if any(equality(c, known, part.relations) for c in waiting):
             return part
@@ -240,14 +243,15 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
     def filtered(env: Env, combinations: Iterable[Combination]) -> Iterator[Combination]:
         left = env.rows
         for combination in combinations:
-            if passes(Env(merged(left, combination, plan.relations) if plan.needs else combination, env.outer)):
+            rows = merged(left, combination, plan.relations) if plan.required_outer else combination
+            if passes(Env(rows, env.outer)):
                 yield combination
 
     keyed = plan.keyed if node is None else None
     if keyed is not None:
         of = keyed.run
         keyed = replace(keyed, run=lambda env, oids: filtered(env, of(env, oids)))
-    return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.needs, keyed=keyed)
+    return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.required_outer, keyed=keyed)
 
 
 def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
@@ -298,7 +302,7 @@ def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> 
             tables.append(table_of(env, plan.run(env)))
         return tables[0].get(place, ())
 
-    return JoinPlan(plan.relations, run, plan.needs)
+    return JoinPlan(plan.relations, run, plan.required_outer)
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
@@ -313,7 +317,7 @@ class _Matcher:
 
     def __init__(self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> None:
         self.left, self.right = left, right
-        self.lateral = bool(right.needs & left.relations)
+        self.lateral = bool(right.required_outer & left.relations)
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
         self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
@@ -325,12 +329,12 @@ class _Matcher:
         if node is not None:
             self.passes = node.join_filter(self.passes)
 
-    def begin(self, env: Env, needs: frozenset[int]) -> tuple[_Loaded, Callable[[], Iterable[Combination]]]:
+    def begin(self, env: Env, required_outer: frozenset[int]) -> tuple[_Loaded, Callable[[], Iterable[Combination]]]:
         """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
         other side has, if those are few."""
         left, right = self.left, self.right
         if self.right_place is not None and right.keyed is not None:
-            rows = iter(_beside(env, left, needs))
+            rows = iter(_beside(env, left, required_outer))
             first = list(islice(rows, FEW + 1))
             if len(first) > FEW:
                 return self._load(env, right.run), lambda: chain(first, rows)
@@ -341,7 +345,7 @@ class _Matcher:
         if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
             oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
             left = replace(left, run=lambda env: of(env, oids))
-        return loaded, lambda: _beside(env, left, needs)
+        return loaded, lambda: _beside(env, left, required_outer)
 
     def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
         """Read the right side once, unless it depends on the left."""
@@ -409,22 +413,22 @@ def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: En
 def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
     left, right = _counted(left, evaluator), _counted(right, evaluator)
     matcher = _Matcher(left, right, tests, evaluator)
-    needs = (left.needs | right.needs) - left.relations
+    required_outer = (left.required_outer | right.required_outer) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
-        loaded, combinations = matcher.begin(env, needs)
+        loaded, combinations = matcher.begin(env, required_outer)
         if matcher.left_key and not matcher.lateral and not loaded.table:
             return  # the left side need not be read (ExecHashJoin)
         for combination in combinations():
             for _, both in matcher.matches(combination, loaded, env):
                 yield both
 
-    return JoinPlan(left.relations | right.relations, run, needs)
+    return JoinPlan(left.relations | right.relations, run, required_outer)
 
 
-def _beside(env: Env, left: JoinPlan, needs: frozenset[int]) -> Iterable[Combination]:
+def _beside(env: Env, left: JoinPlan, required_outer: frozenset[int]) -> Iterable[Combination]:
     """The left side of a join, with the rows further to the left if either side refers to them."""
-    if not needs:
+    if not required_outer:
         return left.run(env)
     return (merged(env.rows, combination, left.relations) for combination in left.run(env))
 
@@ -434,10 +438,10 @@ def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: E
     if full:
         right = replace(right, keyed=None)
     matcher = _Matcher(left, right, tests, evaluator)
-    needs = (left.needs | right.needs) - left.relations
+    required_outer = (left.required_outer | right.required_outer) - left.relations
 
     def run(env: Env) -> Iterator[Combination]:
-        loaded, combinations = matcher.begin(env, needs)
+        loaded, combinations = matcher.begin(env, required_outer)
         matched: set[int] = set()
         for combination in combinations():
             found = False
@@ -450,4 +454,4 @@ def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: E
         if full:
             yield from (c for c in loaded.rows if id(c) not in matched)
 
-    return JoinPlan(left.relations | right.relations, run, needs)
+    return JoinPlan(left.relations | right.relations, run, required_outer)

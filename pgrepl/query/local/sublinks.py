@@ -11,7 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite, walk
-from pgrepl.query.local.dependence import kept, nearest
+from pgrepl.query.local.dependence import kept, nearest_level
 from pgrepl.query.local.env import Compiled, Env, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.shape import hashable_equalities
@@ -27,7 +27,7 @@ _PORTION = 1000
 def compile_sublink(link: tree.SubLink, evaluator: Evaluator) -> Compiled:
     assert link.query is not None
     query = bare(link.query) if link.kind is SubLinkType.EXISTS else link.query
-    level = nearest(query, evaluator.ctes)
+    level = nearest_level(query, evaluator.ctes)
     rows = evaluator.subquery(query)
     if level != 0:
         rows = kept(rows, level)

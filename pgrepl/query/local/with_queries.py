@@ -20,7 +20,7 @@ from pgrepl.expr.opclasses import check_recursive_union
 from pgrepl.expr.tree import Cte, Query, RangeRef, RteKind, SetOperation, Target
 from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.instrument import counted
-from pgrepl.query.local.dependence import kept, nearest, times_read
+from pgrepl.query.local.dependence import kept, nearest_level, times_read
 from pgrepl.query.local.env import Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.setops import compile_part
@@ -40,10 +40,10 @@ def compile_ctes(evaluator: Evaluator) -> None:
             run = _recursive(cte, evaluator)
         else:
             run = evaluator.subquery(cte.query)
-            ctes.needs[cte.name] = nearest(cte.query, ctes)
+            ctes.levels[cte.name] = nearest_level(cte.query, ctes)
         volatile = any(is_volatile(expr) for expr, _ in walk_deep(cte.query))
         again = volatile or times_read(query, cte.name) > 1
-        ctes.runs[cte.name] = kept(run, ctes.needs[cte.name]) if again else run
+        ctes.runs[cte.name] = kept(run, ctes.levels[cte.name]) if again else run
 
 
 def _recursive(cte: Cte, parent: Evaluator) -> Run:
@@ -51,7 +51,7 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
     it are computed anew in each round."""
     operation, ctes = cte.query.set_operation, parent.ctes
     if not isinstance(operation, SetOperation):
-        ctes.needs[cte.name] = nearest(cte.query, ctes)
+        ctes.levels[cte.name] = nearest_level(cte.query, ctes)
         return parent.subquery(cte.query)
     check_recursive_union(parent.context.session, operation)
     query, extra = cte.query, _Extra(cte)
@@ -60,9 +60,9 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
         _note_stand_ins(parent, query, cte.query)
     working = object()
     ctes.runs[cte.name] = lambda env: env.memory(0)[working]
-    ctes.needs[cte.name] = None
-    level = nearest(query, ctes)  # of the recursion as a whole
-    ctes.needs[cte.name] = 0
+    ctes.levels[cte.name] = None
+    level = nearest_level(query, ctes)  # of the recursion as a whole
+    ctes.levels[cte.name] = 0
     evaluator = parent.inside(query)  # it is itself a query: its terms see the WITH list one level up
     compile_ctes(evaluator)
     first = compile_part(query, operation.left, evaluator)
@@ -99,7 +99,7 @@ def _recursive(cte: Cte, parent: Evaluator) -> Run:
             here.memory(0)[working] = found
             round_ = fresh(map(go_on, again(here), repeat(here)))
 
-    ctes.needs[cte.name] = level
+    ctes.levels[cte.name] = level
     node = evaluator.node(operation)
     return lambda env: counted(node, lambda: rows(env))
 
