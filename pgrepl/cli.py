@@ -156,21 +156,21 @@ def run(arguments: Sequence[str]) -> int:
     except _Ambiguous as problem:
         return startup.usage_error(str(problem))
     except (click.BadOptionUsage, click.NoSuchOption) as problem:
-        near = None if later is not None else _near_command(arguments)
-        if near is not None:
-            return startup.unknown_command(arguments[0], near)
+        similar = None if later is not None else _similar_command(arguments)
+        if similar is not None:
+            return startup.unknown_command(arguments[0], similar)
         return startup.usage_error(_complaint(problem), later)
     code = startup.run(options, words)
     if code == _NO_CONNECTION:  # a word was taken for a database or a role
         if later is not None:
             if later in words:
                 startup.hint_at_command(later)
-        elif (near := _near_command(arguments)) is not None:
-            startup.hint_at_near_command(near)
+        elif (similar := _similar_command(arguments)) is not None:
+            startup.hint_at_similar_command(similar)
     return code
 
 
-def _near_command(arguments: Sequence[str]) -> str | None:
+def _similar_command(arguments: Sequence[str]) -> str | None:
     """The subcommand that the first word may have been meant to be."""
     word = arguments[0] if arguments else "-"
     if word.startswith("-") or "=" in word or "://" in word:

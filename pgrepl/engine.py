@@ -172,7 +172,7 @@ def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
 
 def is_warm() -> bool:
     """Can a Spark job begin at once?"""
-    return jobs.is_near() and not jobs.is_starting()
+    return jobs.started_anywhere() and not jobs.is_starting()
 
 
 def _by_setting(wanted: str) -> str:
@@ -286,7 +286,7 @@ def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
 
 def choose_job(session: Session, rows: int) -> Choice:
     """Spark, if so many rows are worth a job, else local."""
-    least = _least(session, local_rows(session) * (WARM if jobs.is_near() else COLD))
+    least = _least(session, local_rows(session) * (WARM if jobs.started_anywhere() else COLD))
     return _from(session, least, rows, Engine.SPARK)
 
 

@@ -48,7 +48,7 @@ def is_shared() -> bool:
     return _shared is not None
 
 
-def is_near() -> bool:
+def started_anywhere() -> bool:
     """Is there a Spark, running or starting, here or shared with others?"""
     return started() or (_shared is not None and _shared())
 

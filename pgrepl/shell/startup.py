@@ -428,11 +428,11 @@ def _start_spark(shell: Shell) -> None:
 def unknown_command(word: str, command: str) -> int:
     """Report a first word that, by the options behind it, was meant to be a subcommand."""
     sys.stderr.write(f'{PROGRAM}: error: there is no command "{word}"\n')
-    hint_at_near_command(command)
+    hint_at_similar_command(command)
     return NO_CONNECTION
 
 
-def hint_at_near_command(command: str) -> None:
+def hint_at_similar_command(command: str) -> None:
     """A hint for a mistyped subcommand, which was taken for a database."""
     sys.stderr.write(f'{PROGRAM}: hint: Did you mean "{PROGRAM} {command}"?\n')
 

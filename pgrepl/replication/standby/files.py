@@ -20,7 +20,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.expire import known_files, named_files
-from pgrepl.lake.snapshot_pins import FOLDER as READERS
+from pgrepl.lake.snapshot_pins import FOLDER as PINS_FOLDER
 from pgrepl.lake.snapshot_pins import oldest_pin
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
         return 0
     removed = 0
     for path, _ in storage.listed(data_path):
-        if path not in needed and not path.startswith((data_path + READERS, data_path + MARK)):
+        if path not in needed and not path.startswith((data_path + PINS_FOLDER, data_path + MARK)):
             storage.remove(path)
             crash_point("standby.removed")
             removed += 1
