@@ -33,11 +33,11 @@ def batches(query: str, sets: Iterable[Parameters]) -> Iterator[tuple[str, list[
             text, given = numbered(query, each)
             yield text, _dumped(given)
         return
-    begin, end, places = values
+    begin, end, spans = values
     sets_of = _numbered_rows(query, given, rows)
     while portion := list(islice(sets_of, _ROWS)):
         width = len(portion[0])
-        repeated = ", ".join(_shifted(text, begin, end, places, width * n) for n in range(len(portion)))
+        repeated = ", ".join(_shifted(text, begin, end, spans, width * n) for n in range(len(portion)))
         yield text[:begin] + repeated + text[end:], [value for row in portion for value in row]
 
 
@@ -51,10 +51,10 @@ def _dumped(values: Sequence[Any]) -> list[Parameter]:
     return [dumped(value) for value in values]
 
 
-Place = tuple[int, int, int]  # a parameter's number, and where it begins and ends
+ParameterSpan = tuple[int, int, int]  # a parameter's number, and where it begins and ends
 
 
-def row_of_values(text: str) -> tuple[int, int, list[Place]] | None:
+def row_of_values(text: str) -> tuple[int, int, list[ParameterSpan]] | None:
     """Where the one row of `INSERT … VALUES (…)` begins and ends, and its parameters; None for any other statement, or
     if a parameter stands elsewhere."""
     from pgrepl.sql.nodes import InsertStmt
@@ -84,10 +84,10 @@ def row_of_values(text: str) -> tuple[int, int, list[Place]] | None:
     return None
 
 
-def _shifted(text: str, begin: int, end: int, places: Sequence[Place], by: int) -> str:
+def _shifted(text: str, begin: int, end: int, spans: Sequence[ParameterSpan], by: int) -> str:
     """The row with parameters of higher numbers."""
     out, at = "", begin
-    for number, start, stop in places:
+    for number, start, stop in spans:
         out += f"{text[at:start]}${number + by}"
         at = stop
     return out + text[at:end]

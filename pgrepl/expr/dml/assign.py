@@ -35,8 +35,8 @@ HINT = "You will need to rewrite or cast the expression."
 
 
 @frozen
-class Place:
-    """The target of a value: a column or a part of it, and its location in the text."""
+class AssignedColumn:
+    """A column, or a part of it, that a value is assigned to, and its location in the text (ResTarget)."""
 
     relation: Relation
     name: str
@@ -46,40 +46,40 @@ class Place:
     old_value: int = 0  # varno of the row that has the column's old value; 0: INSERT, where it is NULL
 
 
-def assigned(scope: Scope, expr: Expr, place: Place, kind: ExprKind) -> Expr:
-    if place.attnum <= 0:
-        name = SYSTEM_COLUMN_NAMES.get(place.attnum, place.name)
-        raise PgError("0A000", f'cannot assign to system column "{name}"', location=place.location)
+def assigned(scope: Scope, expr: Expr, target: AssignedColumn, kind: ExprKind) -> Expr:
+    if target.attnum <= 0:
+        name = SYSTEM_COLUMN_NAMES.get(target.attnum, target.name)
+        raise PgError("0A000", f'cannot assign to system column "{name}"', location=target.location)
     saved, scope.kind = scope.kind, kind
     try:
-        return _assigned(scope, expr, place)
+        return _assigned(scope, expr, target)
     finally:
         scope.kind = saved
 
 
-def _assigned(scope: Scope, expr: Expr, place: Place) -> Expr:
-    column = attribute_at(place.relation, place.attnum)
+def _assigned(scope: Scope, expr: Expr, target: AssignedColumn) -> Expr:
+    column = attribute_at(target.relation, target.attnum)
     if isinstance(expr, SetToDefault):
         expr = replace(expr, type=column.type, typmod=column.typmod, collation=column.collation)
-        if place.indirection:
-            what = "an array element" if isinstance(place.indirection[0], AIndices) else "a subfield"
-            raise PgError("0A000", f"cannot set {what} to DEFAULT", location=place.location)
-    if place.indirection:
+        if target.indirection:
+            what = "an array element" if isinstance(target.indirection[0], AIndices) else "a subfield"
+            raise PgError("0A000", f"cannot set {what} to DEFAULT", location=target.location)
+    if target.indirection:
         base: Expr
-        if place.old_value:
+        if target.old_value:
             base = Var(
-                column.type, typmod=column.typmod, collation=column.collation, location=place.location,
-                varno=place.old_value, attnum=place.attnum,
+                column.type, typmod=column.typmod, collation=column.collation, location=target.location,
+                varno=target.old_value, attnum=target.attnum,
             )  # fmt: skip
         else:
             base = Const(column.type, typmod=column.typmod, collation=column.collation)
-        return Parts(scope, place.location).into(
-            base, place.name, False, (column.type, column.typmod, column.collation), place.indirection, expr
+        return Parts(scope, target.location).into(
+            base, target.name, False, (column.type, column.typmod, column.collation), target.indirection, expr
         )
     result = coerce_to_target(scope, expr, expr.type, column.type, column.typmod, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
     if result is None:
         wanted, given = typefacts.type_text(scope.session, column.type), typefacts.type_text(scope.session, expr.type)
-        message = f'column "{place.name}" is of type {wanted} but expression is of type {given}'
+        message = f'column "{target.name}" is of type {wanted} but expression is of type {given}'
         # the error for a column of a subquery points into the subquery
         shown = expr.location if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink) else location_of(expr)
         raise PgError("42804", message, hint=HINT, location=shown)

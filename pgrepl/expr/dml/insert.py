@@ -8,7 +8,7 @@ from typing import Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.dml.assign import Place, assigned
+from pgrepl.expr.dml.assign import AssignedColumn, assigned
 from pgrepl.expr.dml.plan import Assignment, Command, Conflict, Modify
 from pgrepl.expr.dml.returning import transform_returning
 from pgrepl.expr.dml.target import NamedColumn, insert_columns, open_target
@@ -171,8 +171,10 @@ class Source:
             raise PgError("42601", _TOO_FEW, hint=hint, location=columns[len(exprs)].location)
         result = []
         for expr, column in zip(exprs, columns, strict=False):
-            place = Place(self.relation, column.name, column.attnum, column.indirection, column.location)
-            result.append(assigned(self.scope, expr, place, ExprKind.INSERT_TARGET))
+            assigned_column = AssignedColumn(
+                self.relation, column.name, column.attnum, column.indirection, column.location
+            )
+            result.append(assigned(self.scope, expr, assigned_column, ExprKind.INSERT_TARGET))
         return result
 
     def _row_width(self, expr: Expr) -> int:

@@ -8,7 +8,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.clauses import settle_collations
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.dml.assign import Place, assigned, merged
+from pgrepl.expr.dml.assign import AssignedColumn, assigned, merged
 from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Modify
 from pgrepl.expr.dml.returning import transform_returning
 from pgrepl.expr.dml.target import column_number, missing_column_of, open_target
@@ -122,10 +122,10 @@ class SetClause:
                 if target.indirection and item is not None and item.name == target.name:
                     hint = "SET target columns cannot be qualified with the relation name."
                 raise missing_column_of(self.relation, target.name, target.location, hint)
-            place = Place(
+            assigned_column = AssignedColumn(
                 self.relation, target.name, attnum, tuple(target.indirection), target.location, old_value=TARGET
             )
-            value = assigned(self.scope, source, place, ExprKind.UPDATE_SOURCE)
+            value = assigned(self.scope, source, assigned_column, ExprKind.UPDATE_SOURCE)
             found.append(Assignment(attnum, assign_collations(value)))
         return tuple(found)
 

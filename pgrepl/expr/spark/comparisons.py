@@ -26,10 +26,10 @@ from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _WORDS = {sign: word for word, sign in SIGNS.items()}
 _WIDTH = {"SMALLINT": 1, "INT": 2, "BIGINT": 3}
-Pair = tuple[str, str]
+Operands = tuple[str, str]
 
 
-def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Pair | None:
+def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Operands | None:
     """Two SQL texts that Spark compares as PostgreSQL compares the values; None for pairs of types without such a
     form."""
     one, other = base_type(left.type), base_type(right.type)
@@ -49,7 +49,7 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
     return key(left, compiler), key(right, compiler)
 
 
-def _natural(left: Sql, right: Sql) -> Pair | None:
+def _natural(left: Sql, right: Sql) -> Operands | None:
     if left.type == right.type:
         return left.text, right.text
     if left.type in _WIDTH and right.type in _WIDTH:
@@ -61,7 +61,7 @@ def _natural(left: Sql, right: Sql) -> Pair | None:
     return tuple(value.text if value.type == wide else cast(value.text, wide) for value in (left, right))  # type: ignore[return-value]
 
 
-def _numerics(left: Sql, right: Sql, *, equality: bool) -> Pair:
+def _numerics(left: Sql, right: Sql, *, equality: bool) -> Operands:
     one, other = decimal_size(left.type), decimal_size(right.type)
     if one is not None and other is not None:
         scale = max(one[1], other[1])
@@ -73,7 +73,7 @@ def _numerics(left: Sql, right: Sql, *, equality: bool) -> Pair:
     return numeric_order_key(Sql(texts[0], "STRING")), numeric_order_key(Sql(texts[1], "STRING"))
 
 
-def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Pair:
+def _padded(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equality: bool) -> Operands:
     """char(n): two columns of one length compare as stored; a constant is padded to the column's length."""
     if equality:
         if left.typmod == right.typmod >= 4:
@@ -134,7 +134,7 @@ def _as_usual(value: Sql) -> tuple[str, str] | None:
     return usual_numeric(value.text), cast(value.text, USUAL_DECIMAL)
 
 
-def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Pair | None:
+def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Operands | None:
     """The operands of an = operator, in a form that Spark compares."""
     if sign_of(op) != "=":
         return None

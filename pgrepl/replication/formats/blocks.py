@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, EventBlock, Place, TableEvents
+from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.wire import batch
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 
@@ -33,7 +33,7 @@ def events_in(block: EventBlock) -> Iterator[ChangeEvent]:
         schema, name, kind, new, old = rows[place]
         yield ChangeEvent(
             kind, schema, name, new, old, xid[place], lsn[place] if lsn[place] >= 0 else None,
-            at[place] if at[place] != NO_TIME else None, Place(block.file, number), snapshot[place],
+            at[place] if at[place] != NO_TIME else None, RecordPlace(block.file, number), snapshot[place],
         )  # fmt: skip
 
 

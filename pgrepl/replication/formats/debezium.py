@@ -20,7 +20,7 @@ from pgrepl.replication.formats.debezium_values import (
     by_schema,
     by_type,
 )
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, bad_json, raw_json, read_json, value_text
 from pgrepl.replication.formats.opening import lines
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
@@ -97,9 +97,9 @@ class DebeziumRecords:
     def events(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         for number, line in lines(file, name):
             if line and not line.isspace():
-                yield from self.of_line(line, Place(name, number))
+                yield from self.of_line(line, RecordPlace(name, number))
 
-    def of_line(self, line: bytes, place: Place) -> Iterator[ChangeEvent | BadRecord]:
+    def of_line(self, line: bytes, place: RecordPlace) -> Iterator[ChangeEvent | BadRecord]:
         """The event of a line, if it has one."""
         try:
             schema, payload = self._payload(line)
@@ -146,14 +146,16 @@ class DebeziumRecords:
     def schema_of(self, front: bytes) -> dict[str, Any] | None:
         return None if self._schema is None or self._schema[0] != front else self._schema[1]
 
-    def _event(self, payload: dict[str, Any], schema: dict[str, Any] | None, place: Place) -> ChangeEvent | None:
+    def _event(self, payload: dict[str, Any], schema: dict[str, Any] | None, place: RecordPlace) -> ChangeEvent | None:
         if "op" in payload and ("after" in payload or "before" in payload or "source" in payload):
             return self._of_envelope(payload, schema, place)
         if _carries_no_change(payload):
             return None
         return self._flattened(payload, schema, place)
 
-    def _of_envelope(self, payload: dict[str, Any], schema: dict[str, Any] | None, place: Place) -> ChangeEvent | None:
+    def _of_envelope(
+        self, payload: dict[str, Any], schema: dict[str, Any] | None, place: RecordPlace
+    ) -> ChangeEvent | None:
         op = payload["op"]
         if op == _MESSAGE:
             return None
@@ -211,7 +213,9 @@ class DebeziumRecords:
     def types(self, schema: str | None, table: str | None) -> Mapping[str, tuple[int, int]]:
         return (self._types and self._types(schema, table)) or {}
 
-    def _flattened(self, payload: dict[str, Any], schema: dict[str, Any] | None, place: Place) -> ChangeEvent | None:
+    def _flattened(
+        self, payload: dict[str, Any], schema: dict[str, Any] | None, place: RecordPlace
+    ) -> ChangeEvent | None:
         prefix = self._prefix
         added = {name[len(prefix) :]: value for name, value in payload.items() if name.startswith(prefix)}
         row = {name: value for name, value in payload.items() if not name.startswith(prefix)}

@@ -29,7 +29,7 @@ from pgrepl.replication.formats.debezium_values import (
     day,
     zoned,
 )
-from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, EventBlock, Place, TableEvents
+from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.formats.json_columns import Column, Group, JsonBlock
 from pgrepl.replication.formats.json_text import read_json
 from pgrepl.replication.formats.opening import read_line
@@ -101,7 +101,7 @@ class DebeziumBlocks:
                 if isinstance(each, EventBlock):
                     yield replace(each, file=name, number=each.number + first)
                 else:
-                    yield from self._records.of_line(decoded.block.line(each), Place(name, first + each))
+                    yield from self._records.of_line(decoded.block.line(each), RecordPlace(name, first + each))
             first += decoded.block.count
 
     def _ahead(self, data: bytes) -> _Decoded | bytes:

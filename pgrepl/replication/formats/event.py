@@ -32,8 +32,8 @@ ColumnTypes: TypeAlias = "Callable[[str | None, str | None], Mapping[str, tuple[
 
 
 @frozen
-class Place:
-    """Where a record stands, for errors."""
+class RecordPlace:
+    """The file and number of a record, for errors."""
 
     file: str
     number: int  # the line, or the number of the row or message, from 1
@@ -59,14 +59,14 @@ class ChangeEvent:
     xid: str | None
     lsn: int | None  # the position that the record itself has; of BEGIN and COMMIT: of the commit
     at: int | None  # the commit time in microseconds since 1970-01-01 UTC, if it is known
-    place: Place
+    place: RecordPlace
     snapshot: bool = False  # an INSERT that is a row of an initial copy, not a change
 
 
 class BadRecord(PgError):
     """A record that cannot be read. The reader goes on behind it, if it is asked for more."""
 
-    def __init__(self, sqlstate: str, reason: str, place: Place, *, record: bytes | None = None) -> None:
+    def __init__(self, sqlstate: str, reason: str, place: RecordPlace, *, record: bytes | None = None) -> None:
         super().__init__(sqlstate, f"could not read {place.file}, record {place.number}: {reason}")
         self.reason = reason
         self.place = place

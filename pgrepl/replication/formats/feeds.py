@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.formats import duckdb_text
-from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, Place, TableEvents
+from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.formats.json_text import INVALID
 from pgrepl.replication.formats.opening import decompressed
 from pgrepl.replication.formats.plain import commit_times, positions
@@ -150,12 +150,12 @@ class _Pairing:
         return np.where(is_before, first, second), np.where(is_before, second, first)
 
     def _wait(self, batch: RowBatch, waiting: npt.NDArray[np.int64]) -> None:
-        first = Place(batch.file, int(batch.number[waiting[0]]))
+        first = RecordPlace(batch.file, int(batch.number[waiting[0]]))
         if len(waiting) > (_MAX_WAITING if self._feed.row else 1):
             raise self._alone(first)
         self._waiting = taken(batch, waiting)
 
-    def _alone(self, place: Place) -> PgError:
+    def _alone(self, place: RecordPlace) -> PgError:
         feed = self._feed
         order = f"{feed.version}, {feed.row}" if feed.row else f"{feed.version}, the key, {feed.kind}"
         return PgError(
@@ -166,7 +166,9 @@ class _Pairing:
     def end(self) -> Iterator[BadRecord]:
         if self._waiting is not None:
             for number in self._waiting.number.tolist():
-                yield BadRecord(INVALID, "an update has only one of its two rows", Place(self._waiting.file, number))
+                yield BadRecord(
+                    INVALID, "an update has only one of its two rows", RecordPlace(self._waiting.file, number)
+                )
 
     def _block(
         self,
@@ -235,6 +237,6 @@ def _kinds(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[Ba
     for at in np.flatnonzero(kinds < 0).tolist():
         word = batch.columns[column][at].as_py()
         shown = "it is null" if word is None else f'"{word}"'
-        place = Place(batch.file, int(batch.number[at]))
+        place = RecordPlace(batch.file, int(batch.number[at]))
         bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
     return kinds, bad

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO
 
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, Place
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
 from pgrepl.replication.formats.opening import lines
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
@@ -88,12 +88,12 @@ def _check(found: Any, text: str, start: int, end: int) -> None:
             raise JsonProblem("Unicode low surrogate must follow a high surrogate") from None
 
 
-def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] | None, bytes] | BadRecord]:
+def objects(file: BinaryIO, name: str) -> Iterator[tuple[RecordPlace, dict[str, Any] | None, bytes] | BadRecord]:
     """The JSON objects of a file, one on each line; None is the line `null`. Empty lines are skipped."""
     for number, line in lines(file, name):
         if not line or line.isspace():
             continue
-        place = Place(name, number)
+        place = RecordPlace(name, number)
         try:
             found = read_json(line.decode())
         except (ValueError, RecursionError) as problem:
@@ -108,7 +108,7 @@ def objects(file: BinaryIO, name: str) -> Iterator[tuple[Place, dict[str, Any] |
 def events(
     file: BinaryIO,
     name: str,
-    read: Callable[[dict[str, Any], Place], ChangeEvent | None],
+    read: Callable[[dict[str, Any], RecordPlace], ChangeEvent | None],
     unfit: type[Exception] | tuple[type[Exception], ...],
 ) -> Iterator[tuple[ChangeEvent, dict[str, Any]] | BadRecord]:
     """The events that `read` makes of the objects, each with its object. `unfit`: what it raises, with the reason,
@@ -127,7 +127,7 @@ def events(
             yield event, record
 
 
-def bad_json(problem: Exception, place: Place, line: bytes) -> BadRecord:
+def bad_json(problem: Exception, place: RecordPlace, line: bytes) -> BadRecord:
     """The error for a line that `read_json` or decoding cannot read."""
     sqlstate = INVALID_BYTES if isinstance(problem, UnicodeDecodeError) else INVALID
     return BadRecord(sqlstate, json_problem(problem), place, record=line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import events, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, OPERATIONS, TRUNCATE, UPDATE
 from pgrepl.types import oids
@@ -32,7 +32,7 @@ class JsonLinesRecords:
         for found in events(file, name, self._event, (ValueError, PgError)):
             yield found if isinstance(found, BadRecord) else found[0]
 
-    def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent:
+    def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent:
         if not is_own(record):
             raise ValueError('it has no "op" with "new" or "old"; if its columns are a row, name the others with op=…')
         kind, schema, table = record["op"], record.get("schema"), record.get("table")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from pgrepl.replication.formats.debezium_values import Undecodable, ValueModes, by_type
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import events, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
@@ -46,7 +46,7 @@ class MaxwellRecords:
                 yield _marker(COMMIT, begun, event)
                 begun = None
 
-    def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent | None:
+    def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent | None:
         said = record.get("type")
         if said in _WITHOUT_ROW:
             return None

@@ -11,7 +11,7 @@ from struct import error as StructError
 from typing import BinaryIO
 
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent, Place
+from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent, RecordPlace
 from pgrepl.replication.formats.opening import MAX_RECORD
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, SentColumn, SentRelation
@@ -58,7 +58,7 @@ def events(file: BinaryIO, name: str) -> Iterator[ChangeEvent]:
     xid: str | None = None
     at: int | None = None
     for number, message in _messages(file, name):
-        place = Place(name, number)
+        place = RecordPlace(name, number)
         kind = message[0]
         try:
             if kind in _KINDS:
@@ -85,7 +85,7 @@ def _unix(when: int) -> int:
     return when - UNIX_EPOCH_USECS
 
 
-def _invalid(place: Place, reason: str) -> PgError:
+def _invalid(place: RecordPlace, reason: str) -> PgError:
     return PgError("08P01", f"could not read {place.file}, record {place.number}: {reason}")
 
 
@@ -96,7 +96,7 @@ def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     data, at, number = b"", 0, 0
     ended = False
     while True:
-        place = Place(name, number + 1)
+        place = RecordPlace(name, number + 1)
         if at < len(data):
             try:
                 end = _end(data, at, place)
@@ -122,7 +122,7 @@ def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         data += piece
 
 
-def _end(data: bytes, at: int, place: Place) -> int:
+def _end(data: bytes, at: int, place: RecordPlace) -> int:
     """The offset behind the message that begins at `at`; IndexError or struct.error if it is not there as a whole."""
     kind = data[at]
     if kind in _FIXED:
@@ -168,7 +168,7 @@ def _text_end(data: bytes, at: int) -> int:
     return end + 1
 
 
-def _tuple_end(data: bytes, at: int, place: Place) -> int:
+def _tuple_end(data: bytes, at: int, place: RecordPlace) -> int:
     (count,) = UINT16.unpack_from(data, at)
     at += UINT16.size
     for _ in range(count):
@@ -185,13 +185,13 @@ def _tuple_end(data: bytes, at: int, place: Place) -> int:
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def _relation(relid: int, relations: dict[int, SentRelation], place: Place) -> SentRelation:
+def _relation(relid: int, relations: dict[int, SentRelation], place: RecordPlace) -> SentRelation:
     if relid not in relations:
         raise _invalid(place, f"no relation map entry for remote relation ID {relid}")
     return relations[relid]
 
 
-def _truncated(message: bytes, relations: dict[int, SentRelation], place: Place) -> list[SentRelation]:
+def _truncated(message: bytes, relations: dict[int, SentRelation], place: RecordPlace) -> list[SentRelation]:
     count, _ = pgoutput.TRUNCATE.unpack(message)
     first = pgoutput.TRUNCATE.size
     relids = [UINT32.unpack_from(message, first + UINT32.size * number)[0] for number in range(count)]
@@ -199,7 +199,7 @@ def _truncated(message: bytes, relations: dict[int, SentRelation], place: Place)
 
 
 def _change(
-    message: bytes, relations: dict[int, SentRelation], xid: str | None, at: int | None, place: Place
+    message: bytes, relations: dict[int, SentRelation], xid: str | None, at: int | None, place: RecordPlace
 ) -> ChangeEvent:
     relid, tag = pgoutput.CHANGES[message[0]].unpack(message)
     relation = _relation(relid, relations, place)
@@ -217,7 +217,7 @@ def _change(
     return ChangeEvent(kind, relation.schema, relation.name, new, old, xid, None, at, place)
 
 
-def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: Place) -> tuple[Row, int]:
+def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: RecordPlace) -> tuple[Row, int]:
     """The values that are sent, and the offset behind the tuple."""
     (count,) = UINT16.unpack_from(message, at)
     if count > len(columns):
@@ -238,7 +238,7 @@ def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: Place) -
     return row, at
 
 
-def _binary(value: bytes, column: SentColumn, place: Place) -> str:
+def _binary(value: bytes, column: SentColumn, place: RecordPlace) -> str:
     """The text of a value that came in binary format (-o binary=true)."""
     receive = receives(column.type)
     try:

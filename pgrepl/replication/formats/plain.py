@@ -24,7 +24,7 @@ from pgrepl.replication.formats.event import (
     ChangeEvent,
     ColumnTypes,
     EventBlock,
-    Place,
+    RecordPlace,
     TableEvents,
 )
 from pgrepl.replication.formats.json_text import INVALID
@@ -146,7 +146,7 @@ def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], lis
     for at in np.flatnonzero(op == 0).tolist():
         word = batch.columns[column][at].as_py()
         shown = "it is null" if word is None else f'"{word}"'
-        place = Place(batch.file, int(batch.number[at]))
+        place = RecordPlace(batch.file, int(batch.number[at]))
         bad.append(BadRecord(INVALID, f'unrecognized operation in column "{column}": {shown}', place))
     return op, bad
 
@@ -171,7 +171,7 @@ def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list
             found.append(-1)
             shown = "it is null" if text is None else f'"{text}"'
             reason = f'column "{column}" is no whole number, LSN or timestamp: {shown}'
-            bad.append(BadRecord(INVALID, reason, Place(batch.file, int(batch.number[at]))))
+            bad.append(BadRecord(INVALID, reason, RecordPlace(batch.file, int(batch.number[at]))))
     return np.array(found, np.int64), bad
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.formats.arrow_text import interval_texts, text_column
-from pgrepl.replication.formats.event import BadRecord, Place
+from pgrepl.replication.formats.event import BadRecord, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, read_json, value_text
 from pgrepl.replication.formats.opening import decompressed
 
@@ -198,10 +198,14 @@ def _parsed_old(
                 found = read_json(text)
             except (ValueError, RecursionError) as problem:
                 bad.append(
-                    BadRecord(INVALID, f'column "{before}": {json_problem(problem)}', Place(name, int(number[at])))
+                    BadRecord(
+                        INVALID, f'column "{before}": {json_problem(problem)}', RecordPlace(name, int(number[at]))
+                    )
                 )
             if found is not None and not isinstance(found, dict):
-                bad.append(BadRecord(INVALID, f'column "{before}" is no JSON object', Place(name, int(number[at]))))
+                bad.append(
+                    BadRecord(INVALID, f'column "{before}" is no JSON object', RecordPlace(name, int(number[at])))
+                )
                 found = None
         rows.append(found)
     old, _ = _columns_of([row or {} for row in rows], {})
@@ -306,7 +310,7 @@ def json_batch(
         for at, row in enumerate(found):
             old = row.pop(before, None)
             if old is not None and not isinstance(old, dict):
-                bad.append(BadRecord(INVALID, f'"{before}" is no object', Place(name, numbers[at])))
+                bad.append(BadRecord(INVALID, f'"{before}" is no object', RecordPlace(name, numbers[at])))
                 old = None
             olds.append(old)
     columns, unsent = _columns_of(found, types)
@@ -407,7 +411,7 @@ def _header(file: BinaryIO, name: str, options: CsvOptions) -> list[str]:
 def _wrong_row(name: str, problem: tuple[int, int, int, str]) -> BadRecord:
     number, actual, expected, text = problem
     reason = f"it has {actual} columns, but there are {expected}"
-    return BadRecord("22P04", reason, Place(name, number), record=text.encode())
+    return BadRecord("22P04", reason, RecordPlace(name, number), record=text.encode())
 
 
 def _csv_batch(
@@ -451,5 +455,7 @@ def _valid_texts(
             texts.append(None if value is None else value.decode())
         except UnicodeDecodeError as problem:
             texts.append(None)
-            bad.append(BadRecord("22021", f'column "{label}": {json_problem(problem)}', Place(name, int(number[at]))))
+            bad.append(
+                BadRecord("22021", f'column "{label}": {json_problem(problem)}', RecordPlace(name, int(number[at])))
+            )
     return pa.array(texts, pa.string()), bad

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, Place
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, json_problem
 from pgrepl.replication.formats.opening import MAX_RECORD, read_line
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
@@ -54,7 +54,7 @@ def events(file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         if not record:
             return
         number += 1
-        place = Place(name, number)
+        place = RecordPlace(name, number)
         while True:
             try:
                 found = list(_events(record.rstrip(b"\r\n").decode(), xid, place))
@@ -88,7 +88,7 @@ def _rest(file: BinaryIO, name: str, number: int, *, is_message: bool) -> Iterat
         number += 1
 
 
-def _events(text: str, xid: str | None, place: Place) -> Iterator[ChangeEvent]:
+def _events(text: str, xid: str | None, place: RecordPlace) -> Iterator[ChangeEvent]:
     if not text:
         return
     lsn = None
@@ -138,7 +138,7 @@ def _skip_message(text: str) -> None:
         raise _Cut
 
 
-def _of_table(text: str, xid: str | None, lsn: int | None, place: Place) -> Iterator[ChangeEvent]:
+def _of_table(text: str, xid: str | None, lsn: int | None, place: RecordPlace) -> Iterator[ChangeEvent]:
     head = _TABLES.match(text)
     if head is None:
         if text.count('"') % 2:

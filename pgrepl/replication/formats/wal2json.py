@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, Place
+from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, INVALID_BYTES, events, json_problem, raw_json, value_text
 from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
@@ -68,7 +68,7 @@ class Wal2jsonRecords:
             elif not (found.sqlstate == INVALID_BYTES and _MESSAGE.match(found.record or b"")):  # it may have any bytes
                 yield found
 
-    def _event(self, record: dict[str, Any], place: Place) -> ChangeEvent | None:
+    def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent | None:
         action = record.get("action")
         if action == "M":
             return None
@@ -148,7 +148,7 @@ class Wal2jsonRecords:
                 yield event
         stream.take()
 
-    def _change(self, change: Any, xid: str | None, at: int | None, place: Place) -> ChangeEvent | None:
+    def _change(self, change: Any, xid: str | None, at: int | None, place: RecordPlace) -> ChangeEvent | None:
         if not isinstance(change, dict):
             raise Unfit("a change is no object")
         kind = change.get("kind")
@@ -236,8 +236,8 @@ class _JsonStream:
         self._text, self._at, self._line = "", 0, 1
         self._ended = False
 
-    def place(self) -> Place:
-        return Place(self._name, self._line)
+    def place(self) -> RecordPlace:
+        return RecordPlace(self._name, self._line)
 
     def next_char(self) -> str:
         """The next character that is no space; nothing at the end of the file."""

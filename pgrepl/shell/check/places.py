@@ -10,7 +10,9 @@ from pgrepl.shell.lexer import Lexer, QueryBuffer
 
 
 @frozen
-class Place:
+class LineColumn:
+    """A position in a script."""
+
     line: int
     column: int  # both from 1
 
@@ -25,7 +27,7 @@ class PlacedBuffer(QueryBuffer):
         self._lexer = lexer
         self._line_number = line_number
         self._at: list[int] = []  # where the pieces begin in the query
-        self._places: list[Place] = []
+        self._places: list[LineColumn] = []
         self._line = self._column = 0  # how far the pieces reach
 
     def append(self, text: str) -> None:
@@ -51,13 +53,13 @@ class PlacedBuffer(QueryBuffer):
             column = max(source.text.rfind(":", 0, max(source.at, 1)), 0)
             self._column = max(self._column, source.at)
         self._at.append(len(self))
-        self._places.append(Place(line, column + 1))
+        self._places.append(LineColumn(line, column + 1))
 
     @property
-    def start(self) -> Place | None:
+    def start(self) -> LineColumn | None:
         return self._places[0] if self._places else None
 
-    def place(self, offset: int) -> Place | None:
+    def place(self, offset: int) -> LineColumn | None:
         """The place of the character at an offset of the query."""
         number = bisect_right(self._at, offset) - 1
         if number < 0:
@@ -65,7 +67,7 @@ class PlacedBuffer(QueryBuffer):
         place = self._places[number]
         end = self._at[number + 1] if number + 1 < len(self._at) else len(self)
         inside = offset - self._at[number]
-        return Place(place.line, place.column + min(inside, max(end - self._at[number], 0)))
+        return LineColumn(place.line, place.column + min(inside, max(end - self._at[number], 0)))
 
     @property
     def text(self) -> str:
@@ -79,4 +81,4 @@ class PlacedBuffer(QueryBuffer):
             self._at, self._places = [], []
 
 
-__all__ = ["Place", "PlacedBuffer"]
+__all__ = ["LineColumn", "PlacedBuffer"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import Report
 from pgrepl.shell.check.findings import Finding
-from pgrepl.shell.check.places import Place, PlacedBuffer
+from pgrepl.shell.check.places import LineColumn, PlacedBuffer
 from pgrepl.shell.check.withheld import UNKNOWN, WITHHELD
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget
 from pgrepl.shell.lexer import Lexer
@@ -108,7 +108,7 @@ class CheckingShell(Shell):
         if UNKNOWN in text:
             self.note("what depends on it is not checked: the value is not known here")
             return
-        place = Place(self.line_number or 1, 1)
+        place = LineColumn(self.line_number or 1, 1)
         text = text.removesuffix("\n").replace("\n", " ").replace(self.defaults.catalog, self.catalog_name)
         self._find(place, severity.upper(), None, text)
 
@@ -118,7 +118,7 @@ class CheckingShell(Shell):
 
     def _find(
         self,
-        place: Place,
+        place: LineColumn,
         severity: str,
         sqlstate: str | None,
         message: str,
@@ -130,7 +130,7 @@ class CheckingShell(Shell):
         found = Finding(file, place.line, place.column, severity, sqlstate, message, detail, hint, context)
         self.findings.append(found)
 
-    def _place(self, position: int | None, query: str | None) -> Place:
+    def _place(self, position: int | None, query: str | None) -> LineColumn:
         buffer = self.query_buffer
         if isinstance(buffer, PlacedBuffer):
             found = buffer.start
@@ -138,7 +138,7 @@ class CheckingShell(Shell):
                 found = buffer.place(position - 1)
             if found is not None:
                 return found
-        return Place(self.line_number or 1, 1)
+        return LineColumn(self.line_number or 1, 1)
 
 
 class CheckedConnection(Connection):

@@ -1,6 +1,6 @@
 """ALTER TABLE, INDEX, SEQUENCE, VIEW and MATERIALIZED VIEW.
 
-The part behind the relation's name becomes a `Change`: a function from the relation to the statement.
+The part behind the relation's name becomes a `AlterRelation`: a function from the relation to the statement.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from pgrepl.sql.nodes import (
     TypeName,
 )
 
-Change = Callable[[ObjectType, RangeVar, bool], Statement]
+AlterRelation = Callable[[ObjectType, RangeVar, bool], Statement]
 """(kind of relation, relation, IF EXISTS) → statement"""
 
 
 # ------------------------------------------------------------------------------------------------ statements
 
 
-def _alter(kind: ObjectType, missing_ok: bool) -> Callable[[int, RangeVar, Change], Statement]:
-    def alter(location: int, relation: RangeVar, change: Change) -> Statement:
+def _alter(kind: ObjectType, missing_ok: bool) -> Callable[[int, RangeVar, AlterRelation], Statement]:
+    def alter(location: int, relation: RangeVar, change: AlterRelation) -> Statement:
         return change(kind, relation, missing_ok)
 
     return alter
@@ -60,34 +60,34 @@ def alter_index_attach_partition(location: int, index: RangeVar, partition: Rang
 
 
 @build
-def change_table(location: int, commands: list[AlterTableCmd]) -> Change:
+def change_table(location: int, commands: list[AlterTableCmd]) -> AlterRelation:
     return lambda kind, relation, missing_ok: AlterTableStmt(kind, relation, tuple(commands), missing_ok)
 
 
 @build
-def change_partition(location: int, command: AlterTableCmd) -> Change:
+def change_partition(location: int, command: AlterTableCmd) -> AlterRelation:
     return change_table(location, [command])
 
 
 @build
-def change_sequence(location: int, options: list[DefElem]) -> Change:
+def change_sequence(location: int, options: list[DefElem]) -> AlterRelation:
     return lambda kind, relation, missing_ok: AlterSeqStmt(relation, tuple(options), missing_ok)
 
 
 @build
-def change_name(location: int, new_name: str) -> Change:
+def change_name(location: int, new_name: str) -> AlterRelation:
     return lambda kind, relation, missing_ok: RenameStmt(
         kind, new_name, relation, relation_kind=kind, missing_ok=missing_ok
     )
 
 
 @build
-def change_column_name(location: int, _: None, name: str, new_name: str) -> Change:
+def change_column_name(location: int, _: None, name: str, new_name: str) -> AlterRelation:
     return partial(_rename_part, ObjectType.COLUMN, name, new_name)
 
 
 @build
-def change_constraint_name(location: int, name: str, new_name: str) -> Change:
+def change_constraint_name(location: int, name: str, new_name: str) -> AlterRelation:
     return partial(_rename_part, ObjectType.TABCONSTRAINT, name, new_name)
 
 
@@ -98,7 +98,7 @@ def _rename_part(
 
 
 @build
-def change_schema(location: int, schema: str) -> Change:
+def change_schema(location: int, schema: str) -> AlterRelation:
     return lambda kind, relation, missing_ok: AlterObjectSchemaStmt(kind, relation, schema, missing_ok)
 
 

@@ -21,7 +21,7 @@ from pgrepl.sql.nodes import (
 Privilege = tuple[AccessPriv, int]
 """A privilege and where it stands: GRANT of a role needs the place, GRANT on an object does not."""
 
-Target = tuple[str, ObjectType, "tuple[Names, ...] | tuple[RoutineName, ...]"]
+PrivilegeTarget = tuple[str, ObjectType, "tuple[Names, ...] | tuple[RoutineName, ...]"]
 """object or all_in_schema, kind, names"""
 
 
@@ -76,14 +76,14 @@ def _parts(target: RangeVar | Names | str | int | FloatText) -> Names:
 
 
 def _target(alias: str, kind: ObjectType, where: str = "object") -> None:
-    def on(location: int, names: list[Any]) -> Target:
+    def on(location: int, names: list[Any]) -> PrivilegeTarget:
         return where, kind, tuple(_parts(name) for name in names)
 
     build(alias)(on)
 
 
 def _routines(alias: str, kind: ObjectType) -> None:
-    def on(location: int, names: list[RoutineName]) -> Target:
+    def on(location: int, names: list[RoutineName]) -> PrivilegeTarget:
         return "object", kind, tuple(names)
 
     build(alias)(on)
@@ -122,7 +122,7 @@ def dotted_parameter(location: int, name: str, part: str) -> str:
 def _statement(
     is_grant: bool,
     privileges: list[Privilege],
-    target: Target,
+    target: PrivilegeTarget,
     grantees: list[RoleSpec],
     grant_option: bool,
     grantor: RoleSpec | None,
@@ -149,7 +149,7 @@ def _statement(
 def grant(
     location: int,
     privileges: list[Privilege],
-    target: Target,
+    target: PrivilegeTarget,
     grantees: list[RoleSpec],
     grant_option: bool,
     grantor: RoleSpec | None,
@@ -161,7 +161,7 @@ def grant(
 def revoke(
     location: int,
     privileges: list[Privilege],
-    target: Target,
+    target: PrivilegeTarget,
     grantees: list[RoleSpec],
     grantor: RoleSpec | None,
     cascade: bool,
@@ -173,7 +173,7 @@ def revoke(
 def revoke_grant_option(
     location: int,
     privileges: list[Privilege],
-    target: Target,
+    target: PrivilegeTarget,
     grantees: list[RoleSpec],
     grantor: RoleSpec | None,
     cascade: bool,

@@ -274,31 +274,31 @@ def routine_set(location: int, setting: VariableSetStmt) -> DefElem:
 
 # ------------------------------------------------------------------------------------------------ ALTER, DROP, CALL
 
-Change = Callable[[ObjectType, RoutineName], AlterFunctionStmt | UnsupportedStmt]
+AlterRoutine = Callable[[ObjectType, RoutineName], AlterFunctionStmt | UnsupportedStmt]
 
 
 @build
-def routine_options(location: int, options: list[DefElem], _: None) -> Change:
+def routine_options(location: int, options: list[DefElem], _: None) -> AlterRoutine:
     return lambda kind, routine: AlterFunctionStmt(kind, routine, tuple(options))
 
 
 @build
-def routine_renamed(location: int, name: str) -> Change:
+def routine_renamed(location: int, name: str) -> AlterRoutine:
     return lambda kind, routine: AlterFunctionStmt(kind, routine, new_name=name)
 
 
 @build
-def routine_owned(location: int, owner: RoleSpec) -> Change:
+def routine_owned(location: int, owner: RoleSpec) -> AlterRoutine:
     return lambda kind, routine: AlterFunctionStmt(kind, routine, new_owner=owner)
 
 
 @build
-def routine_moved(location: int, schema: str) -> Change:
+def routine_moved(location: int, schema: str) -> AlterRoutine:
     return lambda kind, routine: AlterFunctionStmt(kind, routine, new_schema=schema)
 
 
 @build
-def routine_depends(location: int, _: None) -> Change:
+def routine_depends(location: int, _: None) -> AlterRoutine:
     return lambda kind, routine: UnsupportedStmt(f"ALTER {kind.value.upper()} DEPENDS ON")
 
 
@@ -307,7 +307,7 @@ def _about(kind: ObjectType) -> None:
     word = kind.value
 
     @build(f"alter_{word}")
-    def alter(location: int, routine: RoutineName, change: Change) -> AlterFunctionStmt | UnsupportedStmt:
+    def alter(location: int, routine: RoutineName, change: AlterRoutine) -> AlterFunctionStmt | UnsupportedStmt:
         return change(kind, routine)
 
     @build(f"drop_{word}")

@@ -22,7 +22,7 @@ from pgrepl.lake import spark
 from pgrepl.lake.kernels import job
 from pgrepl.lake.kernels.part import Shared
 from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.replication.formats.event import BEGIN, ChangeEvent, Place
+from pgrepl.replication.formats.event import BEGIN, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.files.cursor import EndOfFile
 from pgrepl.replication.publisher.files.decided import check_owner
 from pgrepl.replication.publisher.files.declared import Declarations
@@ -301,7 +301,7 @@ class _Following:
         self._truncations += found.truncations
         for each in found.rejects:
             number = before + each.number
-            place = Place(file.file.shown, number)
+            place = RecordPlace(file.file.shown, number)
             self._rejects.take(each.error(place), file.lsn(number), each.event)
 
     # --- what was found -----------------------------------------------------------------------------------------------

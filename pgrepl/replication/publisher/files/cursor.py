@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from pgrepl.frozen import frozen
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, Place, Reader
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, Reader, RecordPlace
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of
 from pgrepl.replication.publisher.files.ordered import Ordered
 from pgrepl.replication.publisher.files.rejects import TakesRejects
@@ -123,7 +123,7 @@ class Cursor:
             record, event = item
             if before:
                 record += before
-                event = replace(event, place=Place(event.place.file, event.place.number + before))
+                event = replace(event, place=RecordPlace(event.place.file, event.place.number + before))
             if record >= first:
                 yield Located(file, before, record, event)
         is_cut = is_open and source.ends_within_line
@@ -157,5 +157,5 @@ def _moved(bad: BadRecord, before: int) -> BadRecord:
     """The error with the record's number in the whole file."""
     if not before:
         return bad
-    place = Place(bad.place.file, bad.place.number + before)
+    place = RecordPlace(bad.place.file, bad.place.number + before)
     return BadRecord(bad.sqlstate, bad.reason, place, record=bad.record)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, Place, TableEvents
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.publisher.files.columns import TableColumns
 from pgrepl.replication.publisher.files.numbered_block import NumberedBlock
 from pgrepl.replication.publisher.files.rejects import TakesRejects
@@ -73,7 +73,7 @@ class DecidedMessages:
                 self._decide(block, item, _some(events, np.arange(half, len(events.places))))
                 return
             number = int(item.number[events.places[0]]) + block.located.before
-            place = Place(block.located.file.file.shown, number)
+            place = RecordPlace(block.located.file.file.shown, number)
             event = _single(events, place)
             self._rejects.take(BadRecord(error.sqlstate, error.message, place), block.located.file.lsn(number), event)
 
@@ -121,7 +121,7 @@ def _some(events: TableEvents, rows: Numbers) -> TableEvents:
     )
 
 
-def _single(events: TableEvents, place: Place) -> ChangeEvent:
+def _single(events: TableEvents, place: RecordPlace) -> ChangeEvent:
     """The only one of the events, for a file of rejects."""
     kind = {code: name for name, code in CODES.items()}[int(events.op[0])]
     unsent = {name for name, flags in events.unsent.items() if flags[0]}

@@ -14,7 +14,7 @@ from pgrepl.catalog.indexes import identity_key_columns
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation
 from pgrepl.errors import PgError
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, Place
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire.messages import (
@@ -341,7 +341,7 @@ def in_column(error: PgError, name: str) -> PgError:
     return PgError(error.sqlstate, f'column "{name}": {error.message}', detail=error.report.detail)
 
 
-def bad_record(error: PgError, place: Place) -> BadRecord:
+def bad_record(error: PgError, place: RecordPlace) -> BadRecord:
     made = BadRecord(error.sqlstate, error.message, place)
     made.report = replace(made.report, detail=error.report.detail, hint=error.report.hint)
     return made

@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.replication.formats import registry
-from pgrepl.replication.formats.event import BadRecord, Blocks, ChangeEvent, Events, Place
+from pgrepl.replication.formats.event import BadRecord, Blocks, ChangeEvent, Events, RecordPlace
 from pgrepl.replication.publisher.files.cursor import Cursor, EndOfFile, Located
 from pgrepl.replication.publisher.files.decided import DecidedMessages
 from pgrepl.replication.publisher.files.declared import NotSendable
@@ -89,7 +89,7 @@ class Reject:
     record: bytes | None
     event: ChangeEvent | None
 
-    def error(self, place: Place) -> BadRecord:
+    def error(self, place: RecordPlace) -> BadRecord:
         return BadRecord(self.sqlstate, self.reason, place, record=self.record)
 
 
