@@ -26,7 +26,7 @@ from pgrepl.plpgsql.datums import (
     find_name,
 )
 from pgrepl.plpgsql.nodes import Block
-from pgrepl.plpgsql.scanner import Scanner
+from pgrepl.plpgsql.scanner import PlpgsqlScanner
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Compilation:
         self._checks_syntax = checks_syntax
         function.conflict, function.print_strict = first.conflict, first.print_strict
         self.names: NameItem | None = None
-        self.scanner = Scanner(function.source, self.find)
+        self.scanner = PlpgsqlScanner(function.source, self.find)
         self.declared: list[list[Datum]] = []  # by the open DECLARE sections
 
     # --- names --------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Word:
 FindDatum = Callable[[tuple[str, ...]], "Datum | None"]
 
 
-class Scanner:
+class PlpgsqlScanner:
     def __init__(self, text: str, find: FindDatum) -> None:
         self.text = text
         self.lookup = Lookup.ALL

@@ -42,7 +42,7 @@ from pgrepl.rows.foreign_key import (
 )
 from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
 from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_calls import Call
+from pgrepl.rows.trigger_calls import TriggerCall
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import TriggerEvents, calls_of_row
 from pgrepl.rows.triggers import RelationTriggers
@@ -143,7 +143,7 @@ def _waiting(session: Session) -> list[Fired]:
 
 def _exists(session: Session, event: Fired) -> bool:
     """Whether the event's constraint still exists."""
-    if isinstance(event, Call):
+    if isinstance(event, TriggerCall):
         return store.one(session, pg_trigger, oid=event.firing.trigger.oid) is not None
     if isinstance(event, Recheck):
         return store.one(session, pg_index, indexrelid=event.index.info.oid) is not None
@@ -162,7 +162,7 @@ def fire_deferred(session: Session) -> None:
 
 def waits(session: Session, event: Fired) -> bool:
     """Whether an event waits for the commit."""
-    if isinstance(event, Call):
+    if isinstance(event, TriggerCall):
         trigger = event.firing.trigger
         return trigger.deferrable and is_deferred(session, trigger.constraint)
     if isinstance(event, Recheck):
@@ -307,7 +307,7 @@ class Queue:
     def _fire_all(self, batch: Sequence[Fired]) -> None:
         """Fire event by event while there are few, if one event's action could be seen by another; else constraint by
         constraint."""
-        if any(isinstance(event, Call) for event in batch):
+        if any(isinstance(event, TriggerCall) for event in batch):
             for event in batch:
                 self._fire_one(event)
             return
@@ -325,7 +325,7 @@ class Queue:
             self._raise_first(batch, list(groups.values()))
 
     def _fire_one(self, event: Fired) -> None:
-        if not isinstance(event, Call):
+        if not isinstance(event, TriggerCall):
             self._fire([event])
         elif id(event) not in self._replaced:
             event.make(self.session)
@@ -406,7 +406,7 @@ class Queue:
 
 
 def _group(event: Fired) -> tuple[int, EventKind | None]:
-    assert not isinstance(event, Call)
+    assert not isinstance(event, TriggerCall)
     return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.kind)
 
 

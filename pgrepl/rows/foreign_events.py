@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.frozen import frozen
 from pgrepl.rows.changes import Row
 from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey
-from pgrepl.rows.trigger_calls import Call
+from pgrepl.rows.trigger_calls import TriggerCall
 from pgrepl.rows.unique import UniqueIndex
 
 
@@ -68,4 +68,4 @@ class Recheck:
         return f"{'PK' if self.index.info.primary else 'Unique'}_ConstraintTrigger_{self.index.info.oid}".encode()
 
 
-Fired = Event | Recheck | Call
+Fired = Event | Recheck | TriggerCall

@@ -27,7 +27,7 @@ class Captured:
 
 
 @dataclass(eq=False, slots=True)
-class Call:
+class TriggerCall:
     """A trigger to call after the statement."""
 
     firing: Firing

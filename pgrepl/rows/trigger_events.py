@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_calls import Call, Captured
+from pgrepl.rows.trigger_calls import Captured, TriggerCall
 from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
 from pgrepl.rows.triggers import RelationTriggers, relation_triggers
 from pgrepl.rows.write import next_snapshot
@@ -49,7 +49,7 @@ class TriggerEvents:
         self.begun: set[Subject] = set()  # statements whose BEFORE triggers have fired
         self._triggers: dict[int, RelationTriggers | None] = {}
         self._captured: dict[Subject, Captured] = {}
-        self._ended: dict[Subject, list[Call]] = {}
+        self._ended: dict[Subject, list[TriggerCall]] = {}
         self._columns: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
 
     def triggers(self, relid: int) -> RelationTriggers | None:
@@ -59,7 +59,9 @@ class TriggerEvents:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def of_rows(self, checks: RowChecks, changes: Sequence[ModifiedRow]) -> Callable[[ModifiedRow], list[Call]] | None:
+    def of_rows(
+        self, checks: RowChecks, changes: Sequence[ModifiedRow]
+    ) -> Callable[[ModifiedRow], list[TriggerCall]] | None:
         """A function for the calls that one changed row makes necessary; None: there are none. It has to be asked for
         each row, as it captures transition tables."""
         tables = {table for change in changes for table in (change.table, change.to or change.table)}
@@ -67,7 +69,7 @@ class TriggerEvents:
             return None
         return lambda change: list(self._of_row(checks, change))
 
-    def _of_row(self, checks: RowChecks, change: ModifiedRow) -> Iterator[Call]:
+    def _of_row(self, checks: RowChecks, change: ModifiedRow) -> Iterator[TriggerCall]:
         old, new, event = change.old, change.new, event_of(change)
         captured = self._capture(checks, event, change)
         if old is not None and new is not None and change.to != change.table:
@@ -86,14 +88,14 @@ class TriggerEvents:
         new: Row | None,
         updated: frozenset[int] | None,
         captured: Captured | None = None,
-    ) -> Iterator[Call]:
+    ) -> Iterator[TriggerCall]:
         found = self.triggers(table)
         if found is None:
             return
         columns = None if updated is None else found.updated(updated)
         for firing in found.of(TriggerWhen.AFTER, TriggerLevel.ROW, event):
             if firing.admits(old, new, columns):
-                yield Call(firing, event, old, new, captured)
+                yield TriggerCall(firing, event, old, new, captured)
 
     def _capture(self, checks: RowChecks, event: TriggerEvent, change: ModifiedRow) -> Captured | None:
         """Note the row in the transition tables of the relation that the statement names."""
@@ -120,10 +122,10 @@ class TriggerEvents:
     def begin(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> None:
         before_statement(self.session, rel, event, columns, self.begun)
 
-    def of_statement(self, checks: RowChecks) -> tuple[list[Call], list[Call]]:
+    def of_statement(self, checks: RowChecks) -> tuple[list[TriggerCall], list[TriggerCall]]:
         """The calls at the end of a statement, and earlier ones that they replace (cancel_prior_stmt_triggers)."""
-        calls: list[Call] = []
-        replaced: list[Call] = []
+        calls: list[TriggerCall] = []
+        replaced: list[TriggerCall] = []
         for event in events_of(checks):
             added = self.at_end(checks.relation, event, checks.set_columns(checks.relation))
             replaced += self._ended.get((checks.relation.oid, event), [])
@@ -131,25 +133,25 @@ class TriggerEvents:
             calls += added
         return calls, replaced
 
-    def at_end(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> list[Call]:
+    def at_end(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> list[TriggerCall]:
         found = self.triggers(rel.oid)
         if found is None:
             return []
         updated = found.updated(columns) if event is TriggerEvent.UPDATE else None
         captured = self._tables(rel, event) if _captures(found, event) else None
         return [
-            Call(firing, event, captured=captured)
+            TriggerCall(firing, event, captured=captured)
             for firing in found.of(TriggerWhen.AFTER, TriggerLevel.STATEMENT, event)
             if firing.admits(None, None, updated)
         ]
 
 
-def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None) -> list[Call]:
+def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None) -> list[TriggerCall]:
     """The AFTER triggers to call for a row of one table, which see no transition tables."""
     old, new, event = change.old, change.new, event_of(change)
     updated = triggers.updated(columns) if columns is not None else None
     return [
-        Call(firing, event, old, new)
+        TriggerCall(firing, event, old, new)
         for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.ROW, event)
         if firing.admits(old, new, updated)
     ]

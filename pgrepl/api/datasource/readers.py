@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from pgrepl.api.datasource.options import SourceOptions
-from pgrepl.api.datasource.table_rows import Part, Source, parts_of, source_of
+from pgrepl.api.datasource.table_rows import Part, TableSource, parts_of, source_of
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake.spark_types import spark_type
@@ -75,7 +75,7 @@ class TableReader(DataSourceReader):
         return iter(partition.part.batches())
 
 
-def named(source: Source, schema: StructType) -> list[str]:
+def named(source: TableSource, schema: StructType) -> list[str]:
     """The columns that a schema asks for, which may be fewer than the table has; an error for other types."""
     known = {field.name: field for field in struct(source.columns).fields}
     for field in schema.fields:

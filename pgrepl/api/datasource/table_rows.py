@@ -101,7 +101,7 @@ Part = StoredRows | GivenRows
 
 
 @frozen
-class Source:
+class TableSource:
     """The rows that a read is about. `plan`: how a publication publishes the table; None: the whole table, or the rows
     for which `where` is true. In a plan that condition is part of the filters."""
 
@@ -116,7 +116,7 @@ class Source:
         return attribute.num
 
 
-def source_of(session: Session, table: str | None, publication: str | None, where: str | None = None) -> Source:
+def source_of(session: Session, table: str | None, publication: str | None, where: str | None = None) -> TableSource:
     """The table with the columns that may be read; the caller is `reading`."""
     if publication is None:
         if table is None:
@@ -127,7 +127,7 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
         found = find_table(session, table)
         _check_readable(session, found)
         shown = tuple([shown_column(c.name, c.type, c.typmod) for c in found.columns])
-        return Source(found, None, shown, None if where is None else _condition(session, found, where))
+        return TableSource(found, None, shown, None if where is None else _condition(session, found, where))
     from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
 
     found = published_table(session, publication, table)
@@ -138,7 +138,7 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
     if where is not None:
         plan = _narrowed(plan, _condition(session, found, where))
     listed = [found.attributes[n - 1] for n in plan.columns]
-    return Source(found, plan, tuple([shown_column(c.name, c.type, c.typmod) for c in listed]))
+    return TableSource(found, plan, tuple([shown_column(c.name, c.type, c.typmod) for c in listed]))
 
 
 def _condition(session: Session, table: Relation, where: str) -> Expr:
@@ -214,7 +214,7 @@ def _check_readable(session: Session, table: Relation) -> None:
 
 def parts_of(
     session: Session,
-    source: Source,
+    source: TableSource,
     names: Sequence[str],
     wanted: int | None = None,
     snapshot: int | None = None,
@@ -247,7 +247,9 @@ def parts_of(
     return parts
 
 
-def _sources(session: Session, source: Source, snapshot: int | None) -> Iterator[tuple[KernelSource, dict[int, int]]]:
+def _sources(
+    session: Session, source: TableSource, snapshot: int | None
+) -> Iterator[tuple[KernelSource, dict[int, int]]]:
     """The stored tables with the rows, and the numbers of the source's columns in each."""
     from pgrepl.lake.files import last_snapshot
     from pgrepl.lake.kernels.copy import KernelSource
@@ -281,7 +283,7 @@ def _of_member(
     return program, filter_bounds(program.expr, Context(session))
 
 
-def _given(session: Session, source: Source, columns: Sequence[ShownColumn]) -> Iterator[GivenRows]:
+def _given(session: Session, source: TableSource, columns: Sequence[ShownColumn]) -> Iterator[GivenRows]:
     """Rows that pass a filter which needs the session."""
     from pgrepl.replication.publisher.lake.copy import copied_rows
 

@@ -49,7 +49,7 @@ def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
         transform_with(scope, stmt.with_)
     relation = open_target(scope, stmt.relation)
     columns = insert_columns(relation, stmt.columns)
-    source = Source(scope, relation, columns, listed=bool(stmt.columns))
+    source = InsertSource(scope, relation, columns, listed=bool(stmt.columns))
     values = source.read(stmt.select)
     target = scope.target_item
     assert target is not None
@@ -87,7 +87,7 @@ def _is_plain_values(select: SelectStmt) -> bool:
     return select.values is not None and not any(rest)
 
 
-class Source:
+class InsertSource:
     """The source of an INSERT: one expression for each column, over the query or VALUES list at `varno` (0:
     neither)."""
 

@@ -8,7 +8,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import PgError
 from pgrepl.expr.clauses import settle_collations
 from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.dml.insert import Source
+from pgrepl.expr.dml.insert import InsertSource
 from pgrepl.expr.dml.plan import TARGET, Assignment, Command, Merge, MergeAction, MergeMatch, Modify
 from pgrepl.expr.dml.returning import transform_returning
 from pgrepl.expr.dml.target import insert_columns, open_target
@@ -107,7 +107,7 @@ def _action(scope: Scope, target: Relation, when: MergeWhen, match: MergeMatch) 
         row = expand_expressions(scope, when.values, ExprKind.VALUES_SINGLE, allow_default=True) if when.values else []
         for value in row:
             _refuse_sets(value)
-        values = Source(scope, target, columns, listed=bool(when.targets)).fitted(row) if row else []
+        values = InsertSource(scope, target, columns, listed=bool(when.targets)).fitted(row) if row else []
         columns = columns[: len(values)]
         return replace(
             action,

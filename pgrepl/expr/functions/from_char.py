@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.from_char_scanner import Found, Scanner, invalid
+from pgrepl.expr.functions.from_char_scanner import Found, FromCharScanner, invalid
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import parse_template
 from pgrepl.types.dates import (
@@ -33,7 +33,7 @@ def _out_of_range(text: str) -> PgError:
 
 def parse_fields(text: str, template: str, standard: bool = False) -> tuple[Fields, Found]:
     """The date/time fields of a text, as do_to_timestamp gives them."""
-    found = Scanner(text, parse_template(template, standard=standard), standard).run()
+    found = FromCharScanner(text, parse_template(template, standard=standard), standard).run()
     fields = Fields(year=0, month=1, day=1)
     _set_clock(fields, found)
     given = _set_year(fields, found)

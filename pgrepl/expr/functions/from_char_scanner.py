@@ -60,7 +60,7 @@ _NUMBER = re.compile(r"[ \t\n\v\f\r]*([-+]?[0-9]+)", re.ASCII)
 _WIDTH_HINT = 'If your source string is not fixed-width, try using the "FM" modifier.'
 
 
-class Scanner:
+class FromCharScanner:
     """The scanner: each template node consumes its part of the text (DCH_from_char)."""
 
     def __init__(self, text: str, nodes: tuple[Node, ...], standard: bool = False) -> None:

@@ -37,14 +37,14 @@ def aggregate(node: tree.Aggref, names: Names, statement: Statement) -> Sql:
 def aggregate_over(node: Node, compiler: Compiler, over: str) -> Sql:
     proc = proc_by_oid(node.func)
     assert proc is not None
-    call = Call(node, compiler, over)
+    call = SparkAggregateCall(node, compiler, over)
     make = _NATIVE.get(proc.name)
     ordered = isinstance(node, tree.Aggref) and (node.kind != "n" or (node.order and proc.name not in _UNORDERED))
     found = None if make is None or ordered else make(call)
     return gathered(node, compiler, over) if found is None else found
 
 
-class Call:
+class SparkAggregateCall:
     """One aggregate call and the SQL of its arguments."""
 
     def __init__(self, node: Node, compiler: Compiler, over: str) -> None:
@@ -72,7 +72,7 @@ class Call:
         return Sql(self.spark(function, self.filtered(self.value(position).text)), result)
 
 
-def _count(call: Call) -> Sql | None:
+def _count(call: SparkAggregateCall) -> Sql | None:
     if isinstance(call.node, (tree.Aggref, tree.WindowFunc)) and (call.node.star or not call.node.args):
         return Sql(call.spark("count", call.filtered("1"), distinct=False), "BIGINT")
     (arg,) = call.node.args
@@ -81,7 +81,7 @@ def _count(call: Call) -> Sql | None:
     return Sql(call.spark("count", call.filtered(call.compiler.value(arg).text)), "BIGINT")
 
 
-def _sum(call: Call) -> Sql | None:
+def _sum(call: SparkAggregateCall) -> Sql | None:
     typoid = call.types[0]
     if typoid in (oids.INT2, oids.INT4):
         return call.of("sum", "BIGINT")
@@ -99,7 +99,7 @@ def _sum(call: Call) -> Sql | None:
 _WIDE = "DECIMAL(38,0)"
 
 
-def _bigint_sum(call: Call) -> Sql:
+def _bigint_sum(call: SparkAggregateCall) -> Sql:
     """The sum of integers of any size, from the sums of their upper and lower halves, as Spark adds longs far
     faster."""
     x = call.filtered(call.value().text)
@@ -110,7 +110,7 @@ def _bigint_sum(call: Call) -> Sql:
     return Sql(f"CAST(CAST({upper} AS DECIMAL(20,0)) * 4294967296BD + {lower} AS {_WIDE})", _WIDE)
 
 
-def _numeric_sum(call: Call) -> Sql | None:
+def _numeric_sum(call: SparkAggregateCall) -> Sql | None:
     found = _decimal_sum(call)
     if found is not None:
         return found
@@ -119,7 +119,7 @@ def _numeric_sum(call: Call) -> Sql | None:
     return finished("sum", call.compiler, _parts(call))
 
 
-def _decimal_sum(call: Call) -> Sql | None:
+def _decimal_sum(call: SparkAggregateCall) -> Sql | None:
     """The sum of decimals whose precision leaves room for ten billion values."""
     value = call.value()
     size = decimal_size(value.type)
@@ -129,7 +129,7 @@ def _decimal_sum(call: Call) -> Sql | None:
     return Sql(call.spark("sum", call.filtered(value.text)), result)
 
 
-def _parts(call: Call) -> list[tuple[int, Sql]]:
+def _parts(call: SparkAggregateCall) -> list[tuple[int, Sql]]:
     """The sum of the usual numbers, their largest scale, and the array of the unusual numbers."""
     text = numeric_text(call.value())
     usual = usual_numeric(text)
@@ -143,7 +143,7 @@ def _parts(call: Call) -> list[tuple[int, Sql]]:
     ]
 
 
-def _float_sum(call: Call, text: str, result: str) -> Sql:
+def _float_sum(call: SparkAggregateCall, text: str, result: str) -> Sql:
     """The sum of floats; an infinite sum of finite numbers is an error."""
     total = call.spark("sum", text)
     wanted = total if result == "DOUBLE" else cast(total, result)
@@ -152,7 +152,7 @@ def _float_sum(call: Call, text: str, result: str) -> Sql:
     return Sql(f"CASE WHEN {failed} THEN {raised(float_overflow())} ELSE {wanted} END", result)
 
 
-def _average(call: Call) -> Sql | None:
+def _average(call: SparkAggregateCall) -> Sql | None:
     """The average: sum and count by Spark, the division by PostgreSQL's rules in Python (once for each group)."""
     typoid = call.types[0]
     if typoid in (oids.FLOAT4, oids.FLOAT8):
@@ -174,7 +174,7 @@ def _average(call: Call) -> Sql | None:
     return _finish(call, _divided(), total, Sql(f"CAST(nullif({count}, 0) AS DECIMAL(19,0))", "DECIMAL(19,0)"))
 
 
-def _count_of(call: Call) -> tuple[int, Sql]:
+def _count_of(call: SparkAggregateCall) -> tuple[int, Sql]:
     return oids.INT8, Sql(call.spark("count", call.filtered(call.value().text)), "BIGINT")
 
 
@@ -187,7 +187,7 @@ def _divided() -> tree.Expr:
     return tree.OpExpr(oids.NUMERIC, op=divide.oid, args=args)
 
 
-def _finish(call: Call, expr: tree.Expr, *values: Sql) -> Sql:
+def _finish(call: SparkAggregateCall, expr: tree.Expr, *values: Sql) -> Sql:
     """An expression over what Spark has aggregated, its `Var`s being the values."""
 
     def names(node: tree.Expr) -> Sql | None:
@@ -196,8 +196,8 @@ def _finish(call: Call, expr: tree.Expr, *values: Sql) -> Sql:
     return Compiler(names, call.compiler.statement).value(expr)
 
 
-def _extreme(function: str) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _extreme(function: str) -> Callable[[SparkAggregateCall], Sql | None]:
+    def make(call: SparkAggregateCall) -> Sql | None:
         (arg,) = call.node.args
         typoid = call.types[0]
         value = call.value()
@@ -211,12 +211,12 @@ def _extreme(function: str) -> Callable[[Call], Sql | None]:
     return make
 
 
-def _boolean(function: str) -> Callable[[Call], Sql | None]:
+def _boolean(function: str) -> Callable[[SparkAggregateCall], Sql | None]:
     return lambda call: Sql(call.spark(function, call.filtered(call.value().text), distinct=False), "BOOLEAN")
 
 
-def _bits(function: str) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _bits(function: str) -> Callable[[SparkAggregateCall], Sql | None]:
+    def make(call: SparkAggregateCall) -> Sql | None:
         if call.types[0] not in oids.INTEGERS:
             return None
         return call.of(function, form_type(call.types[0]))
@@ -224,15 +224,15 @@ def _bits(function: str) -> Callable[[Call], Sql | None]:
     return make
 
 
-def _any_value(call: Call) -> Sql | None:
+def _any_value(call: SparkAggregateCall) -> Sql | None:
     value = call.value()
     return Sql(f"first({call.filtered(value.text)}, true){call.over}", value.type)
 
 
-def _moments(function: str) -> Callable[[Call], Sql | None]:
+def _moments(function: str) -> Callable[[SparkAggregateCall], Sql | None]:
     """Variance and its like: floats by Spark, whose last digits depend on the partitioning; numeric by exact sums."""
 
-    def make(call: Call) -> Sql | None:
+    def make(call: SparkAggregateCall) -> Sql | None:
         typoid, value = call.types[0], call.value()
         if call.distinct:
             return None
@@ -257,7 +257,7 @@ def _moments(function: str) -> Callable[[Call], Sql | None]:
 _SQUARED = 13  # digits of decimals whose squares can be summed up
 
 
-def _array_agg(call: Call) -> Sql | None:
+def _array_agg(call: SparkAggregateCall) -> Sql | None:
     from pgrepl.types.builtin import element_type
 
     result = form_type(call.node.type, call.node.typmod)
@@ -269,7 +269,7 @@ def _array_agg(call: Call) -> Sql | None:
     return Sql(cast(f"CASE WHEN size({listed}) > 0 THEN {listed}.v END", result), result)
 
 
-def _string_agg(call: Call) -> Sql | None:
+def _string_agg(call: SparkAggregateCall) -> Sql | None:
     delimiter = call.compiler.constant(call.node.args[1])
     if call.distinct or call.types[0] != oids.TEXT or not isinstance(delimiter, str):
         return None
@@ -282,7 +282,7 @@ def _string_agg(call: Call) -> Sql | None:
 # aggregates whose result does not depend on the order of the rows
 _UNORDERED = {"count", "sum", "min", "max", "bool_and", "bool_or", "every", "bit_and", "bit_or", "bit_xor", "avg"}
 
-_NATIVE: dict[str, Callable[[Call], Sql | None]] = {
+_NATIVE: dict[str, Callable[[SparkAggregateCall], Sql | None]] = {
     "count": _count,
     "sum": _sum,
     "avg": _average,

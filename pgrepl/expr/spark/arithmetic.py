@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr.functions.arithmetic import INTEGERS, float_overflow, float_underflow, integer_out_of_range
-from pgrepl.expr.spark.functions import Call, native, template, widened
+from pgrepl.expr.spark.functions import SparkFunctionCall, native, template, widened
 from pgrepl.expr.spark.sql import Sql, Unchecked, cast, let, raised
 
 _TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
@@ -18,10 +18,10 @@ _WIDER = {"SMALLINT": "INT", "INT": "BIGINT"}
 _SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
 
 
-def _operation(write: Callable[..., str], result: str, within: str) -> Callable[[Call], Sql]:
+def _operation(write: Callable[..., str], result: str, within: str) -> Callable[[SparkFunctionCall], Sql]:
     """An operation done in the type `within`: what does not fit the result fails in the cast back."""
 
-    def make(call: Call) -> Sql:
+    def make(call: SparkFunctionCall) -> Sql:
         text = write(*[widened(value, within) for value in call.values()])
         return Sql(text if within == result else cast(text, result), result)
 
@@ -79,14 +79,14 @@ def _parts(value: Sql) -> Unchecked:
     return Unchecked(cast(known.plain, "DOUBLE"), known.fine, cast(known.checked, "DOUBLE"))
 
 
-def _float(sign: str, result: str) -> Callable[[Call], Sql]:
+def _float(sign: str, result: str) -> Callable[[SparkFunctionCall], Sql]:
     """Float arithmetic in double precision, as in the evaluator."""
 
     def operation(a: str, b: str, *, safe: bool = False) -> str:
         exact = f"try_divide({a}, {b})" if safe and sign == "/" else f"({a} {sign} {b})"
         return exact if result == "DOUBLE" else cast(exact, result)
 
-    def make(call: Call) -> Sql:
+    def make(call: SparkFunctionCall) -> Sql:
         one, other = (_parts(value) for value in call.values())
         plain = operation(one.plain, other.plain, safe=True)
         fine = (*one.fine, *other.fine)
@@ -126,7 +126,7 @@ template("dround", "DOUBLE", lambda a: f"rint({a})")
 
 
 @native("dsqrt")
-def dsqrt(call: Call) -> Sql:
+def dsqrt(call: SparkFunctionCall) -> Sql:
     from pgrepl.errors import PgError
 
     error = raised(PgError("2201F", "cannot take square root of a negative number"))
@@ -134,7 +134,7 @@ def dsqrt(call: Call) -> Sql:
 
 
 @native("dsign")
-def dsign(call: Call) -> Sql | None:
+def dsign(call: SparkFunctionCall) -> Sql | None:
     def body(a: str) -> str:
         sign = f"CASE WHEN {a} > 0D THEN 1D WHEN {a} < 0D THEN -1D ELSE 0D END"
         return f"CASE WHEN isnan({a}) THEN 0D WHEN {a} IS NOT NULL THEN {sign} END"
@@ -142,7 +142,7 @@ def dsign(call: Call) -> Sql | None:
     return Sql(let([call.value(0)], body), "DOUBLE")
 
 
-def _whole(function: str) -> Callable[[Call], Sql]:
+def _whole(function: str) -> Callable[[SparkFunctionCall], Sql]:
     """ceil, floor or trunc. Spark's return bigint, so large floats, whole already, stay; a zero keeps its sign."""
 
     def body(a: str) -> str:
@@ -163,7 +163,7 @@ native("dtrunc")(_whole("trunc"))
 # --------------------------------------------------------------------------------------------------- casts of numbers
 
 
-def _to(result: str) -> Callable[[Call], Sql]:
+def _to(result: str) -> Callable[[SparkFunctionCall], Sql]:
     """A cast to a type that holds every value, or whose overflow is Spark's error."""
     return lambda call: Sql(widened(call.value(0), result), result)
 
@@ -189,7 +189,7 @@ template("bool_int4", "INT", lambda a: f"CAST({a} AS INT)")
 
 
 @native("i8tooid")
-def i8tooid(call: Call) -> Sql:
+def i8tooid(call: SparkFunctionCall) -> Sql:
     from pgrepl.errors import PgError
 
     error = raised(PgError("22003", "OID out of range"))
@@ -199,7 +199,7 @@ def i8tooid(call: Call) -> Sql:
 
 
 @native("dtof")
-def dtof(call: Call) -> Sql:
+def dtof(call: SparkFunctionCall) -> Sql:
     def body(a: str) -> str:
         single = cast(a, "FLOAT")
         return (
@@ -210,12 +210,12 @@ def dtof(call: Call) -> Sql:
     return Sql(let([call.value(0)], body), "FLOAT")
 
 
-def _rounded(bits: int) -> Callable[[Call], Sql]:
+def _rounded(bits: int) -> Callable[[SparkFunctionCall], Sql]:
     """A float rounded half to even and cast to an integer type. NaN and too large values fail; so must 2^63, which
     Spark would take for the largest bigint."""
     result = _TYPES[bits]
 
-    def make(call: Call) -> Sql:
+    def make(call: SparkFunctionCall) -> Sql:
         value = Sql(widened(call.value(0), "DOUBLE"), "DOUBLE")
         if bits < 64:
             return Sql(cast(f"rint({value.text})", result), result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.spark.compiler import native as native_node
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.keys import NATURAL
 from pgrepl.expr.spark.sql import Sql, calls_python, cast, form_type, let
 from pgrepl.types import oids
@@ -70,7 +70,7 @@ def _(node: tree.ArrayCoerceExpr, compiler: Compiler) -> Sql | None:
 
 
 @native("array_length")
-def array_length(call: Call) -> Sql | None:
+def array_length(call: SparkFunctionCall) -> Sql | None:
     """array_length; NULL for an empty array and for every dimension but the first."""
     dimension = call.constant(1)
     if dimension is NOT_CONSTANT:
@@ -84,17 +84,17 @@ native("array_upper")(array_length)
 
 
 @native("array_cardinality")
-def array_cardinality(call: Call) -> Sql:
+def array_cardinality(call: SparkFunctionCall) -> Sql:
     return Sql(f"size({call.text(0)})", "INT")
 
 
-def _elements(call: Call) -> int | None:
+def _elements(call: SparkFunctionCall) -> int | None:
     element = element_type(call.args[0].type)
     return element if element in _EQUAL and call.args[0].type == call.args[1].type else None
 
 
 @native("arrayoverlap")
-def arrayoverlap(call: Call) -> Sql | None:
+def arrayoverlap(call: SparkFunctionCall) -> Sql | None:
     """&&, in which NULL elements equal nothing."""
     if _elements(call) is None:
         return None
@@ -109,7 +109,7 @@ def _common(a: str, b: str) -> str:
 
 
 def _contains(whole: int, part: int) -> object:
-    def make(call: Call) -> Sql | None:
+    def make(call: SparkFunctionCall) -> Sql | None:
         if _elements(call) is None:
             return None
         values = call.values()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.spark.compiler import native as native_node
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.keys import (
     NATURAL,
     USUAL_DECIMAL,
@@ -176,7 +176,7 @@ def comparable_type(typoid: int) -> bool:
     return typoid in NATURAL or typoid in _KEYED
 
 
-def _comparison(sign: str) -> Callable[[Call], Sql | None]:
+def _comparison(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
     return lambda call: compared(sign, call.args[0], call.args[1], call.compiler)
 
 

@@ -12,7 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.functions.date_arithmetic import date_as_timestamp, date_out_of_range, move_timestamp
 from pgrepl.expr.functions.date_fields import timestamp_trunc
 from pgrepl.expr.spark.comparisons import SIGNS
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.moments import (
     DATE_INFINITY,
     INFINITE,
@@ -47,8 +47,8 @@ _LAST_TIMESTAMP = (END_TIMESTAMP - UNIX_EPOCH_USECS) // USECS_PER_DAY - 1  # the
 # --------------------------------------------------------------------------------------------------------------- dates
 
 
-def _plus(sign: str) -> Callable[[Call], Sql]:
-    def make(call: Call) -> Sql:
+def _plus(sign: str) -> Callable[[SparkFunctionCall], Sql]:
+    def make(call: SparkFunctionCall) -> Sql:
         order = (1, 0) if call.args[0].type == oids.INT4 else (0, 1)
         return Sql(let([call.value(position) for position in order], body), "DATE")
 
@@ -68,7 +68,7 @@ native("date_mii")(_plus("-"))
 
 
 @native("date_mi")
-def date_mi(call: Call) -> Sql:
+def date_mi(call: SparkFunctionCall) -> Sql:
     error = raised(PgError("22008", "cannot subtract infinite dates"))
 
     def body(a: str, b: str) -> str:
@@ -80,12 +80,12 @@ def date_mi(call: Call) -> Sql:
 
 
 @native("date_finite")
-def date_finite(call: Call) -> Sql:
+def date_finite(call: SparkFunctionCall) -> Sql:
     return Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN")
 
 
 @native("timestamp_finite")
-def timestamp_finite(call: Call) -> Sql:
+def timestamp_finite(call: SparkFunctionCall) -> Sql:
     value = call.value(0)
     return Sql(f"(NOT {is_infinite(value.text, value.type)})", "BOOLEAN")
 
@@ -119,12 +119,12 @@ def _error_of_day(day: int) -> PgError:
 
 
 @native("date_timestamp")
-def date_timestamp(call: Call) -> Sql:
+def date_timestamp(call: SparkFunctionCall) -> Sql:
     return midnight(call.value(0), "TIMESTAMP_NTZ")
 
 
 @native("date_timestamptz")
-def date_timestamptz(call: Call) -> Sql | None:
+def date_timestamptz(call: SparkFunctionCall) -> Sql | None:
     return midnight(call.value(0), "TIMESTAMP") if is_utc(call.compiler) else None
 
 
@@ -140,12 +140,12 @@ def _day_of(moment: Sql, clock: Callable[[str], str]) -> Sql:
 
 
 @native("timestamp_date")
-def timestamp_date(call: Call) -> Sql:
+def timestamp_date(call: SparkFunctionCall) -> Sql:
     return _day_of(call.value(0), lambda a: a)
 
 
 @native("timestamptz_date")
-def timestamptz_date(call: Call) -> Sql | None:
+def timestamptz_date(call: SparkFunctionCall) -> Sql | None:
     zone = zone_of(call.compiler)
     if local_clock("", zone) is None:
         return None
@@ -153,17 +153,17 @@ def timestamptz_date(call: Call) -> Sql | None:
 
 
 @native("timestamp_timestamptz", "timestamp_at_local")
-def timestamp_timestamptz(call: Call) -> Sql | None:
+def timestamp_timestamptz(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"CAST({call.text(0)} AS TIMESTAMP)", "TIMESTAMP") if is_utc(call.compiler) else None
 
 
 @native("timestamptz_timestamp", "timestamptz_at_local")
-def timestamptz_timestamp(call: Call) -> Sql | None:
+def timestamptz_timestamp(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"CAST({call.text(0)} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ") if is_utc(call.compiler) else None
 
 
 @native("timestamp_scale", "timestamptz_scale")
-def timestamp_scale(call: Call) -> Sql | None:
+def timestamp_scale(call: SparkFunctionCall) -> Sql | None:
     """timestamp(p): rounded half away from 2000-01-01, PostgreSQL's epoch."""
     digits = call.constant(1)
     if not isinstance(digits, int) or not 0 <= digits <= 6:
@@ -186,10 +186,10 @@ def timestamp_scale(call: Call) -> Sql | None:
 # ---------------------------------------------------------------------------------------------------------- comparing
 
 
-def _cross(sign: str) -> Callable[[Call], Sql | None]:
+def _cross(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
     """Comparison of different types: a date counts as its midnight, a timestamp as local time of the session's zone."""
 
-    def make(call: Call) -> Sql | None:
+    def make(call: SparkFunctionCall) -> Sql | None:
         kinds = [arg.type for arg in call.args]
         zoned = oids.TIMESTAMPTZ in kinds
         if zoned and not is_utc(call.compiler):
@@ -243,8 +243,8 @@ def _moved(value: Sql, span: Interval, sign: int, utc: bool) -> Sql | None:
     return within_limits(value, lambda moment: move_timestamp(moment, span, 1), write)
 
 
-def _reckoning(sign: int, *, zoned: bool = False, date: bool = False) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _reckoning(sign: int, *, zoned: bool = False, date: bool = False) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         place = 0 if call.args[0].type == oids.INTERVAL else 1
         span = call.constant(place)
         if not isinstance(span, Interval) or not is_finite(span):
@@ -281,7 +281,7 @@ _UNITS = {
 
 
 @native("timestamp_trunc", "timestamptz_trunc")
-def date_trunc(call: Call) -> Sql | None:
+def date_trunc(call: SparkFunctionCall) -> Sql | None:
     from pgrepl.expr.functions.date_fields import moment_unit
 
     word = call.constant(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.date_fields import DATE_UNITS, MONOTONIC, TIME_UNITS, unit_of
 from pgrepl.expr.spark.dates import midnight
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.moments import (
     DATE_INFINITY,
     INFINITE,
@@ -71,7 +71,7 @@ def _field(unit: str) -> Field | None:
     return None
 
 
-def _extracted(call: Call) -> tuple[str, Field] | None:
+def _extracted(call: SparkFunctionCall) -> tuple[str, Field] | None:
     word = call.constant(0)
     if not isinstance(word, str):
         return None
@@ -83,7 +83,7 @@ def _extracted(call: Call) -> tuple[str, Field] | None:
     return None if found is None else (unit, found)
 
 
-def _of_moment(call: Call, value: Sql) -> Sql | None:
+def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
     found = _extracted(call)
     zone = zone_of(call.compiler)
     if found is None:
@@ -119,7 +119,7 @@ _DAYS: dict[str, Field] = {
 
 
 @native("extract_date")
-def extract_date(call: Call) -> Sql | None:
+def extract_date(call: SparkFunctionCall) -> Sql | None:
     value = call.value(1)
     word = call.constant(0)
     if not isinstance(word, str):
@@ -143,8 +143,8 @@ def extract_date(call: Call) -> Sql | None:
     return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
 
 
-def _part(extract: Callable[[Call], Sql | None]) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _part(extract: Callable[[SparkFunctionCall], Sql | None]) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         found = extract(call)
         return None if found is None else as_float(found)
 

@@ -1,7 +1,7 @@
 """Functions and operators as Spark SQL, registered by pg_proc.prosrc like the evaluator's.
 
     @native("textlen")
-    def textlen(call: Call) -> Sql | None: …
+    def textlen(call: SparkFunctionCall) -> Sql | None: …
 
 The SQL must have the value that the evaluator gives, NULL and errors included. None leaves the call to the fall-back.
 """
@@ -21,7 +21,7 @@ from pgrepl.expr.spark.sql import Sql, cast, form_type, null_of
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 
-class Call:
+class SparkFunctionCall:
     """One call: its argument expressions, whose SQL is made on demand."""
 
     def __init__(self, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> None:
@@ -54,7 +54,7 @@ class Call:
         return form_type(self.node.type, self.node.typmod)
 
 
-Native = Callable[[Call], "Sql | None"]
+Native = Callable[[SparkFunctionCall], "Sql | None"]
 NATIVE: dict[str, Native] = {}
 
 
@@ -77,7 +77,7 @@ def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Co
     make = None if proc is None else NATIVE.get(source_of(proc))
     if make is None or proc is None:
         return None
-    call = Call(node, args, compiler)
+    call = SparkFunctionCall(node, args, compiler)
     if proc.strict and any(call.constant(position) is None for position in range(len(args))):
         return null_of(call.result)
     return make(call)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.arithmetic import integer_out_of_range
 from pgrepl.expr.spark.compiler import NOT_CONSTANT
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.sql import Sql, as_float, cast, decimal_size, decimal_type, let, raised
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.numeric import fit, read_numeric
@@ -20,7 +20,7 @@ MOST = 38
 Size = tuple[int, int]
 
 
-def _decimals(call: Call) -> list[tuple[Sql, Size]] | None:
+def _decimals(call: SparkFunctionCall) -> list[tuple[Sql, Size]] | None:
     found = []
     for value in call.values():
         size = decimal_size(value.type)
@@ -34,8 +34,8 @@ def _made(text: str, precision: int, scale: int) -> Sql | None:
     return Sql(text, decimal_type(precision, scale)) if precision <= MOST else None
 
 
-def _sum(sign: str) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _sum(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         operands = _decimals(call)
         if operands is None:
             return None
@@ -51,7 +51,7 @@ native("numeric_sub")(_sum("-"))
 
 
 @native("numeric_mul")
-def numeric_mul(call: Call) -> Sql | None:
+def numeric_mul(call: SparkFunctionCall) -> Sql | None:
     operands = _decimals(call)
     if operands is None:
         return None
@@ -60,7 +60,7 @@ def numeric_mul(call: Call) -> Sql | None:
 
 
 @native("numeric_mod")
-def numeric_mod(call: Call) -> Sql | None:
+def numeric_mod(call: SparkFunctionCall) -> Sql | None:
     operands = _decimals(call)
     if operands is None:
         return None
@@ -75,8 +75,8 @@ def numeric_mod(call: Call) -> Sql | None:
 _NEGATED = 34  # digits that Spark keeps when it changes a sign
 
 
-def _unary(write: Callable[[str], str]) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _unary(write: Callable[[str], str]) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         value = call.value(0)
         size = decimal_size(value.type)
         return None if size is None or size[0] > _NEGATED else Sql(write(value.text), value.type)
@@ -90,7 +90,7 @@ native("numeric_uplus")(lambda call: call.value(0))
 
 
 @native("numeric_sign")
-def numeric_sign(call: Call) -> Sql | None:
+def numeric_sign(call: SparkFunctionCall) -> Sql | None:
     value = call.value(0)
     if decimal_size(value.type) is None:
         return None
@@ -98,8 +98,8 @@ def numeric_sign(call: Call) -> Sql | None:
     return Sql(cast(f"sign({value.text})", result), result)
 
 
-def _to_whole(function: str) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _to_whole(function: str) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         value = call.value(0)
         size = decimal_size(value.type)
         if size is None:
@@ -136,8 +136,8 @@ def rounded(value: Sql, scale: int, *, cut: bool = False) -> Sql | None:
     return Sql(cast(f"round({value.text}, {scale})", result), result)
 
 
-def _rounding(*, cut: bool) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _rounding(*, cut: bool) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         scale = call.constant(1) if len(call.args) > 1 else 0
         if scale is NOT_CONSTANT or not -MOST < scale <= MOST:
             return None
@@ -159,7 +159,7 @@ for _source, _digits in {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 
 
 
 @native("numeric")
-def numeric_length(call: Call) -> Sql | None:
+def numeric_length(call: SparkFunctionCall) -> Sql | None:
     """numeric(p,s) of a numeric: rounded, or refused when it does not fit."""
     typmod = call.constant(1)
     if typmod is NOT_CONSTANT or typmod < 4:
@@ -219,11 +219,11 @@ def _infinite(word: str, typmod: int) -> PgError:
     return _error_of(word, typmod)
 
 
-def _to_integer(bits: int, result: str) -> Callable[[Call], Sql]:
+def _to_integer(bits: int, result: str) -> Callable[[SparkFunctionCall], Sql]:
     """A numeric rounded half away from zero to an integer type; overflow fails in Spark's cast."""
     name = {16: "smallint", 32: "integer", 64: "bigint"}[bits]
 
-    def make(call: Call) -> Sql:
+    def make(call: SparkFunctionCall) -> Sql:
         value = call.number(0)
         size = decimal_size(value.type)
         if size is not None and value.special is not None:
@@ -253,13 +253,13 @@ native("numeric_int8")(_to_integer(64, "BIGINT"))
 
 
 @native("numeric_float8")
-def numeric_float8(call: Call) -> Sql | None:
+def numeric_float8(call: SparkFunctionCall) -> Sql | None:
     value = call.number(0)
     return None if decimal_size(value.type) is None else as_float(value)
 
 
 @native("numeric_float4")
-def numeric_float4(call: Call) -> Sql | None:
+def numeric_float4(call: SparkFunctionCall) -> Sql | None:
     value = call.value(0)
     if decimal_size(value.type) is None:
         return None

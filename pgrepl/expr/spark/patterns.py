@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.fallback import fall_back
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.sql import Sql
 from pgrepl.types.regex.matching import compile_regex
 from pgrepl.types.regex.native import ANY_LENGTH
@@ -39,8 +39,8 @@ def tokens(pattern: str) -> list[Token] | None:
     return found
 
 
-def _like(negated: bool, ignore_case: bool) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _like(negated: bool, ignore_case: bool) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         pattern = call.constant(1)
         if not isinstance(pattern, str):
             return None
@@ -134,8 +134,8 @@ def _bounds_in_order(pattern: str) -> bool:
     return all(int(low) <= int(high) for low, high in re.findall(r"\{(\d+),(\d+)\}", pattern))
 
 
-def _regex(negated: bool) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _regex(negated: bool) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         pattern = call.constant(1)
         java = java_regex(pattern) if isinstance(pattern, str) else None
         if java is None:

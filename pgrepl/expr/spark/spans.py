@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
-from pgrepl.expr.spark.functions import Call, native
+from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.moments import INFINITE, micros
 from pgrepl.expr.spark.sql import Sql, as_float, let, raised
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
@@ -47,7 +47,7 @@ def span(one: Sql, other: Sql, infinite: str, body: str) -> str:
 
 
 @native("timestamp_mi")
-def timestamp_mi(call: Call) -> Sql:
+def timestamp_mi(call: SparkFunctionCall) -> Sql:
     """`1 day 02:03:04.5`, `-00:00:01`: days of 24 hours and the rest, both of one sign."""
     one, other = call.values()
     number = Sql(span(one, other, f"CAST({{sign}} AS BIGINT) * {2**63 - 1}L", "{n}"), "BIGINT")
@@ -90,7 +90,7 @@ def length(expr: tree.Expr, compiler: Compiler) -> str | None:
 
 
 @native("extract_interval")
-def extract_interval(call: Call) -> Sql | None:
+def extract_interval(call: SparkFunctionCall) -> Sql | None:
     """extract of a difference, for its seconds only."""
     found = difference(call.args[1])
     if found is None or call.constant(0) != "epoch" or call.compiler.named(call.args[1]) is not None:
@@ -102,6 +102,6 @@ def extract_interval(call: Call) -> Sql | None:
 
 
 @native("interval_part")
-def interval_part(call: Call) -> Sql | None:
+def interval_part(call: SparkFunctionCall) -> Sql | None:
     found = extract_interval(call)
     return None if found is None else as_float(found)

@@ -11,7 +11,7 @@ from functools import cache
 from pgrepl.errors import PgError
 from pgrepl.expr.functions import strings as evaluator
 from pgrepl.expr.spark.compiler import NOT_CONSTANT
-from pgrepl.expr.spark.functions import Call, native, template
+from pgrepl.expr.spark.functions import SparkFunctionCall, native, template
 from pgrepl.expr.spark.output import output_text
 from pgrepl.expr.spark.sql import Sql, let, raised
 from pgrepl.types import oids
@@ -56,10 +56,10 @@ def _changed(upper: bool) -> tuple[str, str]:
     return "".join(old for old, _ in pairs), "".join(new for _, new in pairs)
 
 
-def _case(function: str) -> Callable[[Call], Sql]:
+def _case(function: str) -> Callable[[SparkFunctionCall], Sql]:
     """upper() and lower(): Spark maps whole strings (`ß` to `SS`, a final sigma), PostgreSQL single characters."""
 
-    def make(call: Call) -> Sql:
+    def make(call: SparkFunctionCall) -> Sql:
         bind = call.compiler.statement.bind
         old, new = (bind(text) for text in _changed(function == "upper"))
 
@@ -85,7 +85,7 @@ native("upper")(_case("upper"))
 
 
 @native("text_substr_no_len")
-def text_substr_no_len(call: Call) -> Sql | None:
+def text_substr_no_len(call: SparkFunctionCall) -> Sql | None:
     start = call.constant(1)
     if start is NOT_CONSTANT:
         first = call.text(1)
@@ -94,7 +94,7 @@ def text_substr_no_len(call: Call) -> Sql | None:
 
 
 @native("text_substr")
-def text_substr(call: Call) -> Sql | None:
+def text_substr(call: SparkFunctionCall) -> Sql | None:
     start, length = call.constant(1), call.constant(2)
     if start is not NOT_CONSTANT and length is not NOT_CONSTANT:
         if length < 0:
@@ -114,7 +114,7 @@ def text_substr(call: Call) -> Sql | None:
 
 
 @native("text_left")
-def text_left(call: Call) -> Sql | None:
+def text_left(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT:
         return None
@@ -124,7 +124,7 @@ def text_left(call: Call) -> Sql | None:
 
 
 @native("text_right")
-def text_right(call: Call) -> Sql | None:
+def text_right(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT:
         return None
@@ -134,15 +134,15 @@ def text_right(call: Call) -> Sql | None:
 
 
 @native("split_part", "split_text")
-def split_part(call: Call) -> Sql | None:
+def split_part(call: SparkFunctionCall) -> Sql | None:
     separator, number = call.constant(1), call.constant(2)
     if not isinstance(separator, str) or not separator or number is NOT_CONSTANT or number == 0:
         return None
     return Sql(f"split_part({call.text(0)}, {call.text(1)}, {number})", "STRING")
 
 
-def _padding(function: str) -> Callable[[Call], Sql | None]:
-    def make(call: Call) -> Sql | None:
+def _padding(function: str) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
         length = call.constant(1)
         fill = call.constant(2) if len(call.args) > 2 else " "
         if length is NOT_CONSTANT or not isinstance(fill, str) or length > _LONGEST:
@@ -159,7 +159,7 @@ native("rpad", "rpad(text,integer)")(_padding("rpad"))
 
 
 @native("repeat")
-def repeat(call: Call) -> Sql | None:
+def repeat(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT or count > 1000:
         return None
@@ -170,16 +170,16 @@ def repeat(call: Call) -> Sql | None:
 
 
 @native("anytextcat(anynonarray,text)")
-def anytextcat(call: Call) -> Sql | None:
+def anytextcat(call: SparkFunctionCall) -> Sql | None:
     return _joined(call, 0)
 
 
 @native("textanycat(text,anynonarray)")
-def textanycat(call: Call) -> Sql | None:
+def textanycat(call: SparkFunctionCall) -> Sql | None:
     return _joined(call, 1)
 
 
-def _joined(call: Call, other: int) -> Sql | None:
+def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
     """|| of a text and a value of another type, cast to text."""
     written = output_text(call.args[other], call.compiler, as_cast=True)
     if written is None:
@@ -190,16 +190,16 @@ def _joined(call: Call, other: int) -> Sql | None:
 
 
 @native("text_concat")
-def text_concat(call: Call) -> Sql | None:
+def text_concat(call: SparkFunctionCall) -> Sql | None:
     return _concatenated(call, "''", 0)
 
 
 @native("text_concat_ws")
-def text_concat_ws(call: Call) -> Sql | None:
+def text_concat_ws(call: SparkFunctionCall) -> Sql | None:
     return _concatenated(call, call.text(0), 1)
 
 
-def _concatenated(call: Call, separator: str, first: int) -> Sql | None:
+def _concatenated(call: SparkFunctionCall, separator: str, first: int) -> Sql | None:
     """concat(): NULLs are skipped."""
     written = [output_text(arg, call.compiler) for arg in call.args[first:]]
     if any(text is None for text in written):
@@ -210,10 +210,10 @@ def _concatenated(call: Call, separator: str, first: int) -> Sql | None:
 # ------------------------------------------------------------------------------------------------------------- lengths
 
 
-def _fitted(typename: str, padded: bool) -> Callable[[Call], Sql | None]:
+def _fitted(typename: str, padded: bool) -> Callable[[SparkFunctionCall], Sql | None]:
     """varchar(n) and char(n): excess characters must be blanks, except in an explicit cast."""
 
-    def make(call: Call) -> Sql | None:
+    def make(call: SparkFunctionCall) -> Sql | None:
         typmod, explicit = call.constant(1), call.constant(2)
         if typmod is NOT_CONSTANT or explicit is NOT_CONSTANT:
             return None
@@ -240,7 +240,7 @@ native("bpchar")(_fitted("character", padded=True))
 
 
 @native("to_hex32", "to_hex64")
-def to_hex(call: Call) -> Sql:
+def to_hex(call: SparkFunctionCall) -> Sql:
     value = call.value(0)
     if call.args[0].type == oids.INT4:
         return Sql(f"lower(hex(CAST({value.text} AS BIGINT) & 4294967295L))", "STRING")

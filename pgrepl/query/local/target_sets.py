@@ -20,7 +20,7 @@ from pgrepl.expr.walk import returns_set, rewrite
 from pgrepl.query.local.env import Env, Slot
 from pgrepl.query.local.evaluator import Evaluator
 
-Source = Callable[[Env], Iterable[Any]]
+SetSource = Callable[[Env], Iterable[Any]]
 
 
 class TargetSets:
@@ -28,7 +28,7 @@ class TargetSets:
 
     def __init__(self, exprs: Iterable[Expr], evaluator: Evaluator, first: int) -> None:
         self._slots: dict[Expr, Slot] = {}
-        self._rounds: list[list[Source]] = []
+        self._rounds: list[list[SetSource]] = []
         waiting = [expr for expr in exprs if returns_set(expr)]
         while waiting:
             ready: list[tree.FuncExpr | tree.OpExpr] = []
@@ -77,7 +77,7 @@ def _innermost(expr: Expr, found: list[tree.FuncExpr | tree.OpExpr]) -> None:
     rewrite(expr, visit)
 
 
-def _round(sources: Sequence[Source], envs: Iterable[Env]) -> Iterator[Env]:
+def _round(sources: Sequence[SetSource], envs: Iterable[Env]) -> Iterator[Env]:
     for env in envs:
         for values in zip_longest(*[source(env) for source in sources]):
             yield Env(env.rows, env.outer, (*env.computed, *values))

@@ -38,7 +38,7 @@ Row = Mapping[str, "str | None"]
 
 
 @frozen
-class Source:
+class EventSource:
     """What the `source` block of an event says."""
 
     schema: str | None
@@ -176,7 +176,7 @@ class DebeziumRecords:
             snapshot=op == READ or (kind == INSERT and source.snapshot),
         )  # fmt: skip
 
-    def columns_of(self, schema: dict[str, Any] | None, side: str | None, source: Source) -> Columns:
+    def columns_of(self, schema: dict[str, Any] | None, side: str | None, source: EventSource) -> Columns:
         if schema is None:
             return self.columns(source.schema, source.table)
         if self._schema is None or self._schema[1] is not schema:
@@ -186,7 +186,7 @@ class DebeziumRecords:
             self._by_schema[key] = self._schema_columns(schema, side, source)
         return self._by_schema[key]
 
-    def _schema_columns(self, schema: dict[str, Any], side: str | None, source: Source) -> Columns:
+    def _schema_columns(self, schema: dict[str, Any], side: str | None, source: EventSource) -> Columns:
         """`side`: the field of the envelope that the row is in; None: the schema is the row's."""
         fields = schema.get("fields")
         if side is not None and isinstance(fields, list):
@@ -253,12 +253,12 @@ def _carries_no_change(payload: Mapping[str, Any]) -> bool:
     return bool(payload) and set(payload) <= {"ts_ms", "ts_us", "ts_ns"}
 
 
-def source_of(source: Mapping[str, Any], transaction: Any) -> Source:
+def source_of(source: Mapping[str, Any], transaction: Any) -> EventSource:
     """What a `source` block says. A binary log's file and position make an LSN."""
     xid = source.get("txId", source.get("gtid"))
     if xid is None and isinstance(transaction, dict) and transaction.get("id") is not None:
         xid = str(transaction["id"]).partition(":")[0]
-    return Source(
+    return EventSource(
         _word(source.get("schema")) or _word(source.get("db")),
         _word(source.get("table")),
         None if xid is None else value_text(xid),

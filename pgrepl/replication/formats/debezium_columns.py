@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pgrepl.frozen import frozen
 from pgrepl.replication.formats.arrow_text import text_column
-from pgrepl.replication.formats.debezium import READ, SNAPSHOT, Columns, DebeziumRecords, Source
+from pgrepl.replication.formats.debezium import READ, SNAPSHOT, Columns, DebeziumRecords, EventSource
 from pgrepl.replication.formats.debezium_values import (
     MICROS,
     MILLIS,
@@ -167,7 +167,7 @@ class DebeziumBlocks:
         for rows, words, code in _same(names, split):
             if not code:
                 continue  # an operation that there is not, or that has no row
-            source = Source(words[0] or words[1] or None, words[2] or None, None, None, None, False)
+            source = EventSource(words[0] or words[1] or None, words[2] or None, None, None, None, False)
             taken = _taken(columns, rows, len(group.rows))
             part = self._part(group.rows[rows], codes[rows], is_read[rows], taken, schema, source)
             if part is not None:
@@ -180,7 +180,7 @@ class DebeziumBlocks:
         is_read: Flags,
         columns: Mapping[tuple[str, ...], Column],
         schema: dict[str, object] | None,
-        source: Source,
+        source: EventSource,
     ) -> _Part | None:
         import pyarrow as pa
         import pyarrow.compute as pc

@@ -9,7 +9,7 @@ from pgrepl.errors import PgError
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.errors import invalid_text
 from pgrepl.types.jsonpath.items import COMPARISONS, LAST_LEVEL, Item, Path, chained, parts, steps
-from pgrepl.types.jsonpath.scanner import KEYWORDS, Scanner, fail
+from pgrepl.types.jsonpath.scanner import KEYWORDS, JsonPathScanner, fail
 from pgrepl.types.numbers import read_int4
 from pgrepl.types.numeric import read_numeric
 from pgrepl.types.regex.matching import compile_regex
@@ -39,7 +39,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.scanner = Scanner(text)
+        self.scanner = JsonPathScanner(text)
         self.token = self.scanner.next()
 
     def path(self) -> Path:

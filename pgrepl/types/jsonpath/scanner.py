@@ -77,7 +77,7 @@ class Token(NamedTuple):
     shown: str  # the text that an error at this token shows
 
 
-class Scanner:
+class JsonPathScanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0

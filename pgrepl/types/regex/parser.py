@@ -17,7 +17,7 @@ from pgrepl.types.regex.scanner import (
     BAD_RANGE,
     BAD_REFERENCE,
     Options,
-    Scanner,
+    RegexScanner,
     invalid,
 )
 from pgrepl.types.regex.syntax import (
@@ -85,7 +85,7 @@ def parse(pattern: str, flags: str) -> Pattern:
 class _Parser:
     def __init__(self, pattern: str, flags: str) -> None:
         self.options = Options(flags)
-        self.scanner = Scanner(pattern, self.options)
+        self.scanner = RegexScanner(pattern, self.options)
         self.lookarounds: list[Lookaround] = []
         self.captured: dict[int, Part] = {}  # groups that have ended
         self.refers = False

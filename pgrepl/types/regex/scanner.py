@@ -98,7 +98,7 @@ class Options:
         return True
 
 
-class Scanner:
+class RegexScanner:
     """The scanner. `next()` makes `token` the next one; the parser sets the lexical context."""
 
     def __init__(self, pattern: str, options: Options) -> None:

@@ -46,7 +46,7 @@ def row_writer(types: Sequence[int]) -> Callable[[Sequence[Any]], bytes]:
     return write
 
 
-class BinaryReader:
+class BinaryFileReader:
     """Reads one file. `number` is that of the current row."""
 
     def __init__(self, relation: str, columns: Sequence[CopyColumn], pieces: Iterable[bytes], style: TextStyle) -> None:

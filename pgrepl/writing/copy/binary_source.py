@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.lake.files import Extent
 from pgrepl.types.binary import check_function
-from pgrepl.writing.copy.binary_file import BinaryReader
+from pgrepl.writing.copy.binary_file import BinaryFileReader
 from pgrepl.writing.copy.source import Row, RowSource, kernel_files
 from pgrepl.writing.copy.target import CopyTarget
 
@@ -34,7 +34,7 @@ class BinarySource(RowSource):
         self.data = data
         for column in target.relation.columns:
             check_function(column.type, "input")
-        self._reader = BinaryReader(target.relation.name, target.copy_columns(), data, session.text_style)
+        self._reader = BinaryFileReader(target.relation.name, target.copy_columns(), data, session.text_style)
 
     def anew(self) -> BinarySource:
         return BinarySource(self.session, self.target, self.data)
@@ -42,7 +42,7 @@ class BinarySource(RowSource):
     def extent(self, rows: int) -> Extent:
         """The first rows tell the size of a row."""
         size = sum(map(len, self.data.pieces()))
-        reader = BinaryReader(
+        reader = BinaryFileReader(
             self.target.relation.name, self.target.copy_columns(), self.data.pieces(), self.session.text_style
         )
         try:

@@ -54,7 +54,7 @@ _LINES = 1000  # written at a time, when rows come one by one
 
 
 @frozen
-class Source:
+class CopyToSource:
     """The rows to copy: those of a query (also for a table), or those that RETURNING of INSERT and its like gives."""
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
     return Result(f"COPY {count}")
 
 
-def _whole_columns(session: Session, source: Source) -> Iterator[list[Any]] | None:
+def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]] | None:
     """The texts of the rows by columns, in portions; None: they are few, or their query does more than to read columns
     of one table."""
     query = source.query
@@ -123,7 +123,7 @@ def _texts(session: Session, rows: TableColumns, wanted: Sequence[int], types: S
             yield [column_text(arrays[attnum], typoid, rows.forms[attnum], style) for attnum, typoid in columns]
 
 
-def prepared(stmt: CopyStmt, session: Session) -> tuple[Source, CopyOptions, list[bool]]:
+def prepared(stmt: CopyStmt, session: Session) -> tuple[CopyToSource, CopyOptions, list[bool]]:
     """What to copy and how, after all checks; a query that changes rows has been carried out."""
     check_place(session, stmt)
     source = _table(session, stmt) if stmt.relation is not None else None
@@ -135,7 +135,7 @@ def prepared(stmt: CopyStmt, session: Session) -> tuple[Source, CopyOptions, lis
     return source, options, force_quote
 
 
-def _table(session: Session, stmt: CopyStmt) -> Source:
+def _table(session: Session, stmt: CopyStmt) -> CopyToSource:
     """A table is read without its children."""
     assert stmt.relation is not None
     found = open_relation(session, stmt.relation)
@@ -147,11 +147,11 @@ def _table(session: Session, stmt: CopyStmt) -> Source:
     return _of_query(query, tuple(column.name for column in columns), found)
 
 
-def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> Source:
-    return Source(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
+def _of_query(query: Query, names: tuple[str, ...], found: Relation | None = None) -> CopyToSource:
+    return CopyToSource(names, tuple(base_and_typmod(c.type, c.typmod) for c in query.columns), query, relation=found)
 
 
-def _query(session: Session, stmt: Statement) -> Source:
+def _query(session: Session, stmt: Statement) -> CopyToSource:
     if isinstance(stmt, SelectStmt):
         if stmt.into is not None:
             raise PgError("0A000", "COPY (SELECT INTO) is not supported")
@@ -164,10 +164,10 @@ def _query(session: Session, stmt: Statement) -> Source:
     session.transaction.require_write()
     result = modify_rows(stmt, session)
     columns = result.columns or ()
-    return Source(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
+    return CopyToSource(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
 
 
-def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
+def _batches(session: Session, source: CopyToSource) -> Iterator[Sequence[TextRow]]:
     """The rows as texts, some at a time; their query has been planned."""
     if source.query is None:
         return iter((source.returned,))
@@ -178,7 +178,7 @@ def _batches(session: Session, source: Source) -> Iterator[Sequence[TextRow]]:
     return (as_text(portion, types, style) for portion in portions)
 
 
-def _binary(session: Session, stmt: CopyStmt, source: Source) -> int:
+def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
     """Write a file of binary rows; returns their number."""
     from pgrepl.writing.copy.binary_file import HEADER, TRAILER, row_writer
 
@@ -194,7 +194,7 @@ def _binary(session: Session, stmt: CopyStmt, source: Source) -> int:
     return count
 
 
-def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
+def _parquet(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
     """Write a Parquet file or a folder of them; returns the number of rows."""
     from pgrepl.writing.copy.parquet_writer import parquet_columns, write_file, write_folder
 
@@ -206,7 +206,7 @@ def _parquet(session: Session, stmt: CopyStmt, source: Source) -> int:
         return write_file(place, columns, _rows(session, source))
 
 
-def _rows(session: Session, source: Source) -> PassingRows | SparkRows:
+def _rows(session: Session, source: CopyToSource) -> PassingRows | SparkRows:
     if source.query is not None:
         return passing_rows(session, source.query)
     style = session.text_style

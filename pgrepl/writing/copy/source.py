@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Query
     from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.writing.copy.binary_file import BinaryReader
+    from pgrepl.writing.copy.binary_file import BinaryFileReader
     from pgrepl.writing.copy.endpoints import Incoming
 
 Row = tuple[Any, ...]  # by attribute number
@@ -103,7 +103,7 @@ class RowSource(ABC):
             if wanted:
                 yield row
 
-    def _completed(self, reader: CopyReader | BinaryReader) -> Iterator[Row]:
+    def _completed(self, reader: CopyReader | BinaryFileReader) -> Iterator[Row]:
         complete = self._completion()
         for read in reader.rows():
             try:

@@ -11,7 +11,7 @@ from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock,
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of
 from pgrepl.replication.publisher.files.ordered import Ordered
 from pgrepl.replication.publisher.files.rejects import TakesRejects
-from pgrepl.replication.publisher.files.source import OpenSource, Source
+from pgrepl.replication.publisher.files.source import OpenedFile, OpenSource
 
 _CHECKED = 1000  # records between two checks whether to go on
 
@@ -56,7 +56,7 @@ class Cursor:
         by_columns: bool = False,
         is_sorted: bool = False,
         may_skip: bool = False,
-        opened: Callable[[NumberedFile], Source] = OpenSource,
+        opened: Callable[[NumberedFile], OpenedFile] = OpenSource,
     ) -> None:
         self._files = [file for file in files if file.number >= file_of(start)]
         self._reader = reader
@@ -68,7 +68,7 @@ class Cursor:
         self._is_sorted = is_sorted
         self._may_skip = may_skip and not is_sorted
         self._opened = opened
-        self._open: Source | None = None
+        self._open: OpenedFile | None = None
         self._done: dict[int, ReadFile] = {}
 
     def what_was_read(self) -> dict[int, ReadFile]:
@@ -92,7 +92,7 @@ class Cursor:
             self._done[file.number] = source.what_was_read()
             self.close()
 
-    def _of_file(self, file: NumberedFile, source: Source, *, is_last: bool) -> Iterator[Located | EndOfFile]:
+    def _of_file(self, file: NumberedFile, source: OpenedFile, *, is_last: bool) -> Iterator[Located | EndOfFile]:
         first = self._start - file.lsn(0) if file.number == file_of(self._start) else 0  # the first record
         before = source.skip_lines(first - 1) if self._may_skip and first > 1 else 0
         is_open = is_last and not self.is_closed

@@ -23,7 +23,7 @@ from pgrepl.replication.publisher.files.described import DescribedName, Name, Na
 from pgrepl.replication.publisher.files.listing import ListedFile
 from pgrepl.replication.publisher.files.memory import NumberedFile
 from pgrepl.replication.publisher.files.numbered_block import NumberedBlock, gathered
-from pgrepl.replication.publisher.files.source import LineRange, OpenSource, Source
+from pgrepl.replication.publisher.files.source import LineRange, OpenedFile, OpenSource
 from pgrepl.replication.publisher.files.transactions import Boundaries, Step
 from pgrepl.replication.wire.batch import BatchTransaction
 from pgrepl.replication.wire.message_files import MessageFile
@@ -139,7 +139,7 @@ def _read(task: PartsToRead, part: FilePart, watch: PartWatch) -> ReadPart:
         found.close()
 
 
-def _opened(part: FilePart) -> Source | None:
+def _opened(part: FilePart) -> OpenedFile | None:
     """None: the file is shorter than the driver has seen it, so it is another one."""
     with storage.reading(part.file.path), storage.open_input(part.file.path) as raw:
         if raw.size() < part.file.size:
@@ -150,7 +150,7 @@ def _opened(part: FilePart) -> Source | None:
 
 
 class _PartReading:
-    def __init__(self, task: PartsToRead, part: FilePart, source: Source, watch: PartWatch) -> None:
+    def __init__(self, task: PartsToRead, part: FilePart, source: OpenedFile, watch: PartWatch) -> None:
         self._part = part
         self._source = source
         self._watch = watch

@@ -21,7 +21,7 @@ _AHEAD = 1 << 16
 _PARQUET = b"PAR1"
 
 
-class Source(Protocol):
+class OpenedFile(Protocol):
     """A file, or some of its lines, opened."""
 
     content: BinaryIO

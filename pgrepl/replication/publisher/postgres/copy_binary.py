@@ -46,8 +46,8 @@ def expression(typoid: int, identifier: str) -> str:
     return identifier if typoid in _NATIVE else f"{identifier}::text"
 
 
-class BinaryReader:
-    """Reads rows of COPY's binary format."""
+class BinaryChunkReader:
+    """Reads chunks of rows of COPY's binary format."""
 
     def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
         """Parameters as for CsvReader."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from pgrepl.engine import Declined
 from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.postgres.copy_binary import BinaryReader
+from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import CountRows
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.publisher.postgres.published import PublishedColumn
 
 Chunk = tuple[bytes, Any]  # whole rows, and the places where they begin (None: CSV)
-Reader = CsvReader | BinaryReader
+Reader = CsvReader | BinaryChunkReader
 HEADER = 19  # bytes of the binary format before the first row
 _END = 2  # bytes of the trailer behind the last row
 BINARY_CHUNK = 6 << 20  # bytes that are decoded together
@@ -79,7 +79,7 @@ def enter_snapshot(link: Link, snapshot: str) -> None:
 
 
 def reader_of(names: Sequence[str], columns: Sequence[CopiedColumn], *, binary: bool) -> Reader:
-    return (BinaryReader if binary else CsvReader)(names, columns)
+    return (BinaryChunkReader if binary else CsvReader)(names, columns)
 
 
 def chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
