@@ -211,7 +211,7 @@ def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
 
 
 def choose_sent(session: Session, rows: int) -> Choice:
-    """How changes are sent to another server: local, message by message, or columns."""
+    """The engine that sends changes to another server: local (message by message), or columns."""
     return _from(session, _least(session, local_rows(session)), rows, Engine.COLUMNS, "changes")
 
 

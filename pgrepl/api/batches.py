@@ -55,8 +55,8 @@ ParameterSpan = tuple[int, int, int]  # a parameter's number, and where it begin
 
 
 def row_of_values(text: str) -> tuple[int, int, list[ParameterSpan]] | None:
-    """Where the one row of `INSERT … VALUES (…)` begins and ends, and its parameters; None for any other statement, or
-    if a parameter stands elsewhere."""
+    """The begin and the end of the one row of `INSERT … VALUES (…)`, and its parameters; None for any other statement,
+    or if a parameter stands elsewhere."""
     from pgrepl.sql.nodes import InsertStmt
     from pgrepl.sql.parser import parse
     from pgrepl.sql.scanner import scan

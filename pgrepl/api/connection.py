@@ -229,7 +229,7 @@ class Connection:
                 time.sleep(left)
 
     def _received(self) -> list[Notification]:
-        """What other sessions have notified since the last time; the handlers are told."""
+        """The notifications of other sessions since the last time; the handlers are told."""
         notifications = None if self._closed else self.session.transaction.notifications
         found = [] if notifications is None else notifications.take()
         for each in found:

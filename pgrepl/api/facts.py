@@ -1,4 +1,5 @@
-"""What a catalog holds, as frozen dataclasses: `pgrepl.publications()` returns them, `pgrepl describe` prints them."""
+"""The contents of a catalog, as frozen dataclasses: `pgrepl.publications()` returns them, `pgrepl describe` prints
+them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ Catalog: TypeAlias = "str | os.PathLike[str] | None"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a copy, or the changes of a subscription (`table` is None), have come. `total` is None if unknown."""
+    """The progress of a copy, or of the changes of a subscription (`table` is None). `total` is None if unknown."""
 
     subscription: str
     table: str | None
@@ -123,7 +123,7 @@ def status(
     dbname: str | None = None,
     user: str | None = None,
 ) -> tuple[Status, ...]:
-    """How subscriptions stand: their tables, how far they are and how far behind, and their last errors."""
+    """The state of subscriptions: their tables, their positions and lags, and their last errors."""
     from pgrepl.replication.subscriber.status import check_may_look, subscription_status
 
     with dbapi_errors(), _opened(catalog, dbname, user) as opened:

@@ -29,7 +29,7 @@ _PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRound:
-    """What a round has done for one subscription."""
+    """The result of a round for one subscription."""
 
     database: str
     subscription: str

@@ -1,4 +1,4 @@
-"""What sessions do, for pg_stat_activity (backend_status.c).
+"""The activity of sessions, for pg_stat_activity (backend_status.c).
 
 The processes of a server share memory in which each writes what it does into a place of its own. Elsewhere a session
 sees itself only.
@@ -58,7 +58,7 @@ class ActivityTable:
 
 
 def entry_of(session: Session, state: str = "active") -> dict[str, Any]:
-    """What a session does now, by pg_stat_activity's columns."""
+    """The present activity of a session, by pg_stat_activity's columns."""
     transaction = session.transaction
     begun, asked = transaction.started_at, transaction.string_at
     return {

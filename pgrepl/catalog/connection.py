@@ -135,7 +135,7 @@ class CatalogConnection:
                 self.driver.cancel_safe(timeout=_GIVING_UP)
 
     def patience(self, lock_timeout: float) -> float:
-        """How long to wait for a lock: `lock_timeout`, or less after `give_up`."""
+        """The seconds to wait for a lock: `lock_timeout`, or less after `give_up`."""
         return min(lock_timeout, _GIVING_UP) if self._gives_up else lock_timeout
 
     def commit(self, synchronous_commit: str | None = None) -> None:

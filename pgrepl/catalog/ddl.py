@@ -92,7 +92,7 @@ def _index(name: str, table: Table, columns: tuple[str, ...], rows: str | None, 
 
 @cache
 def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
-    """What makes each table and its indexes, by the table's name."""
+    """The statements that make each table and its indexes, by the table's name."""
     made_by: Any = sqlite.dialect if is_sqlite else postgresql.dialect
     dialect = made_by()
     found = {}

@@ -180,7 +180,8 @@ class _Search:
         self._known.setdefault((address.classid, address.objid), []).append(here)
 
     def _owner_first(self, address: ObjectAddress, flags: _Reached) -> tuple[_Reached, ObjectAddress | None] | None:
-        """How the object itself is reached: a part is deleted with its whole. None: the whole has been visited."""
+        """The flags and the address by which the object itself is deleted: a part goes with its whole. None: the whole
+        has been visited."""
         owner: ObjectAddress | None = None
         part_of: ObjectAddress | None = None
         for row in dependencies_of(self.session, address):

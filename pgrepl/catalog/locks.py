@@ -48,7 +48,7 @@ class AdvisoryKey(NamedTuple):
 
 
 class Wait(Enum):
-    """What to do about a row that another transaction has locked (LockWaitPolicy)."""
+    """The policy for a row that another transaction has locked (LockWaitPolicy)."""
 
     BLOCK = "wait"
     SKIP = "SKIP LOCKED"

@@ -113,7 +113,7 @@ class NotificationQueue:
             self._clean()
 
     def take(self, channels: Collection[str]) -> list[Notification]:
-        """What has been published in these channels since the last time."""
+        """The notifications in these channels since the last time."""
         link = self._table.open()
         version = int(link.execute("PRAGMA data_version").fetchone()[0])
         if version == self._version:

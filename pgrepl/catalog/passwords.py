@@ -21,7 +21,7 @@ _SCRAM = re.compile(r"SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]{44
 
 
 class ScramVerifier(NamedTuple):
-    """What is stored of a password for SCRAM-SHA-256."""
+    """The verifier that is stored of a password for SCRAM-SHA-256."""
 
     iterations: int
     salt: bytes

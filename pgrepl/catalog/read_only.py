@@ -60,7 +60,7 @@ def is_full(path: Path) -> bool:
 
 @frozen
 class ReadOnlyAccess:
-    """How to connect to a catalog in order to read it, and how to clean up at the end."""
+    """The way to connect to a catalog in order to read it, and to clean up at the end."""
 
     connect: Callable[[], sqlite3.Connection]
     close: Callable[[], None]

@@ -261,7 +261,7 @@ class Session:
 
     @property
     def derived(self) -> dict[Any, Any]:
-        """What is made from several tables, as of the running statement."""
+        """The cache of what is made from several tables, as of the running statement."""
         transaction = self._connection.transaction
         if transaction.in_statement:
             transaction.require_read()
@@ -316,7 +316,7 @@ class Session:
 
     @property
     def within(self) -> str:
-        """What SET ROLE would break out of; empty: nothing (GUC_NOT_WHILE_SEC_REST)."""
+        """The operation that SET ROLE must not break out of; empty: there is none (GUC_NOT_WHILE_SEC_REST)."""
         return self._identity.within
 
     @contextmanager
@@ -332,7 +332,7 @@ class Session:
 
     @property
     def lock_timeout(self) -> float:
-        """How long to wait for the catalog's write lock: lock_timeout, but not longer than LOCK_TIMEOUT."""
+        """The seconds to wait for the catalog's write lock: lock_timeout, but not longer than LOCK_TIMEOUT."""
         from pgrepl.catalog.connection import LOCK_TIMEOUT
 
         wanted = int(self.settings.value("lock_timeout"))

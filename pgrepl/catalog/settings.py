@@ -244,7 +244,7 @@ class Settings:
         self._defaults = dict(other._defaults)
 
     def kept(self) -> tuple[Any, ...]:
-        """What makes the settings of a session that is in no transaction, for `take_kept`."""
+        """The settings of a session that is in no transaction, for `take_kept`."""
         return self._now, self._defaults, self._custom, self.loaded_at, self.pending_restart
 
     def take_kept(self, kept: tuple[Any, ...]) -> None:
@@ -368,7 +368,7 @@ class Settings:
                     self._now = {**self._now, key: setting}
 
     def of_routine(self, config: Sequence[str] | None) -> AbstractContextManager[None]:
-        """Those of a routine's SET clauses (`name=text`) while it runs."""
+        """Apply a routine's SET clauses (`name=text`, pg_proc.proconfig) while it runs."""
         items = [item.partition("=") for item in config or ()]
         return self.during([(name, text) for name, _, text in items])
 

@@ -65,7 +65,8 @@ class Savepoint:
 
 
 class Announcements(Protocol):
-    """What a transaction tells other sessions, and hears of them, when it has committed (notifications.py)."""
+    """The notifications that a transaction sends to other sessions, and receives from them, when it has committed
+    (notifications.py)."""
 
     channels: dict[str, None]
 

@@ -43,7 +43,7 @@ def signature(scope: Scope, name: Sequence[str], types: Sequence[int], names: Se
 
 @frozen
 class Meaning:
-    """What a call was resolved to: a function of any kind, or, when `proc` is None, a cast to the type `result`."""
+    """The resolution of a call: a function of any kind, or, when `proc` is None, a cast to the type `result`."""
 
     proc: Proc | None
     result: int

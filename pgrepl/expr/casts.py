@@ -11,7 +11,7 @@ from pgrepl.types import builtin, oids
 
 
 class Context(IntEnum):
-    """Where a cast is allowed: implicitly, in assignments, or only when written (CoercionContext)."""
+    """The context in which a cast is allowed: implicitly, in assignments, or only when written (CoercionContext)."""
 
     IMPLICIT = 0
     ASSIGNMENT = 1
@@ -20,7 +20,7 @@ class Context(IntEnum):
 
 
 class Path:
-    """How one type is converted to another (CoercionPathType). FUNC comes with the function to call."""
+    """The path by which one type is converted to another (CoercionPathType). FUNC comes with the function to call."""
 
     NONE = "none"
     FUNC = "func"

@@ -1,4 +1,4 @@
-"""Which collation each part of an expression has, and which its operators use (parse_collate.c).
+"""The collation of each part of an expression, and the one that its operators use (parse_collate.c).
 
 A collation comes from a column or a type (implicit) or from a COLLATE clause (explicit), and an expression takes over
 that of its arguments. Two different explicit collations are an error; two different implicit ones are a conflict, which

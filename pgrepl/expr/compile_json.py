@@ -278,7 +278,7 @@ _FUNCTIONS = {"JSON_EXISTS": _exists, "JSON_QUERY": _query, "JSON_VALUE": _value
 
 
 def _converted(node: tree.JsonExpr, call: Call, found: Any) -> Any:
-    """What was found as a value of the returned type."""
+    """The items that were found, as a value of the returned type."""
     if node.function == "JSON_EXISTS" and (not node.coercion or base_type(node.type) == oids.INT4):
         return found if not node.coercion else int(found)
     if node.function == "JSON_VALUE" and node.coercion != "json":

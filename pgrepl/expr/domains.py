@@ -20,7 +20,7 @@ Test = Callable[[Any], None]
 
 
 def domain_value(typoid: int, typmod: int, collation: int) -> CoerceToDomainValue:
-    """What VALUE stands for in the constraints of a domain over this type."""
+    """The node of VALUE in the constraints of a domain over this type."""
     return CoerceToDomainValue(typoid, typmod=typmod, collation=collation)
 
 

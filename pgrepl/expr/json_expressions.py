@@ -34,7 +34,7 @@ _CONVERT_TO = 1717
 
 
 def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[Expr]) -> Returning:
-    """What a constructor returns; unless said jsonb if an argument is jsonb, else json."""
+    """The type that a constructor returns; without RETURNING jsonb if an argument is jsonb, else json."""
     found = returning_of(scope, output, any_type=True)
     if found.type:
         return found

@@ -29,7 +29,7 @@ _PATH_VALUES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """What a function returns. type 0: nothing was said. format is "", json or jsonb."""
+    """The RETURNING clause of a function. type 0: there is none. format is "", json or jsonb."""
 
     type: int
     typmod: int = -1

@@ -1,4 +1,4 @@
-"""Which SQL/JSON expressions are not immutable, as contain_mutable_functions_walker sees them."""
+"""The SQL/JSON expressions that are not immutable (contain_mutable_functions_walker)."""
 
 from __future__ import annotations
 

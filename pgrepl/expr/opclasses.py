@@ -127,7 +127,7 @@ class OrderingOperator:
 
 @lru_cache(maxsize=512)
 def ordering_operator(operator: int) -> OrderingOperator | None:
-    """What an operator means as a sort order. None: it is not the < or > of a btree class
+    """The sort order of an operator in ORDER BY … USING. None: it is not the < or > of a btree class
     (get_equality_op_for_ordering_op)."""
     for member in builtin.amops_of_operator(operator):
         if member.method == BTREE and member.purpose == "s" and member.strategy in (1, 5):

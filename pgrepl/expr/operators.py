@@ -1,4 +1,4 @@
-"""Which operator a symbol between two expressions is, and the node it becomes (parse_oper.c)."""
+"""The look-up of operators by symbol and operand types, and the nodes that they become (parse_oper.c)."""
 
 from __future__ import annotations
 

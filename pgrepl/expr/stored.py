@@ -50,7 +50,7 @@ _TYPES = frozenset({"type", "element_type", "mark_type"})
 
 
 class Types(Protocol):
-    """Where the descriptions of user's types are found: a session, or `UserTypes`."""
+    """A source of descriptions of user's types: a session, or `UserTypes`."""
 
     def type_of(self, oid: int) -> int: ...
 

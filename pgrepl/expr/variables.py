@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 
 
 class Conflict(Enum):
-    """What a name means that is a variable's and a column's."""
+    """The meaning of a name that is a variable's and a column's (plpgsql.variable_conflict)."""
 
     ERROR = "error"
     VARIABLE = "use_variable"
@@ -59,7 +59,7 @@ def chosen(
     name: str,
     location: int,
 ) -> Expr | Found | None:
-    """What a name means: the variable that the first function finds, or what the second finds in the query."""
+    """The meaning of a name: the variable that the first function finds, or what the second finds in the query."""
     if conflict is Conflict.VARIABLE:
         found = variable(False)
         return column() if found is None else found

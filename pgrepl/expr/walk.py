@@ -99,8 +99,8 @@ def rewrite(expr: Expr, function: Callable[[Expr], Expr | None]) -> Expr:
 
 
 def lookup(known: Mapping[Expr, _Found]) -> Callable[[Expr], _Found | None]:
-    """What is known of an expression. One of a kind that is not among them is not looked up: that hashes all of it,
-    and a rewriting asks for each part."""
+    """A function that looks an expression up among the known ones. One of a kind that is not among them is not looked
+    up: that hashes all of it, and a rewriting asks for each part."""
     kinds = set(map(type, known))
     return lambda node: known.get(node) if type(node) in kinds else None
 

@@ -60,7 +60,7 @@ _TRACES = ("_stackTrace", "_stack_trace", "_stacktrace")  # attributes of except
 
 
 def version() -> str:
-    """Of the installed pyspark, found without importing it; empty: not known."""
+    """The version of the installed pyspark, found without importing it; empty: not known."""
     try:
         found = re.search(r"""__version__\b.*["'](\d+\.\d+[\w.]*)["']""", (home() / "version.py").read_text("utf-8"))
     except OSError:
@@ -85,12 +85,12 @@ def home() -> Path:
 
 
 def environment(connection: Path) -> dict[str, str]:
-    """What tells the JVM where to write down how it is reached."""
+    """The environment variables that tell the JVM where to write its port and secret."""
     return {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_CONNECT_MODE": "0"}
 
 
 def direct_environment() -> dict[str, str]:
-    """What Spark's scripts would have set."""
+    """The environment variables that Spark's scripts would have set."""
     return {"SPARK_HOME": str(home()), "SPARK_ENV_LOADED": "1", "SPARK_SCALA_VERSION": "2.13"}
 
 
@@ -194,7 +194,7 @@ def be_quiet() -> None:
 
 
 def stack_traces(problem: BaseException) -> list[str]:
-    """What pyspark keeps beside the message: Java's stack trace names causes that the message does not."""
+    """The stack traces that pyspark keeps beside the message: Java's names causes that the message does not."""
     return [trace for name in _TRACES if isinstance(trace := getattr(problem, name, None), str)]
 
 
@@ -216,7 +216,7 @@ _ID = re.compile(r"#(\d+)")
 
 
 def carry_out(frame: DataFrame) -> tuple[int, SparkNode, dict[str, frozenset[int]]]:
-    """How many rows a frame has, what its plan's nodes have counted, and the ids of all columns below each alias in its
+    """The number of a frame's rows, the counts of its plan's nodes, and the ids of all columns below each alias in its
     text. No row is fetched. Not over Spark Connect."""
     execution = frame._jdf.queryExecution()
     count = int(execution.toRdd().count())

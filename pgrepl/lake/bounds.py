@@ -144,7 +144,7 @@ _FEW = 4
 
 
 def _equals_one(array: Any, values: Any) -> Any:
-    """Which elements are one of the values; a few values are compared one by one, which is much faster."""
+    """A mask of the elements that are one of the values; a few values are compared one by one, which is much faster."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -160,7 +160,7 @@ def _equals_one(array: Any, values: Any) -> Any:
 
 
 def _near(texts: pa.Array, numbers: list[Any]) -> Any:
-    """Which texts of numbers may equal one of the numbers: equal numbers have the same double."""
+    """A mask of the texts of numbers that may equal one of the numbers: equal numbers have the same double."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

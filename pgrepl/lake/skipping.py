@@ -1,4 +1,5 @@
-"""What a scan reads and what its bounds let it skip: files by the catalog's statistics, row groups by those in footers.
+"""The files and row groups that a scan reads, and those that its bounds let it skip: files by the catalog's statistics,
+row groups by those in footers.
 
 For a table with many files only the catalog is read, no footers.
 """

@@ -71,7 +71,8 @@ class Way:
 
 @frozen
 class Answer:
-    """How a process reaches the JVM. `archive` is the package for Spark's executors; empty: they have it."""
+    """The answer that tells a process how to reach the JVM. `archive` is the package for Spark's executors; empty: they
+    have it."""
 
     port: int
     secret: str
@@ -83,7 +84,7 @@ class Answer:
 
 
 def refusal(error: PgError) -> bytes:
-    """What is said instead of an answer when the JVM cannot be started."""
+    """The message instead of an answer when the JVM cannot be started."""
     said = error.report
     return _line({"error": [said.sqlstate, said.message], "detail": said.detail, "hint": said.hint})
 

@@ -113,7 +113,7 @@ def declare_constant(
 
 
 def _not_null_place(location: int) -> int:
-    """Where NOT NULL stands in the declaration that has just been read."""
+    """The location of NOT NULL in the declaration that has just been read."""
     from pgrepl.sql.scanner import scan
 
     text = current().scanner.text

@@ -402,7 +402,7 @@ def read_fetch_direction(location: int) -> Direction:
 
 
 def _counted(word: str) -> Direction:
-    """What stands behind FORWARD or BACKWARD (complete_direction)."""
+    """The direction by the words behind FORWARD or BACKWARD (complete_direction)."""
     scanner = current().scanner
     token = scanner.next()
     if token[0] in _FROM:

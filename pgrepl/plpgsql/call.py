@@ -109,7 +109,7 @@ _TRIGGER_VARIABLES = 2 + len(TRIGGER_VARIABLES)  # NEW and OLD before them, all 
 
 
 class _Layout:
-    """What is the same for all rows of a trigger's relation."""
+    """The columns of a trigger's relation, the same for all its rows."""
 
     def __init__(self, relation: Relation) -> None:
         self.relation = relation

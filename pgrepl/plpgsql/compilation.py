@@ -64,8 +64,8 @@ _CONFLICTS = {each.value: each for each in Conflict}
 
 @dataclass(eq=False)
 class First:
-    """What a function's first compilation in a session has found. Later ones keep it, as PostgreSQL keeps the compiled
-    function until its definition changes: settings, and what type the names in declarations mean."""
+    """The settings, and the types of the names in declarations, that a function's first compilation in a session has
+    found. Later ones keep them, as PostgreSQL keeps the compiled function until its definition changes."""
 
     conflict: Conflict
     print_strict: bool

@@ -12,7 +12,7 @@ Column: TypeAlias = "tuple[str, int, int]"  # name, type, typmod
 
 
 class Mode(Enum):
-    """What a piece of SQL is; the value is its name in CONTEXT lines."""
+    """The kind of a piece of SQL; the value is its name in CONTEXT lines."""
 
     STATEMENT = "SQL statement"
     EXPRESSION = "SQL expression"

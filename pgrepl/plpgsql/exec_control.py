@@ -55,7 +55,7 @@ def _(stmt: Assign, code: Code) -> ExecStmt:
 
 
 def _words(code: Code, sql: SqlText, datum: Any) -> int:
-    """How many words of the target name the variable: `block.r.field := …`."""
+    """The number of words of the target that name the variable: `block.r.field := …`."""
     from pgrepl.plpgsql.datums import find_name
     from pgrepl.sql.nodes import PlAssign
     from pgrepl.sql.parser import parse_fragment
@@ -162,8 +162,8 @@ NEXT_ROUND = ReturnCode()
 
 
 def after(rc: ReturnCode, label: str | None) -> ReturnCode | None:
-    """How a loop goes on after its body has returned `rc`: with the next round, not at all (None), or by returning it
-    (LOOP_RC_PROCESSING)."""
+    """Decide how a loop goes on after its body has returned `rc`: with the next round, not at all (None), or by
+    returning it (LOOP_RC_PROCESSING)."""
     if isinstance(rc, RcExit) and rc.label in (None, label):
         return None
     if isinstance(rc, RcContinue) and rc.label in (None, label):

@@ -93,7 +93,7 @@ def _portal(frame: Frame, cursor: Var) -> Portal:
 
 
 class _Count:
-    """How far a direction goes."""
+    """The count of a direction of FETCH or MOVE."""
 
     def __init__(self, code: Code, direction: Direction) -> None:
         self.word = direction.word

@@ -245,7 +245,7 @@ class Open(Statement):
 
 @dataclass(eq=False, slots=True)
 class Direction:
-    """Where a FETCH goes: `word` is forward, backward, absolute or relative."""
+    """The direction of a FETCH or MOVE: `word` is forward, backward, absolute or relative."""
 
     word: str = "forward"
     count: int | None = 1  # None: all

@@ -30,7 +30,7 @@ _ASSIGNS = ("EQUAL", "COLON_EQUALS", "LSQB")
 
 
 class Lookup(Enum):
-    """Which names are looked up as variables (IdentifierLookup)."""
+    """The kinds of names that are looked up as variables (IdentifierLookup)."""
 
     ALL = "all"
     NONE = "in declarations"

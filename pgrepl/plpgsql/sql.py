@@ -35,7 +35,7 @@ _CHANGES = frozenset(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
 
 @frozen
 class Answer:
-    """What a statement has given: its rows, if it gives rows, and how many it has found or changed."""
+    """The result of a statement: its rows, if it gives rows, and the number that it has found or changed."""
 
     columns: Sequence[Column] | None
     rows: Sequence[Sequence[Any]]

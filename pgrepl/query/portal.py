@@ -49,13 +49,13 @@ class CursorRows(Sequence[Row]):
         return len(self._known)
 
     def __getitem__(self, index: Any) -> Any:
-        """Of the rows that are known."""
+        """Rows among those that are known."""
         return self._known[index]
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What DECLARE said of the cursor; pg_cursors shows it."""
+    """The options of DECLARE; pg_cursors shows them."""
 
     text: str = ""
     binary: bool = False

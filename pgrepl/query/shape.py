@@ -36,8 +36,8 @@ def locks_rows(query: Query) -> bool:
 
 
 def hashable_equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
-    """What IN looks for and what is made of the subquery's columns, in pairs, if its test is that they are equal and
-    their hashes tell (testexpr_is_hashable)."""
+    """The pairs that a hashed IN compares, (left expression, expression over the subquery's columns), if its test is
+    that they are equal and their hashes tell (testexpr_is_hashable)."""
     pairs = []
     for condition in conjuncts(test):
         if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:

@@ -1,4 +1,4 @@
-"""Where the rows of a cursor stand, for WHERE CURRENT OF (execCurrentOf)."""
+"""The places of a cursor's rows, for WHERE CURRENT OF (execCurrentOf)."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ class Referencing:
 
 
 def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bool = False) -> set[int]:
-    """Which of the keys exist in the referenced table, by their numbers. They have the types of the referencing
-    columns, or with `own` of the referenced ones."""
+    """The numbers of the keys that exist in the referenced table. They have the types of the referencing columns, or
+    with `own` of the referenced ones."""
     rel = relation(session, key.referenced)
     convert = _converters(session, key, to_referenced=True) if not own else None
     wanted, numbers = _converted(values, convert)
@@ -166,13 +166,13 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
 
 
 def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
-    """Which keys of the referenced table are referenced, by their numbers."""
+    """The numbers of the keys of the referenced table that are referenced."""
     wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
     return _numbers_in(session, key, wanted, numbers, newest_rows)
 
 
 def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
-    """Which values of the referencing columns exist, by their numbers."""
+    """The numbers of the values that the referencing columns have."""
     return _numbers_in(session, key, values, list(range(len(values))), _rows_at_snapshot)
 
 

@@ -1,4 +1,4 @@
-"""What a change of definition requires of the existing rows: the NewConstraints of ALTER TABLE's phase 3, and
+"""The requirements of a change of definition on existing rows: the NewConstraints of ALTER TABLE's phase 3, and
 index_build.
 
 A command that adds a constraint, attaches a partition or changes a type returns these requirements. `validate` raises

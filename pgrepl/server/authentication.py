@@ -30,7 +30,7 @@ _LONGEST_PASSWORD_MESSAGE = 65535  # PG_MAX_AUTH_TOKEN_LENGTH
 
 @dataclass(frozen=True)
 class Doors:
-    """What decides who may enter."""
+    """The files and secrets by which clients are authenticated."""
 
     hba_file: Path
     ident_file: Path
@@ -169,7 +169,7 @@ def _is_over(until: object) -> bool:
 
 
 def client_of(channel: Channel, database: str, user: str, *, replication: bool) -> hba.Client:
-    """What is known of a connection."""
+    """The client of a connection, for the rules of pg_hba.conf."""
     connection = channel.connection
     local = connection.family == socket.AF_UNIX
     address: IPv4Address | IPv6Address | None = None

@@ -131,7 +131,7 @@ class Backend:
         self.channel.send(b"E", reports.body(error.report, self._encode_report))
 
     def greet(self, pid: int, key: bytes) -> None:
-        """What a client is told when it has been let in."""
+        """Tell a client that has been let in its settings and its key (BackendKeyData)."""
         self._tell_settings()
         self.channel.send(b"K", _INT32.pack(pid) + key)
 

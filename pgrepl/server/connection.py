@@ -37,7 +37,7 @@ _DRAIN = 1.0  # seconds in which a refused client may still read why
 
 @dataclass(frozen=True)
 class Server:
-    """What all connections of a server share."""
+    """The facts that all connections of a server share."""
 
     catalog: str  # file or URL
     settings: ServerSettings
@@ -185,7 +185,7 @@ class Server:
 
 
 def _about(channel: Channel, packet: StartupPacket) -> dict[str, object]:
-    """What pg_stat_activity says of the session all the time."""
+    """The columns of pg_stat_activity that stay the same for the session."""
     about: dict[str, object] = {"backend_start": datetime.now(timezone.utc).isoformat()}
     if packet.replication:
         about["backend_type"] = "walsender"

@@ -74,7 +74,7 @@ class CopyIn:
 
 
 class CopyOut:
-    """Where rows go; each is a message of its own."""
+    """COPY's rows to the client; each is a message of its own."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

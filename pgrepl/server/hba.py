@@ -75,7 +75,7 @@ class IdentLine:
 
 @dataclass(frozen=True)
 class Client:
-    """What is known of a connection before its user has proved anything."""
+    """The facts of a connection before its user has proved anything."""
 
     database: str
     user: str

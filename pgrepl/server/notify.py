@@ -1,4 +1,4 @@
-"""What a service manager is told of a server that it has started (sd_notify): systemd's Type=notify."""
+"""Messages to the service manager that has started the server (sd_notify): systemd's Type=notify."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Incoming:
-    """What a new backend is given."""
+    """A new connection, with what its backend needs of the postmaster."""
 
     connection: socket.socket
     key: bytes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server begins with. Relative paths begin in the catalog's folder."""
+    """The settings that a server begins with. Relative paths begin in the catalog's folder."""
 
     folder: Path
     given: Mapping[str, str]  # of the command line: they win in each session

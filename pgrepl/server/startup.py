@@ -30,7 +30,7 @@ class CancelRequest:
 
 @dataclass(frozen=True)
 class StartupPacket:
-    """What a client asks for. Parameters that are none of the protocol's own are settings."""
+    """The start-up packet of a client. Parameters that are none of the protocol's own are settings."""
 
     minor: int  # version of the protocol
     user: str

@@ -85,7 +85,7 @@ def _script(name: str) -> Iterator[str | None]:
 
 
 def _declared(name: str, script: str, have: Definitions, opened: Connection, drops: bool) -> Definitions | None:
-    """What the script makes, or changes of what there is; None, after messages: it has errors."""
+    """The definitions that the script makes or changes; None, after messages: it has errors."""
     from pgrepl.catalog.transaction import reading
     from pgrepl.shell.check.findings import as_text
     from pgrepl.shell.check.rehearsing import CheckingShell

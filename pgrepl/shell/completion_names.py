@@ -117,7 +117,7 @@ def _columns(session: Session, asked: Asked) -> list[str]:
 
 
 def _aliases(session: Session, asked: Asked) -> list[str]:
-    """What columns may be qualified with, where the statement names several relations."""
+    """The names that columns may be qualified with, where the statement names several relations."""
     return [f"{named.alias}." for named in asked.relations] if len(asked.relations) > 1 else []
 
 

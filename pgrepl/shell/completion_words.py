@@ -108,7 +108,7 @@ def parts(name: str) -> list[str]:
 
 
 def fuzzy(name: str, typed: str) -> tuple[int, int] | None:
-    """How well the letters that were typed, in their order, fit a name: the less the better. None: not at all."""
+    """The fit of the letters that were typed, in their order, to a name: the less the better. None: they do not fit."""
     low, begun = name.replace('"', "").lower(), typed.replace('"', "").lower()
     if low.startswith(begun):
         return 0, 0

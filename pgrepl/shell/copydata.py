@@ -209,7 +209,7 @@ class CopyTraffic:
         return self._sink
 
     def end_of_statement(self) -> CopiedTo | None:
-        """Where the rows of the statement that has just ended went, if it was a COPY TO STDOUT."""
+        """The output of the rows of the statement that has just ended, if it was a COPY TO STDOUT."""
         sink, self._sink = self._sink, None
         if sink is None:
             return None

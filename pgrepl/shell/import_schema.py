@@ -95,7 +95,7 @@ def _warn(text: str) -> None:
 
 
 def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
-    """What is to be made; ConnectFailure: the server cannot be reached."""
+    """The statements to run; ConnectFailure: the server cannot be reached."""
     from pgrepl.replication.libpq.conninfo import ConninfoError, parse_conninfo
     from pgrepl.replication.libpq.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to

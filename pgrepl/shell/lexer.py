@@ -23,7 +23,7 @@ Warn = Callable[[str], None]
 
 
 class Prompt(Enum):
-    """What the next line continues (promptStatus_t); the value is the text of %R."""
+    """The state in which the next line goes on (promptStatus_t); the value is the text of %R."""
 
     READY = "="
     CONTINUE = "-"

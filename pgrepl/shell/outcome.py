@@ -1,4 +1,4 @@
-"""What the main loop does after a backslash command (backslashResult)."""
+"""The result of a backslash command, which tells the main loop how to go on (backslashResult)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _LETTER_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "r": "\r", "f": "\f"}
 
 
 class Argument(Enum):
-    """How an argument is read (slash_option_type)."""
+    """The way to read an argument (slash_option_type)."""
 
     NORMAL = auto()
     SQL_IDENTIFIER = auto()  # double quotes stripped, the rest folded

@@ -52,7 +52,8 @@ def _applied(status: Status) -> str:
 
 
 def _behind(status: Status) -> str:
-    """What is still to come. A server tells the bytes, files their number: they do not know the number of changes."""
+    """The changes still to come, in words. A server tells the bytes, files their number: they do not know the number of
+    changes."""
     backlog = status.backlog
     if backlog is not None:
         about = "" if backlog.exact else "~"

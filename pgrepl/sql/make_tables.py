@@ -105,7 +105,7 @@ def _choice(rule: str, words: Any) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """What the tables are compared by: the grammar, and this module's way of making tables."""
+    """The fingerprint by which tables are compared: of the grammar, and of this module's way of making tables."""
     return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()
 
 
@@ -221,7 +221,8 @@ def check_terminals(rules: list[Rule], terminals: frozenset[str]) -> None:
 
 
 def children(rule: Rule) -> tuple[int, ...]:
-    """Where the children of a rule are on the value stack, counted from its top; 0 is None, for an absent [option]."""
+    """The positions of a rule's children on the value stack, counted from its top; 0 is None, for an absent
+    [option]."""
     symbols: list[tuple[int, Any]] = list(enumerate(rule.expansion, -len(rule.expansion)))
     if rule.options.empty_indices:
         places = iter(symbols)

@@ -36,7 +36,8 @@ def _remove_class(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_type(session: Session, address: ObjectAddress) -> None:
-    """Of an enum its labels go, too. A row type of a table has no row of its own: it is dropped with its table."""
+    """Remove a type, and the labels of an enum. A row type of a table has no row of its own: it is dropped with its
+    table."""
     row = store.one(session, tables.pg_type, oid=address.objid)
     if row is None:
         return

@@ -90,7 +90,7 @@ def record_query_parts(session: Session, depender: ObjectAddress, queries: Itera
 
 
 def objects_of(session: Session, queries: Iterable[Query]) -> list[ObjectAddress]:
-    """What queries name."""
+    """The objects that queries name."""
     return _distinct(address for query in queries for address in _of_query(session, query, []))
 
 

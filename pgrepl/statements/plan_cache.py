@@ -141,7 +141,7 @@ def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
 
 
 def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Sequence[int]) -> Meaning | None:
-    """What a statement means that names types of users."""
+    """The meaning of a statement that names types of users."""
     known = user_types(session)
     if not known.data:
         return None
@@ -163,7 +163,7 @@ def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | N
 
 
 def _named(session: Session, objects: Iterable[ObjectAddress]) -> dict[ObjectAddress, str]:
-    """What a statement names, in words that do not depend on what types of users mean."""
+    """The names of a statement's objects, in words that do not depend on what types of users mean."""
     return {each: _state(session, each) for each in objects}
 
 

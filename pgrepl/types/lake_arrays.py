@@ -94,7 +94,7 @@ def annotated(array: Any, kind: Any) -> Any:
 
 @frozen
 class Form:
-    """How values of one type are stored in a lake. `to_array` and `from_array` handle NULLs; the functions of single
+    """The storage of one type's values in a lake. `to_array` and `from_array` handle NULLs; the functions of single
     values are never called with NULL.
 
     `ordered` says what bounds in statistics mean: "full" (order and equality of values), "equal" (only whether a value

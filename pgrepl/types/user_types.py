@@ -40,7 +40,7 @@ class Label(NamedTuple):
 
 
 class TypeData(NamedTuple):
-    """What is known of a type beyond its row of pg_type. The row's OIDs are plain integers."""
+    """The description of a type beyond its row of pg_type. The row's OIDs are plain integers."""
 
     row: PgType
     labels: tuple[Label, ...] = ()  # of an enum, in its order
@@ -164,7 +164,7 @@ def _revived(types: UserTypes, oid: int) -> int:
 
 
 def described(typoid: int) -> TypeData | None:
-    """What is known of a user's type; None: it is built in, or the row type of a table."""
+    """The description of a user's type; None: it is built in, or the row type of a table."""
     return typoid.types.data[typoid] if isinstance(typoid, UserType) else None
 
 

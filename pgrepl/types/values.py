@@ -224,7 +224,7 @@ def row_hash_form(types: Iterable[int]) -> Callable[[Iterable[Any]], tuple[Any, 
 
 
 def first_of_each(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
-    """Of the items with equal keys the first one, in the order of the items."""
+    """The first one of the items with each key, in the order of the items."""
     seen: dict[Any, Item] = {}
     for item in items:
         seen.setdefault(key(item), item)

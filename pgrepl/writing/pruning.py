@@ -27,7 +27,7 @@ _MOST = 1000  # combinations of values that are tried
 
 @frozen
 class Said:
-    """What conditions require of columns, by attnum: all of this, and one part of each `either`."""
+    """The requirements of conditions on columns, by attnum: all of these, and one part of each `either`."""
 
     bounds: tuple[Bound, ...] = ()
     null: frozenset[int] = frozenset()
@@ -37,7 +37,7 @@ class Said:
 
 
 def said(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context: Context) -> Said:
-    """What conditions that all hold require of one relation."""
+    """The requirements of conditions that all hold on one relation."""
     found = Said()
     for condition in conditions:
         if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.OR:

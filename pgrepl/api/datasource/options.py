@@ -25,7 +25,7 @@ _OF_SPARK = frozenset(("path", "outputmode", "queryname"))  # Spark adds these b
 
 @frozen
 class SourceOptions:
-    """What a person has said with .option(…)."""
+    """The options that a person has given with .option(…)."""
 
     given: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""How columns of PostgreSQL's types look in Spark, and the conversion of stored Arrow arrays to that.
+"""Spark's types for columns of PostgreSQL's types, and the conversion of stored Arrow arrays to them.
 
 What Spark has no type for is text: uuid, time, interval, numeric without precision, ranges. Infinity, which a date or
 timestamp of Spark's cannot be, is an error.

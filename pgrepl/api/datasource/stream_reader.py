@@ -60,8 +60,8 @@ class ChangesReader(DataSourceStreamReader):
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, str]:
-        """Where a stream without a checkpoint begins: with a copy, or where the slot stands. Of a slot that is there
-        already nothing is lost by a copy, which has all rows of a later moment."""
+        """The offset at which a stream without a checkpoint begins: a copy, or the slot's position. A copy loses
+        nothing of a slot that is there already, as it has all rows of a later moment."""
         confirmed = self._confirmed()
         if confirmed is None:
             self._run("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", self._slot)

@@ -16,7 +16,7 @@ from pgrepl.api.datasource.row_batches import batches
 
 
 class Message(WriterCommitMessage):
-    """What a task has written; None: it had no rows."""
+    """The commit message of a task, with the files that it has written; None: it had no rows."""
 
     def __init__(self, file: Written | None) -> None:
         self.file = file

@@ -140,7 +140,7 @@ def _carried(modify: Modify) -> list[Var]:
 
 @frozen
 class _Layout:
-    """Where a row of the join has its columns: the target's column n is at `first` + n."""
+    """The positions of columns in a row of the join: the target's column n is at `first` + n."""
 
     columns: tuple[Column, ...]
     first: int
@@ -149,7 +149,8 @@ class _Layout:
 
 
 def _shown_layout(target: Relation, carried: Sequence[Var]) -> _Layout:
-    """Of a row that is looked at: the target's columns by attnum, tableoid, the carried columns."""
+    """The layout of a row that a WHEN clause looks at: the target's columns by attnum, tableoid, the carried
+    columns."""
     count = len(target.attributes)
     return _Layout(tuple(shown_columns(target, carried)), 0, count + 1, count + 1)
 

@@ -139,7 +139,7 @@ class Modify:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What the statement may do with a row: of a MERGE the commands of its actions, as written."""
+        """The commands that the statement may carry out for a row: of a MERGE those of its actions, as written."""
         if self.merge is None:
             return (self.command,)
         return tuple(dict.fromkeys(action.command for action in self.merge.actions if action.command is not None))

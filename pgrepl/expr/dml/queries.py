@@ -250,7 +250,8 @@ def row_columns(target: Relation) -> list[Column]:
 
 
 def shown_columns(target: Relation, carried: Sequence[Var]) -> list[Column]:
-    """Of a row that RETURNING or a WHEN clause looks at: the target's columns by attnum, tableoid, what is carried."""
+    """The columns of a row that RETURNING or a WHEN clause looks at: the target's by attnum, tableoid, the carried
+    ones."""
     behind = [Column(f"c{n}", v.type, v.typmod, v.collation) for n, v in enumerate(carried)]
     return [*row_columns(target), Column("tableoid", oids.OID), *behind]
 

@@ -1,4 +1,4 @@
-"""How a module registers its functions: a `Family` maps pg_proc.prosrc to implementations.
+"""The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
 
     implements = Family()
 

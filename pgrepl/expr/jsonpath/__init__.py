@@ -1,5 +1,5 @@
-"""What a jsonpath finds in a document (jsonpath_exec.c). Documents and results are trees as `types.json` has them, with
-`Moment` for dates and times.
+"""The evaluation of a jsonpath on a document (jsonpath_exec.c). Documents and results are trees as `types.json` has
+them, with `Moment` for dates and times.
 
     run         the state of one evaluation, and how it goes from step to step
     accessors   literals, variables, keys, elements, levels, filters

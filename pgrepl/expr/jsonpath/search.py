@@ -1,4 +1,4 @@
-"""What a path finds in a document."""
+"""The items that a path finds in a document."""
 
 from __future__ import annotations
 

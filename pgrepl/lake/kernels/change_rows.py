@@ -107,7 +107,7 @@ class _Change(RowsCopy):
                 self.go(placed, kept, made, count)
 
     def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
-        """Which rows pass the filter (None: all), and the columns of the new rows."""
+        """A mask of the rows that pass the filter (None: all do), and the columns of the new rows."""
         mask, kept, left = self.passing(arrays, count)
         made = self.made(kept, left) if left and self.writes else []
         return None if mask is None else mask.to_numpy(zero_copy_only=False), made

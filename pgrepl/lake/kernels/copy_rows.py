@@ -97,7 +97,7 @@ class RowsCopy:
                     self.hold(self.made(kept, left), left)
 
     def passing(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, Mapping[int, Any], int]:
-        """Which rows pass the filter (None: all), the columns of these, and their number."""
+        """A mask of the rows that pass the filter (None: all do), their columns, and their number."""
         if self.filter is None:
             return None, arrays, count
         mask = self.filter(arrays, count)

@@ -1,4 +1,4 @@
-"""How the rows of tables are divided into parts."""
+"""The division of the rows of tables into parts."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def play_apart(
 
 
 def slots(*, on_spark: bool) -> int:
-    """How many parts can run at a time."""
+    """The number of parts that can run at a time."""
     if on_spark:
         from pgrepl.lake.kernels import on_spark as cluster
 

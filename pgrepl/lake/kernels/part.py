@@ -44,7 +44,7 @@ class Shared:
 
 @frozen
 class PlacedRows:
-    """Where rows stand: at positions of a data file, or, by row id, in the catalog."""
+    """The places of rows: positions of a data file, or, by row id, inlined rows of the catalog."""
 
     file_id: int | None
     positions: Any

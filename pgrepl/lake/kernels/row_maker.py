@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KernelCondition(Protocol):
-    """What is asked of rows (expr/arrow/program.py)."""
+    """A condition on rows, as a program for kernels: CHECK, WHERE or a row filter (expr/arrow/program.py)."""
 
     @property
     def attnums(self) -> frozenset[int]: ...
@@ -27,11 +27,11 @@ class KernelCondition(Protocol):
     def test(self, forms: Mapping[int, Form]) -> Callable[[Columns, int], Any]: ...
 
     def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """Of one row, by attribute number."""
+        """The function of one row, its values by attribute number, by the evaluator."""
 
 
 class KernelValue(Protocol):
-    """What is computed of rows (expr/arrow/program.py)."""
+    """An expression over rows, as a program for kernels: a generated column, or SET (expr/arrow/program.py)."""
 
     @property
     def attnums(self) -> frozenset[int]: ...
@@ -39,7 +39,7 @@ class KernelValue(Protocol):
     def values(self, forms: Mapping[int, Form]) -> Callable[[Columns, int], Any]: ...
 
     def exact(self) -> Callable[[Sequence[Any]], Any]:
-        """Of one row, by attribute number."""
+        """The function of one row, its values by attribute number, by the evaluator."""
 
 
 @frozen

@@ -68,7 +68,7 @@ class InRange:
         return value
 
     def _moved(self, base: Any, sub: bool) -> Any:
-        """Where the frame begins or ends, in the order of the keys."""
+        """The begin or the end of the frame, in the order of the keys."""
         offset = self._offset
         if self._type == oids.TIME:
             return base - offset.usecs if sub else base + offset.usecs

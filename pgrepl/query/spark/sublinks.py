@@ -90,7 +90,7 @@ def _in(level: Level, link: tree.SubLink) -> str | None:
 
 
 def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
-    """Those of the test that Spark compares as they are."""
+    """The test's pairs of operands, if Spark compares them all as they are."""
     pairs = hashable_equalities(test)
     for own, other in pairs or ():
         if _has_params(own) or (own.type != other.type and not {own.type, other.type} <= oids.INTEGERS):

@@ -340,7 +340,8 @@ def _descriptions(session: Session) -> Iterator[Values]:
 
 
 def _initial_privileges(session: Session) -> Iterator[Values]:
-    """Those of the schemas that initdb makes: pg_dump says nothing of them where they are unchanged."""
+    """pg_init_privs: the privileges of the schemas that initdb makes, of which pg_dump says nothing where they are
+    unchanged."""
     for oid, (_, _, privileges, _) in SCHEMAS.items():
         if privileges:
             yield {

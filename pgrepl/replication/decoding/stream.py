@@ -1,4 +1,4 @@
-"""What a slot's output plugin makes of the transactions between two LSNs: pgoutput's messages, test_decoding's lines.
+"""The output of a slot's plugin for the transactions between two LSNs: pgoutput's messages, test_decoding's lines.
 
 The functions of slots read it from the beginning each time; a walsender keeps one for its connection, so that each
 relation is described once.

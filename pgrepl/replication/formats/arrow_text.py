@@ -81,7 +81,7 @@ def _holds_rows(typoid: int) -> bool:
 
 
 def _texts(array: pa.Array, typoid: int) -> list[str | None]:
-    """What a file has for a column of a composite type as no struct is its text already."""
+    """The texts of a column. What a file has for a composite type, if it is no struct, is its text already."""
     return list(text_column(array, 0 if _holds_rows(typoid) else typoid).to_pylist())
 
 

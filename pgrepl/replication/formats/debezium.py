@@ -39,7 +39,7 @@ Row = Mapping[str, "str | None"]
 
 @frozen
 class EventSource:
-    """What the `source` block of an event says."""
+    """The `source` block of an event."""
 
     schema: str | None
     table: str | None
@@ -50,7 +50,7 @@ class EventSource:
 
 
 class Columns:
-    """How the columns of one table's rows become text."""
+    """The conversion of one table's columns to text."""
 
     def __init__(self, converters: Mapping[str, Convert], unavailable: Unavailable) -> None:
         self.converters = converters
@@ -254,7 +254,7 @@ def _carries_no_change(payload: Mapping[str, Any]) -> bool:
 
 
 def source_of(source: Mapping[str, Any], transaction: Any) -> EventSource:
-    """What a `source` block says. A binary log's file and position make an LSN."""
+    """The contents of a `source` block. A binary log's file and position make an LSN."""
     xid = source.get("txId", source.get("gtid"))
     if xid is None and isinstance(transaction, dict) and transaction.get("id") is not None:
         xid = str(transaction["id"]).partition(":")[0]

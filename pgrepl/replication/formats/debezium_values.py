@@ -109,7 +109,8 @@ class Unavailable:
 
 
 def by_schema(field: Mapping[str, Any], modes: ValueModes, typoid: int = 0, typmod: int = -1) -> Convert | None:
-    """How the values of a schema's field become text; None: as they are. `typoid`: the declared column's, if known."""
+    """The conversion of a schema's field to text; None: values are texts already. `typoid`: the declared column's, if
+    known."""
     name, kind = field.get("name"), field.get("type")
     if name in _DECIMALS:
         scale = int((field.get("parameters") or {}).get("scale", 0))
@@ -159,7 +160,7 @@ def _array(item: Convert | None) -> Convert | None:
 
 
 def by_type(typoid: int, typmod: int, modes: ValueModes) -> Convert | None:
-    """How the values of a column of this type become text, if the events have no schema; None: as they are."""
+    """The conversion of a column of this type to text, if the events have no schema; None: values are texts already."""
     element = element_type(typoid)
     if element:
         return _array(by_type(element, typmod, modes))

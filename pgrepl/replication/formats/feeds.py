@@ -56,7 +56,7 @@ def _decoded(batch: RowBatch, kind: str, types: Mapping[str, tuple[int, int]]) -
 
 
 def _bytea(texts: pa.Array) -> pa.Array:
-    """What is no base64 is left for bytea's input function."""
+    """Texts for bytea's input function, from base64; a text that is no base64 stays as it is."""
     import pyarrow as pa
 
     def one(text: str | None) -> str | None:

@@ -57,7 +57,7 @@ class Group:
 
 @frozen
 class _Piece:
-    """What stands between two commas: `before`, a value, `behind`."""
+    """A piece between two commas: `before`, a value, `behind`."""
 
     path: Path | None  # None: there is no value, as in an empty object
     before: bytes

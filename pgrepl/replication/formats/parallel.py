@@ -16,8 +16,8 @@ Made = TypeVar("Made")
 
 
 def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) -> Iterator[Made]:
-    """What `function` makes of each item, in their order: of the first here, of the others in threads, which are ahead
-    by one item for each core. numpy and Arrow do the work, without Python's lock. What fails in `items` is raised
+    """The results of `function` for each item, in their order: for the first here, for the others in threads, which are
+    ahead by one item for each core. numpy and Arrow do the work, without Python's lock. What fails in `items` is raised
     after all that came before."""
     for item in items:
         yield function(item)

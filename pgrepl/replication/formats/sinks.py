@@ -1,4 +1,4 @@
-"""Where written changes go: standard output, a file of lines, a folder of Parquet files.
+"""The sinks of written changes: standard output, a file of lines, a folder of Parquet files.
 
 A sink is flushed before the slot moves on. After a crash in between the slot sends again what is already there: so a
 file is cut where the slot stands (`resume`) before it is written on, and no change is in it twice.

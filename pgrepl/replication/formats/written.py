@@ -1,4 +1,4 @@
-"""What is written into files: transactions of a publisher, their values as text.
+"""The transactions of a publisher as they are written into files, their values as text.
 
 A writer makes lines of transactions. All that it needs of a session comes with it: the style of values, and names.
 """
@@ -24,7 +24,7 @@ WRITTEN = (*LINE_FORMATS, PARQUET)
 
 @frozen
 class Context:
-    """What lines say about where they come from."""
+    """The facts that lines tell about their source."""
 
     database: str
     style: TextStyle  # of the values' texts

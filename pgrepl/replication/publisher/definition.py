@@ -89,7 +89,7 @@ class RemoteDefinition:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not here as it is at the publisher."""
+        """The differences between the tables here and at the publisher, in words."""
         named = [each for each in self.columns if each.comment]
         return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
 
@@ -109,7 +109,7 @@ class RemoteDefinition:
 
 
 def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
-    """That of the published table itself, among those of its partitions."""
+    """The definition of the published table itself, among those of its partitions."""
     return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
 
 

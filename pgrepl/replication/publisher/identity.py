@@ -62,7 +62,7 @@ class ReplicaIdentity:
 
 
 def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) -> Flags:
-    """Which of `count` keys differ, by the columns of old and new ones."""
+    """A mask of the keys that differ, by the columns of `count` old and new ones."""
     import numpy as np
     import pyarrow.compute as pc
 

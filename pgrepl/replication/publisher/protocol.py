@@ -150,7 +150,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class SlotLag:
-    """How far a slot is behind its publisher."""
+    """The lag of a slot behind its publisher."""
 
     confirmed: int  # the subscriber has flushed all changes before it
     restart: int  # the publisher keeps its log from here
@@ -209,7 +209,7 @@ class Publications(Protocol):
     """The publications, by the publisher's present catalog."""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
-        """Which of these publications exist."""
+        """Those of these publications that exist."""
         ...
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
@@ -217,7 +217,8 @@ class Publications(Protocol):
         ...
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-        """What the publications publish of a table; None: nothing."""
+        """The columns, the filter and the operations that the publications publish of a table; None: they do not
+        publish it."""
         ...
 
     def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
@@ -236,7 +237,7 @@ class Publications(Protocol):
         ...
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-        """Which publications have tables that subscriptions of the publisher write to; (schema, table) pairs in `known`
+        """The publications with tables that subscriptions of the publisher write to; (schema, table) pairs in `known`
         do not count."""
         return []
 
@@ -259,7 +260,7 @@ class Slots(Protocol):
     def drop_slot(self, name: str) -> None: ...
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
-        """How far the slot is behind; None: there is no such slot. `tell`: log, once, what it waits for."""
+        """The lag of the slot; None: there is no such slot. `tell`: log, once, what it waits for."""
         ...
 
     @property

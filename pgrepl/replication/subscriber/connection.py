@@ -107,7 +107,7 @@ def connect(
 
 
 def files_options(session: Session, options: Mapping[str, str]) -> FilesOptions:
-    """What a connection string says of files of changes, or an error. Nothing is read for it."""
+    """The options of a connection string for files of changes, or an error. Nothing is read for it."""
     from pgrepl.replication.formats import registry
     from pgrepl.replication.publisher.files.options import FilesOptions
 

@@ -42,7 +42,7 @@ class TablePreview:
 
 @dataclass
 class Preview:
-    """What a subscription would receive from `start` up to `end`."""
+    """The changes that a subscription would receive from `start` up to `end`."""
 
     name: str
     start: int

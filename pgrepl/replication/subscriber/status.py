@@ -61,12 +61,12 @@ class Status:
 
     @property
     def applied_lsn(self) -> str | None:
-        """How far changes are applied, as PostgreSQL prints an LSN; None: no change is."""
+        """The LSN up to which changes are applied, as PostgreSQL prints it; None: no change is."""
         return lsn_text(self.applied) if self.applied else None
 
     @property
     def publisher_lsn(self) -> str | None:
-        """Where the publisher is; None: it does not answer."""
+        """The publisher's current LSN; None: it does not answer."""
         return None if self.lag is None else lsn_text(self.lag.current)
 
     @property

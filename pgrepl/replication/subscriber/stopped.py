@@ -1,4 +1,4 @@
-"""What has stopped a subscription: the last error of its workers, and what to do about it."""
+"""The error that has stopped a subscription, the last one of its workers, and the way to go on."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stop:
 
     @property
     def advice(self) -> str:
-        """What to do, in words."""
+        """The way to go on, in words."""
         if self.lsn is not None:
             key = ", such as the row with this key" if (self.detail or "").startswith("Key (") else ""
             return f"Fix what is in its way here{key}, or skip the transaction."
@@ -47,7 +47,7 @@ class Stop:
 
     @property
     def statements(self) -> list[str]:
-        """What to type next."""
+        """The statements to type next."""
         name = quote_identifier(self.subscription)
         found = []
         if self.lsn is not None:
@@ -81,7 +81,7 @@ def stop_of(session: Session, row: tables.pg_subscription) -> Stop | None:
 
 
 def stops(session: Session) -> list[Stop]:
-    """What has stopped the subscriptions of the session's database, as far as its role may know."""
+    """The errors that have stopped the subscriptions of the session's database, as far as its role may know them."""
     found = []
     for row in sorted(rows(session, tables.pg_subscription, subdbid=session.database.oid), key=lambda row: row.oid):
         if is_superuser(session) or has_privs_of_role(session, session.role, row.subowner):

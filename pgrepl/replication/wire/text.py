@@ -17,7 +17,7 @@ WIRE_STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="post
 
 
 def wire_style(session: Session) -> TextStyle:
-    """That style, with the names of the session's catalog."""
+    """WIRE_STYLE with the names of the session's catalog."""
     return replace(WIRE_STYLE, lookup=session.text_style.lookup)
 
 

@@ -31,7 +31,7 @@ TABLE_STATES = {"i": "initialize", "d": "data", "f": "finished copy", "s": "sync
 
 
 def of_processes(state: ServerState, started: float, max_connections: int) -> list[Family]:
-    """What is known without the catalog."""
+    """The families that are known without the catalog."""
     up = Family("pgrepl_up", "Whether the server takes connections.")
     up.add(int(state.get() == RUNNING))
     build = Family("pgrepl_build_info", "The version of pgrepl.")

@@ -60,7 +60,7 @@ def while_starting(listening: socket.socket | None, state: ServerState) -> Itera
 def monitoring_process(
     listening: socket.socket, state: ServerState, settings: ServerSettings, catalog: str, log: ServerLog
 ) -> Callable[[int], None]:
-    """What the process runs: it is given its place in the table of activity."""
+    """The function that the process runs: it is given its place in the table of activity."""
     started = time.time()
 
     def open_session() -> Session:

@@ -167,7 +167,7 @@ def copy(c: BackslashCommand) -> bool:
 
 
 def wanted_copy(c: BackslashCommand) -> SlashCopy | None:
-    """What the rest of the line asks for; None, after a message: it cannot be read."""
+    r"""The \copy that the rest of the line asks for; None, after a message: it cannot be read."""
     text = c.word(Argument.WHOLE_LINE)
     if text is None:
         c.shell.error("\\copy: arguments required")

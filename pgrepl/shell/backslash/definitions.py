@@ -1,4 +1,4 @@
-r"""What `\sf`, `\ef`, `\sv` and `\ev` have in common: their argument, the look-up of a definition, and its editing."""
+r"""The common part of `\sf`, `\ef`, `\sv` and `\ev`: their argument, the look-up of a definition, and its editing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def name_argument(c: BackslashCommand) -> str | None:
 
 
 def definition(c: BackslashCommand, look_up: Callable[[Session], str | None]) -> str | None:
-    """What `look_up` finds in the session; None, after a message: nothing."""
+    """The definition that `look_up` finds in the session; None, after a message: it finds none."""
     from pgrepl.catalog.transaction import reading
 
     connection = c.shell.connection

@@ -1,4 +1,4 @@
-"""What a check found, and its forms: text, GitHub's annotations, JSON, JUnit's XML."""
+"""The findings of a check, and their forms: text, GitHub's annotations, JSON, JUnit's XML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the characters of a query stand in the script: line and column."""
+"""The lines and columns of a script at which the characters of a query stand."""
 
 from __future__ import annotations
 

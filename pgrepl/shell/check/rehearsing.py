@@ -26,7 +26,8 @@ _TOLD = ("ERROR", "FATAL", "PANIC", "WARNING")
 
 
 class CheckingVariables(Variables):
-    """Those that steer a script's way are fixed: each statement is looked at, whatever came before it."""
+    """psql's variables in a check. Those that steer a script's way are fixed: each statement is looked at, whatever
+    came before it."""
 
     _FIXED = {
         "AUTOAPPLY": "off",

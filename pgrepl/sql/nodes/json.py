@@ -118,7 +118,7 @@ class JsonIsPredicate(SqlJsonExpr):
 
 @frozen
 class JsonBehavior(Node):
-    """What ON EMPTY or ON ERROR gives: ERROR, NULL, TRUE, FALSE, UNKNOWN, EMPTY ARRAY, EMPTY OBJECT or DEFAULT."""
+    """The behaviour ON EMPTY or ON ERROR: ERROR, NULL, TRUE, FALSE, UNKNOWN, EMPTY ARRAY, EMPTY OBJECT or DEFAULT."""
 
     kind: str
     default: Expr | None = None

@@ -1,4 +1,5 @@
-"""What two databases define, compared: which statements bring the one to what the other is (`pgrepl plan`, `diff`).
+"""The comparison of two databases' definitions: the statements that bring the one to what the other is (`pgrepl plan`,
+`diff`).
 
 `definition` says what is compared of an object. `relations`, `columns`, `types`, `routines`, `replication` and
 `shared` read it from a session; each fact of an object comes with the statement that makes it and the one that takes

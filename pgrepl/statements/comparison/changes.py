@@ -45,7 +45,7 @@ Definitions = dict[Key, Definition]
 def definitions(
     session: Session, kinds: Collection[str] = KINDS, typed: Mapping[str, str] | None = None
 ) -> Definitions:
-    """What a database defines, and the roles of its instance."""
+    """The definitions of a database, and the roles of its instance."""
     found: list[Iterable[Definition]] = []
     with session.settings.during(QUALIFIED):
         if "role" in kinds:

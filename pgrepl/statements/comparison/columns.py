@@ -13,7 +13,8 @@ Steps = Iterator[tuple[float, str]]
 
 
 def changed_columns(table: str, have: Columns, wanted: Columns) -> Steps:
-    """Of columns that both have, and of new ones. An inherited column's type changes with its parent's."""
+    """The statements for columns that both have, and for new ones. An inherited column's type changes with its
+    parent's."""
     for name, column in wanted.items():
         before = have.get(name)
         if before is None:

@@ -1,4 +1,5 @@
-"""What a file declares: its statements are run in a rehearsal, in which what it does not name is there already."""
+"""The declarations of a file: its statements are run in a rehearsal, in which what it does not name is there
+already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects of all kinds have: a comment, and privileges."""
+"""The facts that objects of all kinds have: a comment, and privileges."""
 
 from __future__ import annotations
 

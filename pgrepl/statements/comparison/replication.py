@@ -55,7 +55,7 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
 
 
 def _members(session: Session, publication: PublicationFacts) -> dict[str, str]:
-    """How each member is dropped, and how it is added."""
+    """The clauses that drop and add each member of a publication."""
     found = {}
     for member in member_tables(session, publication):
         words = f"TABLE ONLY {naming.qualified(member.table)}"

@@ -51,7 +51,7 @@ def _attributes(role: pg_authid) -> str:
 
 
 def _memberships(session: Session, role: pg_authid) -> Iterator[tuple[str, Fact]]:
-    """What the role is a member of."""
+    """The memberships of the role."""
     for grant in sorted(memberships(session), key=lambda g: (g.roleid, g.grantor)):
         if grant.member == role.oid:
             above, by = (quote_identifier(role_name(session, oid)) for oid in (grant.roleid, grant.grantor))

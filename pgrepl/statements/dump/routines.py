@@ -24,7 +24,7 @@ class RoutineParts:
         self._all = list(self._waiting.values())
 
     def first(self) -> Iterator[tuple[int, str]]:
-        """What needs no relation."""
+        """The statements for routines that need no relation."""
         if self._all:
             yield 0, "SET check_function_bodies = false;"
         for row in self._all:
@@ -32,7 +32,7 @@ class RoutineParts:
                 yield from self._make(row.oid)
 
     def before(self, relation: int) -> Iterator[tuple[int, str]]:
-        """What a relation uses."""
+        """The statements for routines that a relation uses."""
         for oid in self._used_by(relation):
             yield from self._make(oid)
 

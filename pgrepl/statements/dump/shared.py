@@ -1,4 +1,5 @@
-"""What all databases share, in a dump: roles and their memberships, databases, settings (pg_dumpall --globals-only)."""
+"""Objects that all databases share, in a dump: roles and their memberships, databases, settings (pg_dumpall
+--globals-only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How statements are carried out in a rehearsal: definitions really, statements about rows by their analysis only."""
+"""The execution of statements in a rehearsal: definitions really, statements about rows by their analysis only."""
 
 from __future__ import annotations
 

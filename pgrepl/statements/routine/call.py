@@ -1,4 +1,4 @@
-"""How a user's routine is called, whatever its language: as the evaluator's function (session.Hooks.routine)."""
+"""The call of a user's routine, whatever its language, as the evaluator's function (session.Hooks.routine)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Language(Protocol):
-    """How routines in a language are checked and called. `routine` is a row of pg_proc."""
+    """A language of routines: it checks and calls them. `routine` is a row of pg_proc."""
 
     def validate(self, session: Session, routine: pg_proc) -> None:
         """Check a routine that has just been stored. Its body is checked only if check_function_bodies is on."""

@@ -1,4 +1,4 @@
-"""What CREATE OR REPLACE must leave as it is: callers of a routine rely on it (ProcedureCreate)."""
+"""The properties of a routine that CREATE OR REPLACE must leave as they are: callers rely on them (ProcedureCreate)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a routine depends on: its schema, the types of its parameters, what its defaults and its standard body use."""
+"""The objects that a routine depends on: its schema, the types of its parameters, what its defaults and its standard
+body use."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def refuse_duplicates(columns: Sequence[NewColumn]) -> None:
 
 
 def finish(session: Session, columns: Sequence[NewColumn]) -> None:
-    """What BuildDescForRelation refuses and completes: SETOF, compression, storage."""
+    """Check and complete the columns as BuildDescForRelation does: SETOF, compression, storage."""
     for column in columns:
         if column.setof:
             raise PgError("42P16", f'column "{column.name}" cannot be declared SETOF')

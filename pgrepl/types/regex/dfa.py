@@ -142,7 +142,7 @@ class Dfa:
         return found
 
     def longest(self, text: str, begin: int, stop: int, facts: Facts | None) -> int:
-        """Where the longest match ends; -1 if there is none."""
+        """The end of the longest match; -1 if there is none."""
         found = -1
         state = self.begin(text[begin - 1] if begin else "")
         at = begin

@@ -124,7 +124,7 @@ def _texts(session: Session, rows: TableColumns, wanted: Sequence[int], types: S
 
 
 def prepared(stmt: CopyStmt, session: Session) -> tuple[CopyToSource, CopyOptions, list[bool]]:
-    """What to copy and how, after all checks; a query that changes rows has been carried out."""
+    """The source and the options of COPY TO, after all checks; a query that changes rows has been carried out."""
     check_place(session, stmt)
     source = _table(session, stmt) if stmt.relation is not None else None
     options = copy_options(stmt.options, is_from=False)

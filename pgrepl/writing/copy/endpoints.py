@@ -1,4 +1,4 @@
-"""Where the data of COPY come from and go to: files, programs and the client, and the roles that may use them.
+"""The ends of COPY's data: files, programs and the client, and the roles that may use them.
 
 The errors are those of BeginCopyFrom and BeginCopyTo. "The server" is this process: its working folder is where a
 relative name of COPY FROM begins.

@@ -22,7 +22,7 @@ class CopyLines:
     it is being read."""
 
     def __init__(self, pieces: Iterator[str], options: CopyOptions, *, from_client: bool = False) -> None:
-        r"""What a client sends behind `\.` is dropped; a file goes on there if the marker ended a line of data."""
+        r"""Text that a client sends behind `\.` is dropped; a file goes on there if the marker ended a line of data."""
         self.number = 0
         self.line: str | None = None
         self.line_end = ""  # "\n", "\r" or "\r\n" once there was one

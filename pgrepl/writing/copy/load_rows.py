@@ -83,7 +83,7 @@ class _Entering:
         self._finished = True
 
     def entered(self, failed: int) -> int:
-        """How many rows are in their indexes when the row of this number fails."""
+        """The number of rows that are in their indexes when the row of this number fails."""
         if self._one_by_one:
             return failed
         batch = bisect_right(self._batches, failed)

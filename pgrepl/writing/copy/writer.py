@@ -77,7 +77,7 @@ class LineWriter:
 
     @cached_property
     def _special(self) -> Any:
-        """Which bytes are special in a field."""
+        """A mask of the bytes that are special in a field."""
         import numpy as np
 
         found = np.zeros(256, bool)

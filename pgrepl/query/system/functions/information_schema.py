@@ -1,4 +1,5 @@
-"""What information_schema says of a type and its modifier: _pg_char_max_length, _pg_numeric_scale and the like."""
+"""The functions that information_schema calls for a type and its modifier: _pg_char_max_length, _pg_numeric_scale and
+the like."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ class _Following:
         return np.concatenate(self._columns) if self._columns else columns_of([])
 
     def sends(self, columns: Numbers) -> Numbers:
-        """Which of the transactions have messages."""
+        """A mask of the transactions that have messages."""
         sends = np.zeros(len(columns) + 1, np.bool_)
         for seq in self._sends:
             sends[np.searchsorted(columns[:, 5], seq)] = True

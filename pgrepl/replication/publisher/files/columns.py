@@ -204,7 +204,7 @@ class _Rows:
         return found
 
     def unsent(self, number: int) -> Numbers | None:
-        """Which updates lack the column's new value."""
+        """A mask of the updates without the column's new value; None: all have it."""
         name = self._plan.table.attributes[number - 1].name
         updates: Numbers = self._op == UPDATE
         if name not in self._events.new:

@@ -1,4 +1,4 @@
-"""What a record means to the table that it names: pgoutput's messages by the plan of the declared table.
+"""The messages of pgoutput for a record, by the plan of the declared table that it names.
 
 The table's types read the values, its replica identity says which old columns are sent. A record that does not fit its
 table is an error that names the record.

@@ -1,4 +1,4 @@
-"""What the names of tables in records mean, as plain data: kernels decide records by it without a session."""
+"""The tables that records name, as plain data: kernels decide records by it without a session."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class DividedFiles:
     # --- what was read ------------------------------------------------------------------------------------------------
 
     def lines_before(self, part: FilePart) -> int:
-        """Of a part that follows those that were read."""
+        """The number of lines before a part that follows those that were read."""
         return 0 if part.end is None else self._at(part).lines
 
     def _at(self, part: FilePart) -> _Reached:

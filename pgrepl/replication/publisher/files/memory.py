@@ -1,4 +1,4 @@
-"""Which files a subscription has read: rows of the catalog, which are written in the transaction that moves its origin.
+"""The files that a subscription has read: rows of the catalog, written in the transaction that moves its origin.
 
 Files are numbered in the order in which they were read. The last ones are remembered one by one, with their names,
 sizes, times and checksums; older ones only together, by the checksum of their names and sizes. So a file that has
@@ -26,8 +26,8 @@ MOST = 1000  # files that are remembered one by one
 
 @frozen
 class ReadFile:
-    """What was read of a file: `checked` bytes of it, with this checksum. `at_end`: nothing is left to apply of what it
-    was then."""
+    """The part of a file that was read: `checked` bytes, with this checksum. `at_end`: nothing is left to apply of what
+    it was then."""
 
     number: int
     name: str

@@ -67,7 +67,7 @@ class NumberedBlock:
 
 
 def _runs(block: EventBlock, number: Numbers, first: int) -> Numbers:
-    """Where records with another transaction id begin, from the first one on; not within a record."""
+    """The numbers of the records that begin a run of one transaction id, from the first one on; not within a record."""
     if block.xid is None:
         return np.array([first], np.int64)
     codes = block.xid.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)

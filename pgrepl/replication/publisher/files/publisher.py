@@ -157,7 +157,7 @@ class FilesPublisher(Publisher):
 
     @property
     def shares_catalog(self) -> bool:
-        """What was read is remembered in the commit that moves the origin."""
+        """True: the files that were read are noted in the commit that moves the origin."""
         return True
 
     def check(self) -> None:

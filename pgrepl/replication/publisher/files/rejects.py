@@ -59,7 +59,7 @@ class Rejects:
         self.count += 1
 
     def forget_from(self, lsn: int) -> None:
-        """Records from this LSN on will be read again."""
+        """Drop the records from this LSN on: they will be read again."""
         self._keep([line for line in self._lines() if _lsn(line) < lsn])
 
     def write(self, before: int, size: int) -> tuple[int, int]:
@@ -77,7 +77,7 @@ class Rejects:
         return len(written), size
 
     def written(self, before: int) -> None:
-        """What was written is committed."""
+        """Drop the records before an LSN: they are in the file, and that is committed."""
         self._keep([line for line in self._lines() if _lsn(line) >= before])
 
     def _lines(self) -> Iterator[bytes]:

@@ -122,7 +122,7 @@ class LineRange:
 
 
 def _rest_of_line(raw: Any, data: bytes, size: int) -> bytes:
-    """What is left of the last line, of at most `size` bytes; not more than what is no line any more."""
+    """The rest of the last line, of at most `size` bytes; not more than what is no line any more."""
     found = [b""]
     left = min(size, MAX_RECORD + 1)
     while left and not data.endswith(b"\n"):

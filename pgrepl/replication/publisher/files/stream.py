@@ -41,7 +41,7 @@ class FileStream:
         self.end: int | None = None  # the LSN up to which all is read that is there; None: there may be more
 
     def transactions(self, start: int, end: int) -> Iterator[WireTransaction]:
-        """Those that finish at `start` or later and before `end`."""
+        """The transactions that finish at `start` or later and before `end`."""
         while self._held and self._held[0].finish_lsn < start:
             _forget(self._held.popleft())
         self.start = start

@@ -1,4 +1,4 @@
-"""Where transactions begin and end in a stream of records.
+"""The begin and the end of transactions in a stream of records.
 
 * A format with marks (BEGIN and COMMIT) says it; such a transaction may go on in the next file.
 * Else the records with the same transaction id that follow one another are one transaction, and so are all records of a
@@ -60,7 +60,7 @@ class Boundaries:
 
     @property
     def xid(self) -> str | None:
-        """Of the open transaction."""
+        """The transaction id of the open transaction."""
         return None if self._open is None else self._open.xid
 
     @property

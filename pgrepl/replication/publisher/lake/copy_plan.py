@@ -49,7 +49,7 @@ def copy_plan(session: Session, schema: str, name: str, publications: Sequence[s
 
 
 def published_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
-    """What a copy would take, whether the role may read it or not."""
+    """The plan of a copy, whether the role may read the table or not."""
     found = find_relation(session, RangeVar(name, schema), missing_ok=True)
     if found is None:
         raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))

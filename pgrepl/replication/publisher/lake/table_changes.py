@@ -189,7 +189,7 @@ class LakeChanges:
         return changed
 
     def _passing(self, op: Numbers, asks_spark: bool, *, new: bool) -> Numbers:
-        """Which changes' new, or old, rows pass the row filters of their operations."""
+        """A mask of the changes whose new, or old, rows pass the row filters of their operations."""
         import numpy as np
 
         found = self._found
@@ -208,7 +208,7 @@ class LakeChanges:
         return passing
 
     def _tested(self, operation: str, at: Numbers, *, new: bool) -> Numbers:
-        """Which of the new, or old, rows of some changes pass the row filter of the operation."""
+        """A mask of the changes at `at` whose new, or old, rows pass the row filter of the operation."""
         test, covers = self._source.tests[operation], self.plan.identity.covers
         forms = forms_of(self._found.table, test.attnums)
         arrays = {

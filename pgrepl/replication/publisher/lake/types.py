@@ -42,7 +42,7 @@ def is_made(typoid: int, typmod: int) -> bool:
 
 
 def needed(session: Session, typoid: int) -> tuple[RemoteType, ...]:
-    """What has to be made for a type, in order."""
+    """The types that have to be made for a type, in order."""
     rows = types_in_order(session, [typoid]) if isinstance(typoid, UserType) else []
     return tuple([_made(session, row) for row in rows if is_made(session.type_of(row.oid), -1)])
 

@@ -118,7 +118,7 @@ class ServerRows:
         return staged
 
     def _columns(self, session: Session, table: Relation) -> list[CopiedColumn] | None:
-        """How the table's columns are filled. None: the rows need checks that Arrow cannot do."""
+        """The table's columns and their sources. None: the rows need checks that Arrow cannot do."""
         lake = lake_table(session, table.oid) if table.kind == "r" else None
         if lake is None or table.is_partition or not self.names:
             return None

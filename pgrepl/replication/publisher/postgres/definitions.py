@@ -1,4 +1,4 @@
-"""What a server's database defines, as statements in the server's own words (`pgrepl diff`): schemas, sequences,
+"""The definitions of a server's database, as statements in the server's own words (`pgrepl diff`): schemas, sequences,
 types, tables, constraints, indexes, routines, views, triggers, publications."""
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class ServerTypes:
         return found.kind != "d" or self.is_made(found.base, found.base_typmod)
 
     def needed(self, typoid: int) -> tuple[RemoteType, ...]:
-        """What has to be made for a type that can be made, in order."""
+        """The types that have to be made for a type that can be made, in order."""
         return tuple(dict.fromkeys(self._needed(typoid)))
 
     def all(self) -> list[RemoteType]:
@@ -122,7 +122,8 @@ class ServerTypes:
         return list(dict.fromkeys(found))
 
     def left_out(self) -> Iterator[tuple[str, str]]:
-        """What domains lack, each with its name, as statements that can be run when the functions are there."""
+        """The defaults and constraints that domains lack, each with its name, as statements that can be run when the
+        functions are there."""
         for found in self._types.values():
             name = quote_qualified(found.schema, found.name)
             if found.default is not None and found.default_uses:

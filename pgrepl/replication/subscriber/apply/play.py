@@ -198,7 +198,7 @@ class Player:
 
     @property
     def missed_last(self) -> list[Report]:
-        """Those of the transaction that was applied last."""
+        """The reports of rows that the transaction applied last has not found."""
         return self.missed[self._missed_before :]
 
     def miss(self, what: str) -> None:

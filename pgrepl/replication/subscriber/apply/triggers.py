@@ -61,7 +61,7 @@ class TriggeredTables:
         return None
 
     def run_of(self, transactions: Sequence[WireTransaction]) -> int:
-        """How many transactions from the first on change them."""
+        """The number of transactions, from the first on, that change such tables."""
         return next(
             (n for n, each in enumerate(transactions) if each.is_large or not self.concern(each)), len(transactions)
         )

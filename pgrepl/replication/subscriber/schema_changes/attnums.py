@@ -1,4 +1,4 @@
-"""Which column of the publisher is which: the numbers (attnum) of the columns that the stream describes.
+"""The numbers (attnum), at the publisher, of the columns that the stream describes.
 
 A lake sends the numbers. A server does not: it tells the numbers that columns have now, which may be some ALTER TABLEs
 later than the stream. Columns are described in the order of their numbers, so that they are aligned with those of the

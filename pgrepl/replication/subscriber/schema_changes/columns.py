@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Followed:
-    """What the table here lacks, and what is known when it has that."""
+    """The statements that the table here lacks, and what is known of the publisher's when they have run."""
 
     statements: tuple[str, ...]
     types: tuple[RemoteType, ...]  # those that the statements need

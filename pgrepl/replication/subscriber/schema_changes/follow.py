@@ -102,7 +102,7 @@ class Following:
         return [sent for sent in relations if self.is_new(sent, transaction.finish_lsn)]
 
     def in_transactions(self, transactions: Sequence[WireTransaction]) -> tuple[int, News | None]:
-        """How many transactions bring nothing new, and what the next one brings."""
+        """The number of transactions that bring nothing new, and what the next one brings."""
         skipped = self._subscription.subskiplsn
         for number, transaction in enumerate(transactions):
             if number or transaction.finish_lsn != skipped:

@@ -1,4 +1,4 @@
-"""What is known of a subscribed table at its publisher: its columns when it was followed last."""
+"""The columns that a subscribed table had at its publisher when it was followed last."""
 
 from __future__ import annotations
 

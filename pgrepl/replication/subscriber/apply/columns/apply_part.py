@@ -107,7 +107,7 @@ class LeftPositions:
 
 @frozen
 class AppliedPart:
-    """What a part has done to one table."""
+    """The result of a part for one table."""
 
     oid: int
     ops: frozenset[int]  # the kinds of its messages
@@ -123,7 +123,8 @@ def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart] | Unfin
 
 
 def _apply(task: PartToApply, watch: PartWatch) -> list[AppliedPart]:
-    """Of the obstacles in several leaves the first one in the order of messages counts."""
+    """Apply the part to each of its leaves. Of the obstacles in several leaves the first one in the order of messages
+    counts."""
     changes = of_slices(task.sent, task.part.slices)
     found: list[AppliedPart] = []
     obstacles: list[int] = []

@@ -58,7 +58,7 @@ class DescribedTable:
 
     @property
     def new_places(self) -> list[int]:
-        """Those that new rows are made of."""
+        """The places that new rows are made of."""
         return [attnum - 1 for attnum in sorted({attnum for column in self.columns for attnum in column.read})]
 
     @property
@@ -69,11 +69,11 @@ class DescribedTable:
 
     @property
     def converted(self) -> list[KernelColumn]:
-        """Those that are not kept as they were sent."""
+        """The columns that are not kept as they were sent."""
         return [column for column in self.columns if column.attnum not in self.same and not column.generated]
 
     def column(self, attnum: int) -> SentForm | LakeColumn:
-        """What is at a place, for a RowMaker."""
+        """The column at a place, as a source of a RowMaker."""
         if attnum <= len(self.sent):
             return SentForm(form(*self.sent[attnum - 1]))
         return self.table.column(self.places.index(attnum - 1) + 1)
@@ -118,7 +118,7 @@ class DescribedTable:
 def _picked(
     changes: RelationChanges, places: Sequence[int], messages: Numbers, *, old: bool = False
 ) -> dict[int, pa.Array]:
-    """What is at the places, for a RowMaker."""
+    """The arrays at the places, as sources of a RowMaker."""
     return {place + 1: array for place, array in zip(places, changes.pick(places, messages, old=old), strict=True)}
 
 

@@ -211,8 +211,8 @@ class Keys:
         return _numbers(array)
 
     def _hits(self, codes: Codes) -> tuple[Codes, Codes]:
-        """Which of the keys stand at which places of a file's codes. Ascending codes are searched for the keys;
-        otherwise each code is looked up among the keys, in an array indexed by key if the keys are dense."""
+        """The keys that are among a file's codes, and the places where they stand. Ascending codes are searched for the
+        keys; otherwise each code is looked up among the keys, in an array indexed by key if the keys are dense."""
         import numpy as np
 
         if not len(codes):
@@ -309,7 +309,7 @@ def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
 
 
 class Places:
-    """Where the table's rows with the looked up keys stand."""
+    """The places of the table's rows with the looked up keys."""
 
     def __init__(self, keys: int) -> None:
         import numpy as np
@@ -327,7 +327,7 @@ class Places:
 
     @cached_property
     def position(self) -> Codes:
-        """Of each row, its position in its file."""
+        """The position of each row in its file."""
         return _joined(self._positions)
 
     @cached_property

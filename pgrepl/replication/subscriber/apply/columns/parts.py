@@ -201,7 +201,7 @@ class _Scattered:
 
 @frozen
 class _ToShare:
-    """Of one part, the pieces of files of keys that are changed, and of others: the path, the begin and the count."""
+    """The pieces of one part's files with keys that are changed, and with others: the path, the begin and the count."""
 
     moved: tuple[tuple[str, int, int], ...]
     still: tuple[tuple[str, int, int], ...]
@@ -245,7 +245,7 @@ def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
 
 
 def _starts(codes: Numbers, bounds: Numbers) -> Numbers:
-    """Where the parts begin in ascending codes, and the end of the last."""
+    """The positions in ascending codes at which the parts begin, and the end of the last."""
     import numpy as np
 
     found: Numbers = np.concatenate([[0], np.searchsorted(codes, bounds, side="left"), [len(codes)]])
@@ -317,7 +317,7 @@ def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
 
 
 def _among(codes: Numbers, wanted: Numbers) -> Numbers:
-    """Which of the codes are among `wanted`, which ascend."""
+    """A mask of the codes that are among `wanted`, which ascend."""
     import numpy as np
 
     near = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)

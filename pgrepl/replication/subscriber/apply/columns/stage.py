@@ -199,7 +199,7 @@ class StagedBatch:
         return found
 
     def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
-        """What is left to do of these tables: old rows go, and files are to be written."""
+        """The work that is left for these tables: old rows go, and files are to be written."""
         jobs: list[_Job] = []
         for table in decided:
             table.leave()
