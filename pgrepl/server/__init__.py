@@ -8,7 +8,7 @@ postmaster      listens, forks, collects; what to do about signals
 connection      one client: start-up, authentication, the session; connection_process: the PID that the client knows,
                 which forks the session's processes; idle_session: what each leaves to the next
 startup         a new connection: TLS, a cancel request or a session; protocol version and start-up parameters
-hba, door_views who may enter, by which method, and views of the rules; authentication, scram: the methods
+hba, hba_views  who may enter, by which method, and views of the rules; authentication, scram: the methods
 backend_loop    one session: reads messages, answers them (PostgresMain)
 extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals
 channel         messages as bytes, in and out; reports, rows: what they contain

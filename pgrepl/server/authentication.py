@@ -29,7 +29,7 @@ _LONGEST_PASSWORD_MESSAGE = 65535  # PG_MAX_AUTH_TOKEN_LENGTH
 
 
 @dataclass(frozen=True)
-class Doors:
+class AuthenticationConfig:
     """The files and secrets by which clients are authenticated."""
 
     hba_file: Path
@@ -38,12 +38,12 @@ class Doors:
     mock_nonce: bytes  # the same for all connections of a server
 
 
-def authenticate(channel: Channel, session: Session, client: hba.Client, doors: Doors) -> None:
+def authenticate(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> None:
     """Let the client in, or raise a FATAL error. `session` reads roles of the catalog; nobody has entered it yet."""
-    rules = hba.read_rules(doors.hba_file)
+    rules = hba.read_rules(config.hba_file)
     bad = next((each for each in rules if isinstance(each, hba.BadLine)), None)
     if bad is not None:
-        raise PgError("F0000", f"could not load {doors.hba_file}", severity="FATAL")
+        raise PgError("F0000", f"could not load {config.hba_file}", severity="FATAL")
     with reading(session):
         rule = hba.matching([each for each in rules if isinstance(each, hba.Rule)], client, _members(session))
     if rule is None:
@@ -55,11 +55,11 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, doors: 
         if certificate is None:
             raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
     if rule.method == "peer":
-        _check_mapped(session, doors, rule, _peer(channel), client, "Peer")
+        _check_mapped(session, config, rule, _peer(channel), client, "Peer")
     elif rule.method == "scram-sha-256":
-        _scram(channel, session, client, doors)
+        _scram(channel, session, client, config)
     if rule.method == "cert" or rule.options.get("clientcert") == "verify-full":
-        _check_mapped(session, doors, rule, certificate or "", client, "Certificate")
+        _check_mapped(session, config, rule, certificate or "", client, "Certificate")
     channel.send(b"R", _REQUEST.pack(_OK))
 
 
@@ -108,7 +108,7 @@ def _certificate_name(channel: Channel) -> str | None:
 
 
 def _check_mapped(
-    session: Session, doors: Doors, rule: hba.Rule, system_user: str, client: hba.Client, method: str
+    session: Session, config: AuthenticationConfig, rule: hba.Rule, system_user: str, client: hba.Client, method: str
 ) -> None:
     """Raise unless the user of the system may be this role (check_usermap)."""
     name = rule.options.get("map")
@@ -116,7 +116,7 @@ def _check_mapped(
         if name is None:
             allowed = system_user == client.user
         else:
-            allowed = hba.maps_to(doors.ident_file, name, system_user, client.user, _members(session))
+            allowed = hba.maps_to(config.ident_file, name, system_user, client.user, _members(session))
     if not allowed:
         raise PgError("28000", f'{method} authentication failed for user "{client.user}"', severity="FATAL")
 
@@ -124,12 +124,12 @@ def _check_mapped(
 # --- passwords --------------------------------------------------------------------------------------------------------
 
 
-def _scram(channel: Channel, session: Session, client: hba.Client, doors: Doors) -> None:
+def _scram(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> None:
     with reading(session):
         role = one(session, tables.pg_authid, rolname=client.user)
         stored = None if role is None or _is_over(role.rolvaliduntil) else role.rolpassword
-    binding = doors.certificate_hash if client.over_tls else None
-    exchange = scram.ScramExchange(stored, client.user, doors.mock_nonce, binding)
+    binding = config.certificate_hash if client.over_tls else None
+    exchange = scram.ScramExchange(stored, client.user, config.mock_nonce, binding)
     names = [scram.PLUS, scram.PLAIN] if binding is not None else [scram.PLAIN]
     channel.send(b"R", _REQUEST.pack(_SASL) + b"".join(name.encode() + b"\0" for name in names) + b"\0")
     body = Body(_response(channel))

@@ -109,7 +109,7 @@ def _serve(
     from pgrepl.api.rounds import server_log
     from pgrepl.lake import spark
     from pgrepl.server import preload
-    from pgrepl.server.authentication import Doors
+    from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.connection import Server
     from pgrepl.server.monitoring.process import listen, monitoring_process, while_starting
     from pgrepl.server.postmaster import Own, Postmaster
@@ -127,8 +127,8 @@ def _serve(
     listening = None if settings.metrics is None else listen(settings.metrics)
     with while_starting(listening, state):
         preload.load()
-    doors = Doors(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
-    server = Server(str(path), settings, log, tls, doors)
+    config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
+    server = Server(str(path), settings, log, tls, config)
     workers = Own("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
     own = [workers]
     way = spark.share()

@@ -18,7 +18,7 @@ from pgrepl.catalog import activity, processes
 from pgrepl.catalog.session import Session, SessionIdentity
 from pgrepl.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import authentication, door_views, hba, reports, startup
+from pgrepl.server import authentication, hba, hba_views, reports, startup
 from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
 from pgrepl.server.connection_process import ConnectionProcess, SessionProcess
@@ -43,7 +43,7 @@ class Server:
     settings: ServerSettings
     log: ServerLog
     tls: ssl.SSLContext | None
-    doors: authentication.Doors
+    auth_config: authentication.AuthenticationConfig
 
     def attend(self, incoming: Incoming) -> None:
         """Serve one connection, in the process that the postmaster has forked for it (BackendMain)."""
@@ -87,7 +87,7 @@ class Server:
 
     def _serve(self, backend: Backend, process: SessionProcess) -> None:
         session = backend.session
-        session.providers = door_views.providers(self.doors.hba_file, self.doors.ident_file)
+        session.providers = hba_views.providers(self.auth_config.hba_file, self.auth_config.ident_file)
         idle = None
         try:
             idle = backend.serve()
@@ -127,7 +127,7 @@ class Server:
         catalog = self._catalog()
         client = authentication.client_of(channel, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
-        authentication.authenticate(channel, outside, client, self.doors)
+        authentication.authenticate(channel, outside, client, self.auth_config)
         outside.close(keep=True)
         return self._admitted(channel, catalog, client, packet, incoming)
 

@@ -268,11 +268,11 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
     from pgrepl.catalog.opening import open_catalog
 
     catalog = open_catalog(file)
-    door = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
+    outside = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
     try:
-        with reading(door):
-            role, database, used_password = _admit(door, wish, options)
-        there = door.elsewhere(database, role, apart=True)
+        with reading(outside):
+            role, database, used_password = _admit(outside, wish, options)
+        there = outside.elsewhere(database, role, apart=True)
         with reading(there):
             system_settings.start(there)
             apply_stored_settings(there, role, database)
@@ -281,7 +281,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
         catalog.close()
         raise
     finally:
-        door.close()
+        outside.close()
     return LakePublisher(there, used_password=used_password, own_instance=False, apart=True)
 
 
