@@ -15,6 +15,7 @@ from tests.faults.replication import Replicas
 from tests.faults.test_replication_kills import LAKE_STEPS, STEPS
 from tests.harness.database import Rows
 from tests.harness.dose import dose
+from tests.harness.tasks import few_bytes_by_columns
 
 
 class FromFiles(Replicas):
@@ -72,7 +73,7 @@ class FromFiles(Replicas):
 @pytest.mark.parametrize("columns", dose([False, True], 2), ids=["by message", "by columns"])
 def test_killed_at_each_step(tmp_path: Path, columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if columns:
-        monkeypatch.setattr("pgrepl.replication.publisher.files.publisher._BYTES_OF_CHANGE", 0)
+        few_bytes_by_columns(monkeypatch)
     files, chance = FromFiles(tmp_path), random.Random(1)
     if columns:
         files.sub("ALTER SYSTEM SET pgrepl.local_rows = 0")

@@ -37,9 +37,14 @@ def files_by_tasks(monkeypatch: pytest.MonkeyPatch, size: int) -> list[Any]:
 
 def divide_files(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Spark reads files of changes, in parts of so many bytes."""
-    monkeypatch.setattr(f"{FILES}.publisher._BYTES_OF_CHANGE", 0)
+    few_bytes_by_columns(monkeypatch)
     monkeypatch.setattr(
         f"{FILES}.publisher.choose_files", lambda session, size, rows: Choice(Engine.SPARK, "the test", rows, size)
     )
     monkeypatch.setattr(f"{FILES}.divided.SIZE", size)
     monkeypatch.setattr(f"{FILES}.batch_spark.SIZE", size)
+
+
+def few_bytes_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of changes are read by columns, however small they are."""
+    monkeypatch.setattr(f"{FILES}.publisher.BYTES_OF_CHANGE", 0)

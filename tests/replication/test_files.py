@@ -23,7 +23,7 @@ from pgrepl.shell.status_text import status_row, status_text
 from tests.harness.database import Database, Rows, by_columns, by_message
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
-from tests.harness.tasks import files_by_tasks
+from tests.harness.tasks import few_bytes_by_columns, files_by_tasks
 
 
 class Landing:
@@ -82,7 +82,7 @@ def way(request: pytest.FixtureRequest, landing: Landing, monkeypatch: pytest.Mo
         files_by_tasks(monkeypatch, 100)
         by_columns(landing.pair.sub)
     elif request.param == "by columns":
-        monkeypatch.setattr("pgrepl.replication.publisher.files.publisher._BYTES_OF_CHANGE", 0)
+        few_bytes_by_columns(monkeypatch)
         by_columns(landing.pair.sub)
     else:
         by_message(landing.pair.sub)
@@ -523,7 +523,7 @@ def _applied(sub: Database, batch: Path) -> PgError | None:
 
 def test_a_column_says_the_order_of_records(landing: Landing, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are."""
-    monkeypatch.setattr("pgrepl.replication.publisher.files.ordered._PORTION", 3)
+    monkeypatch.setattr("pgrepl.replication.publisher.files.ordered.PORTION", 3)
     landing.declare()
     records = [{"a": 1, "b": f"b{n}", "what": "update" if n else "insert", "n": n} for n in range(10)]
     random.Random(1).shuffle(records)

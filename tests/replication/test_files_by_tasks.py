@@ -7,7 +7,8 @@ import gzip
 import io
 import json
 import random
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ import pytest
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
+from pgrepl.lake.kernels import on_spark
 from pgrepl.replication.publisher.files import file_part, memory
 from tests.harness.database import by_columns
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
-from tests.harness.tasks import FILES, divide_files, files_by_tasks
+from tests.harness.tasks import FILES, divide_files, few_bytes_by_columns, files_by_tasks
 
 Row = dict[str, Any]
 Change = tuple[str, str, Row | None, Row | None]  # operation, table, old and new row
@@ -241,12 +243,12 @@ def compared(tmp_path: Path, case: Callable[[list[Transaction]], bytes], seed: i
     written(tmp_path / "files", case, chance, bad=bad)
     options = CASES[case][0] + (" on_error=rejects" if out else "")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(f"{FILES}.publisher._BYTES_OF_CHANGE", 0)
+        few_bytes_by_columns(patched)
         here = applied(tmp_path / "here", tmp_path / "files", options)
     with pytest.MonkeyPatch.context() as patched:
         seen = files_by_tasks(patched, chance.choice((64, 300, 2000)))
         patched.setattr(f"{FILES}.batch_spark.MOST", chance.choice((1, 20, 1000)))
-        patched.setattr(f"{FILES}.batch_spark._TRIED", chance.choice((10, 100)))
+        patched.setattr(f"{FILES}.batch_spark.TRIED", chance.choice((10, 100)))
         by_tasks = applied(tmp_path / "tasks", tmp_path / "files", options)
     assert by_tasks == here
     assert any(isinstance(task, file_part.PartsToRead) for task in seen)
@@ -275,14 +277,34 @@ def test_spark_reads_them(tmp_path: Path, spark: Any, monkeypatch: pytest.Monkey
     assert applied(tmp_path / "tasks", tmp_path / "files", options) == here
 
 
-def test_files_that_executors_do_not_see_are_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path / "files", debezium, random.Random(5), bad=0)
+@pytest.mark.parametrize("seen", [None, b""], ids=["none", "others"])
+def test_files_that_executors_do_not_see_are_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bytes | None
+) -> None:
+    """There are none of their names where tasks run, or shorter ones."""
+    files, aside = tmp_path / "files", tmp_path / "aside"
+    written(files, debezium, random.Random(5), bad=0)
     options = CASES[debezium][0]
-    here = applied(tmp_path / "here", tmp_path / "files", options)
-    monkeypatch.setattr(file_part, "_opened", lambda part: None)
+    here = applied(tmp_path / "here", files, options)
     tasks = files_by_tasks(monkeypatch, 300)
-    assert applied(tmp_path / "tasks", tmp_path / "files", options) == here
-    assert tasks == []  # the first records are tried by the driver
+    play = on_spark.play
+
+    def elsewhere(parts: Sequence[Any], kernel: Any) -> list[Any]:
+        names = [file.name for file in files.iterdir()]
+        files.rename(aside)
+        files.mkdir()
+        for name in names if seen is not None else ():
+            (files / name).write_bytes(seen or b"")
+        try:
+            return play(parts, kernel)
+        finally:
+            shutil.rmtree(files)
+            aside.rename(files)
+
+    monkeypatch.setattr(on_spark, "play", elsewhere)
+    monkeypatch.setattr(f"{FILES}.batch_spark.TRIED", 10)  # the first records are tried by the driver
+    assert applied(tmp_path / "tasks", files, options) == here
+    assert any(isinstance(task, file_part.PartsToRead) for task in tasks)
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
 @pytest.mark.parametrize("most", [1, 1 << 16])
 def test_all_kinds_of_values_and_messages(ready: Pair, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(pgoutput_write_columns, "MOST", most)
-    monkeypatch.setattr(pgoutput_write_columns, "_FIRST", most)
+    monkeypatch.setattr(pgoutput_write_columns, "FIRST", most)
     pub = ready.pub
     for values in VALUES:
         pub(f"INSERT INTO t VALUES {values}")
@@ -99,7 +99,7 @@ def test_all_kinds_of_values_and_messages(ready: Pair, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 40))])
 def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(pgoutput_write_columns, "_FIRST", chance.randrange(1, 9))
+    monkeypatch.setattr(pgoutput_write_columns, "FIRST", chance.randrange(1, 9))
     monkeypatch.setattr(pgoutput_write_columns, "MOST", chance.randrange(1, 30))
     for _ in range(12):
         body = []

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgrepl.server.hba import BadLine, Rule, _rule, lines
+from pgrepl.server.hba import BadLine, Rule, read_rules
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
 
@@ -67,9 +67,12 @@ def test_refusals_name_what_was_asked_for(guarded: Serving) -> None:
     assert refused(guarded, host=str(guarded.folder), dbname="none") == 'database "none" does not exist'
 
 
-def test_lines_of_pg_hba() -> None:
+def test_lines_of_pg_hba(tmp_path: Path) -> None:
+    file = tmp_path / "pg_hba.conf"
+
     def read(text: str) -> list[Rule | BadLine]:
-        return [_rule(number, fields) for number, fields in lines(text)]
+        file.write_text(text)
+        return read_rules(file)
 
     (rule,) = read('# who\nhost a,"all" +b , /^c 10.0.0.0/8 \\\n  scram-sha-256 # end\n')
     assert isinstance(rule, Rule)

@@ -23,7 +23,7 @@ from pgrepl.types.lsn import lsn_text
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-_PORTION = 1 << 26  # bytes that are written between two flushes, about
+PORTION = 1 << 26  # bytes that are written between two flushes, about
 
 
 class ChangeWriter:
@@ -89,7 +89,7 @@ class ChangeWriter:
                 ):
                     size += self._sink.write(transaction)
                     wrote = True
-                    if size >= _PORTION or stopped():
+                    if size >= PORTION or stopped():
                         self._confirm(transaction.end_lsn)
                         size = 0
                     if stopped():

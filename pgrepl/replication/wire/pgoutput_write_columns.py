@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[Any]
 
-_FIRST, MOST = 1 << 10, 1 << 16  # changes that are written at a time: at first, and at most
+FIRST, MOST = 1 << 10, 1 << 16  # changes that are written at a time: at first, and at most
 _BYTES = 8 << 20  # of messages that are written at a time, about
 _AHEAD = 64 << 20  # bytes of new rows that may be read ahead
 
@@ -63,7 +63,7 @@ def message_columns(encoder: Encoder, batch: WireBatch) -> Iterator[MessageColum
         forgotten.setdefault(end + 1, []).extend(each.relid for each in message.relations)
     seqs = np.sort(np.concatenate([np.zeros(0, np.int64), *[each.seq for each in changes]]))
     cuts = sorted({*truncates, *forgotten})
-    start, size = 0, _FIRST
+    start, size = 0, FIRST
     while True:
         place = int(seqs.searchsorted(start)) + size
         cut = bisect_right(cuts, start)

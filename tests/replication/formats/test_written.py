@@ -296,7 +296,7 @@ def test_the_slot_moves_on_with_each_portion(
     instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may write meanwhile, and what is written stays so when the run is told to stop."""
-    monkeypatch.setattr("pgrepl.replication.decoding.change_writer._PORTION", 1)
+    monkeypatch.setattr("pgrepl.replication.decoding.change_writer.PORTION", 1)
     instance.play("pub", "CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE t")
     written = Written(instance, form, tmp_path)
     written.run()

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 Numbers = npt.NDArray[Any]
 MOST = 8_000_000  # records of a batch, about
-_TRIED = 1 << 18  # bytes that are read here, to know the tables and how large a record is
+TRIED = 1 << 18  # bytes that are read here, to know the tables and how large a record is
 
 
 class SparkReading:
@@ -164,7 +164,7 @@ class _Tasks:
         file is read as a whole."""
         if part.end is None:
             return 0
-        end = min(part.start + _TRIED, part.end)
+        end = min(part.start + TRIED, part.end)
         (found,) = self._played([replace(part, end=end)], lambda tasks: [read_parts(each, NoWatch()) for each in tasks])
         return (end - part.start) / max(found.lines, 1)
 

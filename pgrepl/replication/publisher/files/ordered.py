@@ -11,7 +11,7 @@ from typing import IO
 
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, Events
 
-_PORTION = 50_000
+PORTION = 50_000
 _CHUNK = 500  # records that are written together
 _Key = tuple[int, int]
 
@@ -39,7 +39,7 @@ class Ordered(Iterator["tuple[int, ChangeEvent]"]):
             if event.lsn is None:
                 raise BadRecord("22004", "it has no value in the column that says the order", event.place)
             self._portion.append(((event.lsn, event.place.number), event))
-            if len(self._portion) >= _PORTION:
+            if len(self._portion) >= PORTION:
                 self._files.append(_written(self._sorted()))
         self._merged = heapq.merge(*[_read(file) for file in self._files], self._sorted(), key=_key)
 

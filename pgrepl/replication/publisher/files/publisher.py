@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _Reading = TypeVar("_Reading", "FileStream", "BatchReading", "SparkReading")
 _WORK, _TASKS = "files", "files by tasks"  # the names in pgrepl_stat_engine
 _BYTES_OF_RECORD = 200  # about
-_BYTES_OF_CHANGE = 50  # that a change takes at least, so that few bytes are not tried by columns
+BYTES_OF_CHANGE = 50  # that a change takes at least, so that few bytes are not tried by columns
 _COMPRESSED = 20  # times as many
 _SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".lz4", ".parquet")
 _HEADED = frozenset(("csv", "dms"))  # formats whose first line says what is in the others
@@ -287,7 +287,7 @@ class FilesPublisher(Publisher):
     ) -> tuple[WireBatch, int] | None:
         if start == self._offered:
             self._decline()
-        if start >= end or self._left > 0 or self._bytes(start) < least * _BYTES_OF_CHANGE:
+        if start >= end or self._left > 0 or self._bytes(start) < least * BYTES_OF_CHANGE:
             return None
         from pgrepl.replication.publisher.files.batch_spark import SparkReading
         from pgrepl.replication.publisher.files.described import NotByTasks
