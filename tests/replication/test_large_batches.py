@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import signal
+import threading
 import time
 from typing import Any
 
@@ -358,7 +359,7 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
         begun.append(number)
         if number == 3:
             os.kill(os.getpid(), signal.SIGALRM)
-        time.sleep(0.2)
+        time.sleep(0.05)
         return [number]
 
     class Files:
@@ -372,16 +373,16 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
         raise KeyboardInterrupt
 
     write: Any = Files()
+    threads = set(threading.enumerate())
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt), FileJobs() as jobs:
-            jobs.begin([(write, job)] * 20)
+            jobs.begin([(write, job)] * 2000)
             jobs.settle()
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert len(write.files) == len(begun) < 20
-    time.sleep(0.3)
-    assert len(write.files) == len(begun)
+    assert len(write.files) == len(begun) < 2000
+    assert set(threading.enumerate()) <= threads
 
 
 def test_what_followed_a_truncate_is_sent_on(trio: Trio) -> None:

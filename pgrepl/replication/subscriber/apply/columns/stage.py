@@ -9,6 +9,7 @@ Transactions that cannot be applied this way, or that have an error in some row,
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
@@ -273,42 +274,42 @@ class StagedBatch:
 
 
 class FileJobs:
-    """Files that threads write. After an interrupt the jobs that have begun are waited for, so that their files are
-    known to the writes, which discard them."""
+    """Files that threads write. After an interrupt, whenever it comes, the jobs that have begun are waited for, so that
+    their files are known to the writes, which discard them."""
 
     def __init__(self) -> None:
         from pgrepl.lake import spark
 
         self._threads = spark.threads(_AT_A_TIME)
-        self._running: list[tuple[Write, Future[list[NewFile]]]] = []
+        self._numbers = itertools.count()
+        self._running: list[Future[None]] = []
+        self._written: dict[int, tuple[Write, list[NewFile]]] = {}  # by the job's number
 
     def begin(self, jobs: Sequence[_Job]) -> None:
-        self._running += [(write, self._threads.submit(job)) for write, job in jobs]
+        self._running += [self._threads.submit(self._play, next(self._numbers), *each) for each in jobs]
+
+    def _play(self, number: int, write: Write, job: Callable[[], list[NewFile]]) -> None:
+        self._written[number] = write, job()
 
     def settle(self) -> None:
         """Wait for the jobs that have begun, and enter their files into the writes."""
-        wait([done for _, done in self._running])
-        failures = self._arrived()
-        if failures:
-            raise failures[0]
+        running, self._running = self._running, []
+        wait(running)
+        self._enter()
+        for done in running:
+            done.result()
 
     def __enter__(self) -> FileJobs:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
-        self._arrived()
+        self._enter()
 
-    def _arrived(self) -> list[BaseException]:
-        running, self._running = self._running, []
-        failures = []
-        for write, done in running:
-            failure = None if done.cancelled() else done.exception()
-            if failure is not None:
-                failures.append(failure)
-            elif not done.cancelled():
-                write.insert_files(done.result())
-        return failures
+    def _enter(self) -> None:
+        for number in sorted(self._written):
+            write, files = self._written.pop(number)
+            write.insert_files(files)
 
 
 def stage_batch(
