@@ -18,7 +18,7 @@ import pytest
 
 import pgrepl
 from pgrepl.api.columns import polars_table
-from tests.harness.programs import environment
+from tests.harness.programs import PATIENCE, environment
 
 
 def test_importing_it_imports_nothing_else(tmp_path: Path) -> None:
@@ -492,11 +492,21 @@ def test_two_threads_in_one_connection_are_told(con: pgrepl.Connection) -> None:
 
 def test_ctrl_c_cancels_the_statement(con: pgrepl.Connection) -> None:
     con.execute("CREATE TABLE t (a int)")
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    con.execute(
+        "CREATE FUNCTION begun() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'begun'; RETURN 1; END $$"
+    )
+    begun = threading.Event()
+    con.add_notice_handler(lambda notice: begun.set())
+
+    def interrupt() -> None:
+        if begun.wait(PATIENCE):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
-        con.execute("INSERT INTO t SELECT 1 FROM pg_sleep(60)")
-    timer.join()
+        con.execute("INSERT INTO t SELECT 1 FROM begun(), pg_sleep(600)")
+    thread.join()
     assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)
 
 

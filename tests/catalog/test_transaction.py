@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -165,9 +164,11 @@ def test_a_writer_waits_for_another(connect: Connect) -> None:
         statement(second, make("b"))
         order.append("second")
 
+    asked = threading.Event()
+    second.link.driver.set_trace_callback(lambda text: asked.set() if text == "BEGIN IMMEDIATE" else None)
     waiting = threading.Thread(target=wait)
     waiting.start()
-    time.sleep(0.3)
+    assert asked.wait(PATIENCE)
     order.append("first")
     first.transaction.commit_block()
     waiting.join(PATIENCE)

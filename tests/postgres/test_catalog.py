@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,7 +105,8 @@ def test_sessions_see_each_other_and_take_turns(catalog: Catalog) -> None:
     assert play(second, SCHEMAS) == [[("a",)]]
     waiting = threading.Thread(target=play, args=(second, "CREATE SCHEMA c"))
     waiting.start()
-    time.sleep(0.2)
+    waits = "SELECT 1 FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    eventually(lambda: first.link.execute(waits))
     play(first, "CREATE SCHEMA d", "COMMIT")
     waiting.join(PATIENCE)
     assert play(first, SCHEMAS) == play(second, SCHEMAS) == [[("a",), ("b",), ("c",), ("d",)]]

@@ -39,17 +39,25 @@ def test_a_statement_is_cancelled_and_undone(instance: Instance) -> None:
     ]
 
 
-@pytest.mark.slow
-def test_each_statement_of_a_string_has_the_whole_time(instance: Instance) -> None:
+def test_each_statement_of_a_string_has_the_whole_time(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    moments: dict[float, None] = {}  # until which each may take
+    set_deadline = interrupts.set_deadline
+
+    def noted(moment: float, error: PgError) -> None:
+        moments.setdefault(moment)
+        set_deadline(moment, error)
+
+    monkeypatch.setattr(interrupts, "set_deadline", noted)
     answers = instance.play(
         "pub",
-        "SELECT pg_sleep(0)",
-        "SET statement_timeout = '4s'",
-        "SELECT pg_sleep(2.1); SELECT pg_sleep(2.1)",
-        "SET statement_timeout = '1s'",
-        "SELECT pg_sleep(0.1); SELECT pg_sleep(5000)",
+        "SET statement_timeout = '1h'",
+        "SELECT pg_sleep(0.3); SELECT 1; SET statement_timeout = '300ms'; SELECT pg_sleep(5000)",
     )
-    assert answers == ["", "SET", "", "", "SET", "", CANCELLED]
+    assert answers == ["SET", "", "1", "SET", CANCELLED]
+    first, second, third, fourth = moments
+    assert second - first >= 0.3
+    assert first < second < third
+    assert fourth < third - 3000
 
 
 def test_a_wait_for_anothers_lock_ends(instance: Instance) -> None:

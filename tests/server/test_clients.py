@@ -149,12 +149,18 @@ def test_notices_and_settings_are_told(con: Connection) -> None:
     assert con.info.parameter_status("server_version") == con.execute("SHOW server_version").fetchall()[0][0]
 
 
-def test_a_cancel_request_ends_the_statement(con: Connection) -> None:
-    timer = threading.Timer(0.5, con.cancel)
-    timer.start()
+def test_a_cancel_request_ends_the_statement(served: Serving, con: Connection) -> None:
+    running = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND state = 'active' AND query ~ 'pg_sleep'"
+
+    def cancel() -> None:
+        eventually(lambda: served.ask(running, con.info.backend_pid))
+        con.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
     with pytest.raises(psycopg.errors.QueryCanceled, match="due to user request"):
-        con.execute("SELECT pg_sleep(60)")
-    timer.join()
+        con.execute("SELECT pg_sleep(600)")
+    thread.join()
     assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 

@@ -16,7 +16,7 @@ import pgrepl
 from tests.harness.dose import dose
 from tests.harness.extended import play
 from tests.harness.played_sessions import played_sessions
-from tests.harness.programs import PATIENCE, cpu_seconds, eventually, started
+from tests.harness.programs import PATIENCE, child_of, cpu_seconds, eventually, started
 from tests.harness.serving import Serving, program, serving
 from tests.postgres.server import Server, new_server
 
@@ -263,7 +263,7 @@ def test_an_idle_session_hears_at_once_and_computes_nothing_while_it_waits(serve
     """Of a session of the server, of a shell's process, and of this process."""
     with served.connect() as idle, served.connect() as other:
         idle.execute("LISTEN c")
-        pid = idle.info.backend_pid
+        pid = child_of(idle.info.backend_pid)
         waits: list[float] = []
         for _ in range(5):
             before = time.monotonic()
@@ -409,7 +409,9 @@ def test_a_cancelled_statement_leaves_the_next_one_alone(served: Serving, wide: 
     with served.connect() as client:
         client.pgconn.send_query(f"SELECT s FROM {wide} WHERE md5(repeat(s, 2000)) = 'x'".encode())
         client.pgconn.flush()
-        time.sleep(0.2)
+        pid = child_of(client.info.backend_pid)
+        begun = cpu_seconds(pid)
+        eventually(lambda: cpu_seconds(pid) > begun + 0.2)
         client.cancel()
         assert end_of(client) == CANCELLED
         assert client.execute("SELECT count(*) FROM pg_sleep(1.1)").fetchall() == [(1,)]
