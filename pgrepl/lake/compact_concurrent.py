@@ -27,7 +27,7 @@ _MOST = 10_000  # deleted rows; with more the compaction is Stale
 
 
 @frozen
-class Gone:
+class ConcurrentDeletes:
     """The rows of the new files that others have deleted, and the inlined rows that are left."""
 
     rows: tuple[int, ...]  # by their numbers in all of the new files, ascending
@@ -36,11 +36,11 @@ class Gone:
 
 def gone_since(
     session: Session, table: LakeTable, files: Sequence[DataFile], rows: Sequence[InlinedRow], snapshot: int
-) -> Gone:
+) -> ConcurrentDeletes:
     """The rows that others have deleted since the snapshot of the new files, which have the rows of `files` and
     `rows`. The caller holds the write lock."""
     if last_snapshot(session) == snapshot:
-        return Gone((), tuple([row.row_id for row in rows]))
+        return ConcurrentDeletes((), tuple([row.row_id for row in rows]))
     check_only_rows_changed(session, table.table_id, snapshot)
     alive = {(row.row_id, row.begin_snapshot) for row in inlined.rows(session, table, (), last_snapshot(session))}
     gone: list[int] = []
@@ -61,7 +61,7 @@ def gone_since(
             raise Stale
     if len(gone) == first:
         raise Stale  # no row is left to write
-    return Gone(tuple(gone), tuple(flushed))
+    return ConcurrentDeletes(tuple(gone), tuple(flushed))
 
 
 def _gone_from(

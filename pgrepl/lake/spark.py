@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.spark_driver import Driver
-    from pgrepl.lake.spark_shared import Way
+    from pgrepl.lake.spark_shared import HostChannel
 
 _options: SparkOptions | None = None
-_way: Way | None = None  # to the process that has the JVM
+_way: HostChannel | None = None  # to the process that has the JVM
 _lock = threading.Lock()
 _start: _Start | None = None
 _here = threading.local()  # tag, description: of this thread's jobs; tagged, marked, described: what the session knows
@@ -43,15 +43,15 @@ def options() -> SparkOptions:
     return _options if _options is not None else read_options(os.environ)
 
 
-def share() -> Way | None:
+def share() -> HostChannel | None:
     """Have this process and those that it forks use one Spark together; None: they cannot. The way is for the process
     that is to be the host."""
     global _way
     wanted = options()
     if wanted.remote is None and internals.is_tried():
-        from pgrepl.lake.spark_shared import Way
+        from pgrepl.lake.spark_shared import HostChannel
 
-        _way = made = Way(wanted)
+        _way = made = HostChannel(wanted)
         jobs.announce_shared(lambda: made.runs)
     return _way
 

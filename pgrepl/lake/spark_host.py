@@ -29,7 +29,7 @@ from pgrepl.frozen import frozen
 from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import from_spark
 from pgrepl.lake.spark_options import DEFAULT_MASTER, SHARED_SETTINGS
-from pgrepl.lake.spark_shared import OUT_OF_MEMORY, Answer, Way, refusal
+from pgrepl.lake.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 
 if TYPE_CHECKING:
     from pgrepl.internals.py4j import Gateway
@@ -69,7 +69,7 @@ class _Jvm:
         guest = _Guest(connection, entrance, group)
         self.guests[connection.fileno()] = guest
         try:
-            connection.sendall(Answer(port, secret, group, archive).said())
+            connection.sendall(HostAnswer(port, secret, group, archive).said())
         except OSError:  # it has ended
             self.dismiss(guest)
 
@@ -96,7 +96,7 @@ class _Jvm:
 
 
 class Host:
-    def __init__(self, way: Way, say: Callable[[str], None]) -> None:
+    def __init__(self, way: HostChannel, say: Callable[[str], None]) -> None:
         """`say` writes into the server's log."""
         self._way = way
         self._say = say

@@ -36,8 +36,8 @@ _PATIENCE = 5.0  # seconds until a JVM that does not answer is left alone
 _GROUP = "spark.jobGroup.id"  # SparkContext.SPARK_JOB_GROUP_ID
 
 
-class Way:
-    """The way from all processes to the host; made before they are forked."""
+class HostChannel:
+    """The channel from all processes to the host; made before they are forked."""
 
     def __init__(self, wanted: SparkOptions) -> None:
         self.wanted = wanted
@@ -70,7 +70,7 @@ class Way:
 
 
 @frozen
-class Answer:
+class HostAnswer:
     """The answer that tells a process how to reach the JVM. `archive` is the package for Spark's executors; empty: they
     have it."""
 
@@ -101,7 +101,7 @@ class _Connection:
         self._lock = threading.Lock()
         self.out_of_memory = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> HostAnswer:
         """Wait for it."""
         assert self._socket is not None
         line = b""
@@ -113,7 +113,7 @@ class _Connection:
         said = json.loads(line)
         if "error" in said:
             raise PgError(*said["error"], detail=said["detail"], hint=said["hint"])
-        return Answer(**said)
+        return HostAnswer(**said)
 
     def ends(self, seconds: float) -> bool:
         """Has the JVM ended, or does it within these seconds?"""
@@ -182,7 +182,7 @@ class SharedDriver:
         session.sparkContext.setLocalProperty(_GROUP, self._group)
 
 
-def join(way: Way) -> tuple[SharedDriver, SparkSession, str]:
+def join(way: HostChannel) -> tuple[SharedDriver, SparkSession, str]:
     """A session in the JVM of the host, which starts it if there is none; and the package for executors. PgError if
     that cannot be."""
     connection = _Connection(way.ask())
@@ -193,7 +193,7 @@ def join(way: Way) -> tuple[SharedDriver, SparkSession, str]:
         raise
 
 
-def _joined(connection: _Connection, way: Way) -> tuple[SharedDriver, SparkSession, str]:
+def _joined(connection: _Connection, way: HostChannel) -> tuple[SharedDriver, SparkSession, str]:
     from pgrepl.internals.py4j import Gateway
     from pgrepl.lake.spark_start import load, shows_log
 

@@ -9,7 +9,7 @@ from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 from pgrepl.expr.routine_results import row_of
 from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
-from pgrepl.plpgsql.compilation import First, Function
+from pgrepl.plpgsql.compilation import FirstCompilation, Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.exec_errors import located
 from pgrepl.plpgsql.exec_sql import value_of
@@ -41,7 +41,7 @@ def compiled_block(session: Session, source: str) -> Code:
     """The code of DO (plpgsql_compile_inline)."""
     function = Function(_INLINE, _INLINE, source, is_block=True)
     checks = bool(session.settings.value("check_function_bodies"))
-    return compiled(new_compilation(session, function, First.now(session), checks_syntax=checks))
+    return compiled(new_compilation(session, function, FirstCompilation.now(session), checks_syntax=checks))
 
 
 def run_block(session: Session, code: Code, *, atomic: bool) -> None:

@@ -63,7 +63,7 @@ _CONFLICTS = {each.value: each for each in Conflict}
 
 
 @dataclass(eq=False)
-class First:
+class FirstCompilation:
     """The settings, and the types of the names in declarations, that a function's first compilation in a session has
     found. Later ones keep them, as PostgreSQL keeps the compiled function until its definition changes."""
 
@@ -73,14 +73,14 @@ class First:
     types: dict[tuple[str, ...], DataType] = field(default_factory=dict)
 
     @classmethod
-    def now(cls, session: Session, signature: str = "") -> First:
+    def now(cls, session: Session, signature: str = "") -> FirstCompilation:
         settings = session.settings
         conflict = _CONFLICTS[settings.get("plpgsql.variable_conflict")]
         return cls(conflict, bool(settings.value("plpgsql.print_strict_params")), signature)
 
 
 class Compilation:
-    def __init__(self, session: Session, function: Function, first: First, *, checks_syntax: bool) -> None:
+    def __init__(self, session: Session, function: Function, first: FirstCompilation, *, checks_syntax: bool) -> None:
         """`checks_syntax`: of the SQL in the body, too."""
         self.session = session
         self.function = function

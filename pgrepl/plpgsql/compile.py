@@ -18,7 +18,7 @@ from pgrepl.plpgsql import (
     exec_transactions,
 )
 from pgrepl.plpgsql.builders import builder
-from pgrepl.plpgsql.compilation import Compilation, First, Function, compiling
+from pgrepl.plpgsql.compilation import Compilation, FirstCompilation, Function, compiling
 from pgrepl.plpgsql.data_types import data_type
 from pgrepl.plpgsql.exec import compile_stmts
 from pgrepl.plpgsql.frame import Code
@@ -41,7 +41,9 @@ def _parser() -> Parser:
     return Parser(load(PLPGSQL), builder)
 
 
-def new_compilation(session: Session, function: Function, first: First, *, checks_syntax: bool = True) -> Compilation:
+def new_compilation(
+    session: Session, function: Function, first: FirstCompilation, *, checks_syntax: bool = True
+) -> Compilation:
     """A compilation with the level of the function's own names, to which the caller adds the parameters."""
     compilation = Compilation(session, function, first, checks_syntax=checks_syntax)
     compilation.push(function.name)

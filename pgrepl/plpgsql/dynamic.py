@@ -10,8 +10,8 @@ from pgrepl.expr import typefacts
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.datums import Mode, SqlText
-from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, check_allowed, execute_nested, no_cursor, no_rows, speaking_of
+from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.plpgsql.sql import SpiResult, check_allowed, execute_nested, no_cursor, no_rows, speaking_of
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
@@ -46,8 +46,8 @@ class GivenParameters:
 
 class Dynamic:
     def __init__(self, code: Code, query: SqlText, parameters: list[SqlText]) -> None:
-        self._query = Piece(code, query)
-        self._parameters = [Piece(code, sql) for sql in parameters]
+        self._query = PlpgsqlExpr(code, query)
+        self._parameters = [PlpgsqlExpr(code, sql) for sql in parameters]
 
     def values(self, frame: Frame) -> list[Given]:
         """The parameters' values. A literal is text."""
@@ -71,7 +71,7 @@ class Dynamic:
             raise PgError("22004", "query string argument of EXECUTE is null")
         return write_text(value, self._query.type, frame.session.text_style)
 
-    def answer(self, frame: Frame, *, as_cursor: bool = False, gives_rows: bool = False) -> Answer:
+    def answer(self, frame: Frame, *, as_cursor: bool = False, gives_rows: bool = False) -> SpiResult:
         """Run the query's statements. `as_cursor`, `gives_rows`: it must be one that gives rows."""
         text = self.text(frame)
         given = self.values(frame)
@@ -80,7 +80,7 @@ class Dynamic:
         try:
             with speaking_of(frame, SqlText(text, Mode.STATEMENT, None)):
                 statements = parse(text, session.report, session.settings.string_rules)
-                answer = Answer(None, (), 0)
+                answer = SpiResult(None, (), 0)
                 for raw in statements:
                     stmt = raw.stmt
                     if isinstance(stmt, SelectStmt) and stmt.into is not None:

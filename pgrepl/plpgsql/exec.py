@@ -9,8 +9,8 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
-from pgrepl.plpgsql.piece import Piece
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def compile_stmts(statements: Statements, code: Code) -> ExecStmt:
     return run
 
 
-def condition(code: Code, sql: SqlText) -> Piece:
+def condition(code: Code, sql: SqlText) -> PlpgsqlExpr:
     """A condition; NULL is not true (exec_eval_boolean)."""
-    return Piece(code, sql, oids.BOOL)
+    return PlpgsqlExpr(code, sql, oids.BOOL)
 
 
 def required(value: Any, message: str) -> Any:

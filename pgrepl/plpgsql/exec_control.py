@@ -11,9 +11,9 @@ from pgrepl.interrupts import check_for_interrupts
 from pgrepl.plpgsql.assignment import assign, null_value
 from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, SqlText, Var
 from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition, required
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcContinue, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assign, Case, Continue, Exit, Foreach, ForInteger, If, Loop, While
-from pgrepl.plpgsql.piece import Piece
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 
@@ -28,7 +28,7 @@ _INT4_MAX, _INT4_MIN = 2**31 - 1, -(2**31)
 def _(stmt: Assign, code: Code) -> ExecStmt:
     datum = code.function.datums[stmt.target]
     words = _words(code, stmt.value, datum)
-    piece = Piece(code, stmt.value, names=words)
+    piece = PlpgsqlExpr(code, stmt.value, names=words)
     number = stmt.target
     if isinstance(datum, Var) and not datum.not_null:
 
@@ -107,7 +107,7 @@ def _(stmt: If, code: Code) -> ExecStmt:
 
 @compile_stmt.register
 def _(stmt: Case, code: Code) -> ExecStmt:
-    operand = Piece(code, stmt.operand) if stmt.operand is not None else None
+    operand = PlpgsqlExpr(code, stmt.operand) if stmt.operand is not None else None
     branches = [(condition(code, test), compile_stmts(body, code)) for test, body in stmt.branches]
     other = compile_stmts(stmt.other, code) if stmt.other is not None else None
 
@@ -193,8 +193,8 @@ def _(stmt: While, code: Code) -> ExecStmt:
 
 @compile_stmt.register
 def _(stmt: ForInteger, code: Code) -> ExecStmt:
-    lower, upper = Piece(code, stmt.lower, oids.INT4), Piece(code, stmt.upper, oids.INT4)
-    step = Piece(code, stmt.step, oids.INT4) if stmt.step is not None else None
+    lower, upper = PlpgsqlExpr(code, stmt.lower, oids.INT4), PlpgsqlExpr(code, stmt.upper, oids.INT4)
+    step = PlpgsqlExpr(code, stmt.step, oids.INT4) if stmt.step is not None else None
     body = compile_stmts(stmt.body, code)
     number, label, found = stmt.variable.number, stmt.label, code.function.found
 
@@ -243,7 +243,7 @@ def over(
 
 @compile_stmt.register
 def _(stmt: Foreach, code: Code) -> ExecStmt:
-    array = Piece(code, stmt.array)
+    array = PlpgsqlExpr(code, stmt.array)
     body = compile_stmts(stmt.body, code)
     target = code.function.datums[stmt.target]
 

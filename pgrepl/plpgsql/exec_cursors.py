@@ -11,10 +11,10 @@ from pgrepl.plpgsql.datums import SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, required
 from pgrepl.plpgsql.exec_sql import over_rows
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
-from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, no_cursor
+from pgrepl.plpgsql.sql import SpiResult, no_cursor
 from pgrepl.query.portal import Declared, Portal, Row, close_portal, find_portal, open_portal
 from pgrepl.types import oids
 
@@ -25,10 +25,10 @@ class _Opening:
     def __init__(self, code: Code, cursor: Var, arguments: SqlText | None) -> None:
         assert cursor.query is not None
         self.cursor = cursor
-        self.query = Piece(code, cursor.query)
-        self._arguments = Piece(code, arguments) if arguments is not None else None
+        self.query = PlpgsqlExpr(code, cursor.query)
+        self._arguments = PlpgsqlExpr(code, arguments) if arguments is not None else None
 
-    def answer(self, frame: Frame) -> Answer:
+    def answer(self, frame: Frame) -> SpiResult:
         if self._arguments is not None:
             assert self.cursor.parameters is not None
             given = self._arguments.answer(frame, 1)
@@ -37,7 +37,7 @@ class _Opening:
         return self.query.open(frame)
 
 
-def _open(frame: Frame, cursor: Var, answer: Answer, piece: Piece | None, scroll: bool | None) -> Portal:
+def _open(frame: Frame, cursor: Var, answer: SpiResult, piece: PlpgsqlExpr | None, scroll: bool | None) -> Portal:
     """Open the cursor. A variable without a value gets the portal's name."""
     if answer.columns is None:
         raise no_cursor(None if piece is None else piece.tree)
@@ -78,7 +78,7 @@ def _(stmt: Open, code: Code) -> ExecStmt:
             _open(frame, cursor, dynamic.answer(frame, as_cursor=True), None, stmt.scroll)
 
         return by_text
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
 
     def free(frame: Frame) -> None:
         _check_free(frame, cursor)
@@ -98,7 +98,7 @@ class _Count:
     def __init__(self, code: Code, direction: Direction) -> None:
         self.word = direction.word
         self._count = direction.count
-        self._piece = Piece(code, direction.expression, oids.INT4) if direction.expression is not None else None
+        self._piece = PlpgsqlExpr(code, direction.expression, oids.INT4) if direction.expression is not None else None
 
     def of(self, frame: Frame) -> int | None:
         if self._piece is None:
@@ -169,7 +169,7 @@ def _(stmt: ForCursor, code: Code) -> ExecStmt:
         _check_free(frame, cursor)
         name = frame[cursor.number]
         portal = _open(frame, cursor, opening.answer(frame), opening.query, cursor.scroll)
-        answer = Answer(portal.columns, _Passed(portal), len(portal.rows), selects=True)
+        answer = SpiResult(portal.columns, _Passed(portal), len(portal.rows), selects=True)
         rc = over_rows(frame, answer, stmt.target, body, stmt.label)
         frame.session.transaction.portals.pop(portal.name, None)
         if name is None:

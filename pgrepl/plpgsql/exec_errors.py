@@ -12,9 +12,9 @@ from pgrepl.plpgsql.assignment import assign, default_value, move_row, null_valu
 from pgrepl.plpgsql.conditions import is_sqlstate, matches, sqlstates_of
 from pgrepl.plpgsql.datums import Rec, Var
 from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assert, Block, GetDiagnostics, GetStackedDiagnostics, Handlers, Raise
-from pgrepl.plpgsql.piece import Piece
 from pgrepl.types import oids
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.text import write_text
@@ -55,7 +55,7 @@ def _initial(datum: Var | Rec, code: Code) -> tuple[int, Any]:
     number = datum.number
     default = datum.default
     if default is not None:
-        piece = Piece(code, default)
+        piece = PlpgsqlExpr(code, default)
 
         def by_default(frame: Frame) -> None:
             frame[number] = None
@@ -154,8 +154,8 @@ def _handles(conditions: Sequence[tuple[str, frozenset[str]]], error: PgError) -
 
 @compile_stmt.register
 def _(stmt: Raise, code: Code) -> ExecStmt:
-    parameters = [Piece(code, sql) for sql in stmt.parameters]
-    options = [(name, Piece(code, sql)) for name, sql in stmt.options]
+    parameters = [PlpgsqlExpr(code, sql) for sql in stmt.parameters]
+    options = [(name, PlpgsqlExpr(code, sql)) for name, sql in stmt.options]
     if stmt.condition is None and stmt.message is None and not options:
 
         def again(frame: Frame) -> None:
@@ -178,7 +178,7 @@ def _(stmt: Raise, code: Code) -> ExecStmt:
     return run
 
 
-def _report(frame: Frame, stmt: Raise, parameters: list[Piece], options: list[tuple[str, Piece]]) -> Report:
+def _report(frame: Frame, stmt: Raise, parameters: list[PlpgsqlExpr], options: list[tuple[str, PlpgsqlExpr]]) -> Report:
     """The message and its fields (exec_stmt_raise)."""
     sqlstate: str | None = None
     name: str | None = None
@@ -233,7 +233,7 @@ def _already(option: str) -> PgError:
     return PgError("42601", f"RAISE option already specified: {option}")
 
 
-def _formatted(frame: Frame, text: str, parameters: list[Piece]) -> str:
+def _formatted(frame: Frame, text: str, parameters: list[PlpgsqlExpr]) -> str:
     """The format with each % replaced by a parameter; %% is one %."""
     made: list[str] = []
     values = iter(parameters)
@@ -262,7 +262,7 @@ def _context(frame: Frame) -> str:
 @compile_stmt.register
 def _(stmt: Assert, code: Code) -> ExecStmt:
     test = condition(code, stmt.condition)
-    message = Piece(code, stmt.message) if stmt.message is not None else None
+    message = PlpgsqlExpr(code, stmt.message) if stmt.message is not None else None
 
     def run(frame: Frame) -> None:
         if not frame.session.settings.value("plpgsql.check_asserts") or test.run(frame):

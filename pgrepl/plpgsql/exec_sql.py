@@ -12,10 +12,10 @@ from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.exec import compile_stmt, compile_stmts
 from pgrepl.plpgsql.exec_control import over
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
-from pgrepl.plpgsql.piece import Piece
-from pgrepl.plpgsql.sql import Answer, in_sql, no_cursor, no_rows
+from pgrepl.plpgsql.sql import SpiResult, in_sql, no_cursor, no_rows
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.text import write_text
@@ -26,7 +26,7 @@ _OTHER_ROW = "returned record type does not match expected record type"
 
 @compile_stmt.register
 def _(stmt: Sql, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
     most = (2 if stmt.strict else 1) if stmt.target is not None else _ALL
 
     def run(frame: Frame) -> None:
@@ -46,7 +46,7 @@ def _(stmt: Sql, code: Code) -> ExecStmt:
 
 
 def into(
-    frame: Frame, target: Rec | Row, answer: Answer, strict: bool, parameters: Any = None, *, dynamic: bool = False
+    frame: Frame, target: Rec | Row, answer: SpiResult, strict: bool, parameters: Any = None, *, dynamic: bool = False
 ) -> None:
     """The first row into the target, and NULL if there is none; STRICT requires exactly one."""
     if answer.columns is None:
@@ -102,7 +102,7 @@ def _names_and_values(frame: Frame, query: SqlText) -> list[tuple[str, str | Non
 
 @compile_stmt.register
 def _(stmt: Perform, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
         answer = piece.answer(frame)
@@ -132,7 +132,7 @@ def _(stmt: Execute, code: Code) -> ExecStmt:
 
 @compile_stmt.register
 def _(stmt: ForQuery, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
     body = compile_stmts(stmt.body, code)
 
     def run(frame: Frame) -> ReturnCode | None:
@@ -157,7 +157,9 @@ def _(stmt: ForExecute, code: Code) -> ExecStmt:
     return run
 
 
-def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: ExecStmt, label: str | None) -> ReturnCode | None:
+def over_rows(
+    frame: Frame, answer: SpiResult, target: Rec | Row, body: ExecStmt, label: str | None
+) -> ReturnCode | None:
     """The body for each row (exec_for_query)."""
     columns = answer.columns
     assert columns is not None
@@ -174,7 +176,7 @@ def over_rows(frame: Frame, answer: Answer, target: Rec | Row, body: ExecStmt, l
 
 @compile_stmt.register
 def _(stmt: Return, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.value) if stmt.value is not None else None
+    piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
     if piece is None and isinstance(datum, Rec):
         number, typoid, typmod = datum.number, datum.type.oid, datum.type.typmod
@@ -218,7 +220,7 @@ def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
 
 @compile_stmt.register
 def _(stmt: ReturnNext, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.value) if stmt.value is not None else None
+    piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
 
     def run(frame: Frame) -> None:
@@ -266,7 +268,7 @@ def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], messa
 @compile_stmt.register
 def _(stmt: ReturnQuery, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters) if stmt.is_dynamic else None
-    piece = None if stmt.is_dynamic else Piece(code, stmt.query)
+    piece = None if stmt.is_dynamic else PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
         _check_takes_rows(frame)
@@ -283,7 +285,7 @@ def _(stmt: ReturnQuery, code: Code) -> ExecStmt:
     return run
 
 
-def _plain(piece: Piece | None, frame: Frame) -> Answer:
+def _plain(piece: PlpgsqlExpr | None, frame: Frame) -> SpiResult:
     assert piece is not None
     answer = piece.answer(frame)
     if answer.columns is None:

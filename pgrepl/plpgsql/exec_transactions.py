@@ -7,16 +7,16 @@ from pgrepl.expr.tree import Const, Expr
 from pgrepl.plpgsql.assignment import assign
 from pgrepl.plpgsql.datums import Rec, RecField, Var
 from pgrepl.plpgsql.exec import compile_stmt
+from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame
 from pgrepl.plpgsql.nodes import Call, Commit, Do, Rollback
-from pgrepl.plpgsql.piece import Piece
 from pgrepl.plpgsql.sql import speaking_of, variables_of
 from pgrepl.plpgsql.variables import FrameVariables
 
 
 @compile_stmt.register(Call)
 def _(stmt: Call, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
         session = frame.session
@@ -54,7 +54,7 @@ def _target(frame: Frame, variables: FrameVariables, argument: Expr | None, name
 
 @compile_stmt.register(Do)
 def _(stmt: Do, code: Code) -> ExecStmt:
-    piece = Piece(code, stmt.query)
+    piece = PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
         piece.answer(frame)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pgrepl.plpgsql.nodes import Statement
 
 
-class Remembering(Protocol):
-    """An object that keeps analysed SQL."""
+class AnalysedSql(Protocol):
+    """A piece of SQL that keeps its analysis (expr.py)."""
 
     def forget(self) -> None: ...
 
@@ -30,7 +30,7 @@ class Code:
         self.session = session
         self.context = RoutineContext(session)
         self.columns: Sequence[Column] = ()  # of the result
-        self.pieces: list[Remembering] = []  # the SQL of the body
+        self.pieces: list[AnalysedSql] = []  # the SQL of the body
         self.casts: dict[Any, Callable[[Any], Any]] = {}
         self.row_types: dict[int, list[Column]] = {}  # the columns of named row types
         self.layout: Any = None  # of a trigger's relation (call.py)

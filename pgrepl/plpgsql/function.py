@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.polymorphic import resolve
-from pgrepl.plpgsql.compilation import Compilation, First, Function
+from pgrepl.plpgsql.compilation import Compilation, FirstCompilation, Function
 from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.data_types import data_type
 from pgrepl.plpgsql.datums import DataType, Rec, Variable
@@ -99,7 +99,7 @@ def compiled_function(
     definition = repr(routine)
     row, first = session.compiled.get(key, ("", None))
     if row != definition:
-        first = First.now(session, session.object_name(oids.REGPROCEDURE, routine.oid))
+        first = FirstCompilation.now(session, session.object_name(oids.REGPROCEDURE, routine.oid))
     function = Function(
         routine.proname,
         first.signature,

@@ -34,7 +34,7 @@ _CHANGES = frozenset(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
 
 
 @frozen
-class Answer:
+class SpiResult:
     """The result of a statement: its rows, if it gives rows, and the number that it has found or changed."""
 
     columns: Sequence[Column] | None
@@ -114,7 +114,7 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
     return list(found if most is None else islice(found, most))
 
 
-def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
+def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> SpiResult:
     """The rows of a cursor's query, and where they stand."""
     from pgrepl.query import permissions
     from pgrepl.query.run import with_table_locks
@@ -123,7 +123,7 @@ def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
     session = frame.session
     _begin(frame)
 
-    def work() -> Answer:
+    def work() -> SpiResult:
         with variables_of(frame, sql, as_values=True):
             query = analyze_query(session, stmt)
             if query.row_marks:
@@ -132,7 +132,7 @@ def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> Answer:
         permissions.check_functions(session, query)
         standing, found = placed_rows(session, query)
         rows = list(found)
-        return Answer(columns_of_query(query), rows, len(rows), selects=True, standing=standing)
+        return SpiResult(columns_of_query(query), rows, len(rows), selects=True, standing=standing)
 
     return _until_done(frame, work)  # type: ignore[no-any-return]
 
@@ -169,13 +169,13 @@ def check_allowed(stmt: Statement) -> None:
         raise PgError("0A000", "cannot COPY to/from client in PL/pgSQL")
 
 
-def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> Answer:
+def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> SpiResult:
     """Run a statement with the variables' values in the places of their names."""
     with variables_of(frame, sql, as_values=True):
         return execute_nested(frame, stmt, sql.text)
 
 
-def execute_nested(frame: Frame, stmt: Statement, text: str) -> Answer:
+def execute_nested(frame: Frame, stmt: Statement, text: str) -> SpiResult:
     """Run a statement of a text; `Session.variables` knows the names in it."""
     name = type(stmt).__name__
     if frame.read_only and name not in _READS:
@@ -210,7 +210,7 @@ def _until_done(frame: Frame, work: Callable[[], Any]) -> Any:
             transaction.begin_again(needed, mark)
 
 
-def _answer(name: str, stmt: Statement, result: Result) -> Answer:
+def _answer(name: str, stmt: Statement, result: Result) -> SpiResult:
     columns = None if result.columns is None else [(c.name, c.type, c.typmod) for c in result.columns]
     rows: Sequence[Sequence[Any]] = list(result.values) if result.values is not None else result.rows
     last = (result.tag or "").rpartition(" ")[2]
@@ -218,4 +218,4 @@ def _answer(name: str, stmt: Statement, result: Result) -> Answer:
     selects = isinstance(stmt, SelectStmt) and stmt.into is None
     if selects:
         count = len(rows)
-    return Answer(columns, rows, count, name in _CHANGES, selects)
+    return SpiResult(columns, rows, count, name in _CHANGES, selects)

@@ -13,5 +13,5 @@ backend_loop    one session: reads messages, answers them (PostgresMain)
 extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals
 channel         messages as bytes, in and out; reports, rows: what they contain
 replication/    replication connections: their commands, and the sender of a slot's changes
-workers         the server's own processes: subscriptions with autovacuum, and the JVM of all sessions
+workers         the server's auxiliary processes: subscriptions with autovacuum, and the JVM of all sessions
 """

@@ -112,7 +112,7 @@ def _serve(
     from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.connection import Server
     from pgrepl.server.monitoring.process import listen, monitoring_process, while_starting
-    from pgrepl.server.postmaster import Own, Postmaster
+    from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
     from pgrepl.server.state import ServerState
     from pgrepl.server.tls import server_context
     from pgrepl.server.workers import spark_process, worker_process
@@ -129,14 +129,14 @@ def _serve(
         preload.load()
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
     server = Server(str(path), settings, log, tls, config)
-    workers = Own("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
+    workers = AuxiliaryProcess("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
     own = [workers]
     way = spark.share()
     if way is not None:
-        own.append(Own("spark", spark_process(way, log), way.host, lasts=True))
+        own.append(AuxiliaryProcess("spark", spark_process(way, log), way.host, lasts=True))
     if listening is not None:
         answering = monitoring_process(listening, state, settings, str(path), log)
-        own.append(Own("monitor", answering, listening, lasts=True))
+        own.append(AuxiliaryProcess("monitor", answering, listening, lasts=True))
     postmaster = Postmaster(settings, log, server.attend, own, state)
     postmaster.lock_catalog(Path(f"{path}-server.pid"))
     if pidfile is not None:

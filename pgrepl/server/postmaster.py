@@ -68,7 +68,7 @@ class Incoming:
 
 
 @dataclass
-class Own:
+class AuxiliaryProcess:
     """A process that the server keeps running beside the backends."""
 
     name: str
@@ -84,7 +84,7 @@ class Postmaster:
     settings: ServerSettings
     log: ServerLog
     backend: Callable[[Incoming], None]
-    own: Sequence[Own] = ()
+    own: Sequence[AuxiliaryProcess] = ()
     state: ServerState = field(default_factory=ServerState)
     _children: dict[int, Child] = field(default_factory=dict)
     _free: list[int] = field(default_factory=list)
@@ -306,7 +306,7 @@ class Postmaster:
                 place = self._free.pop()
                 own.pid = self._fork(place, b"", lambda own=own, place=place: own.run(place), own)  # type: ignore[misc]
 
-    def _fork(self, place: int, key: bytes, work: Callable[[], None], its: Own | None = None) -> int:
+    def _fork(self, place: int, key: bytes, work: Callable[[], None], its: AuxiliaryProcess | None = None) -> int:
         parent = os.getpid()
         try:
             pid = os.fork()

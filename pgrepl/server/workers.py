@@ -14,7 +14,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.server.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from pgrepl.lake.spark_shared import Way
+    from pgrepl.lake.spark_shared import HostChannel
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
 
@@ -53,7 +53,7 @@ def worker_process(
     return run
 
 
-def spark_process(way: Way, log: ServerLog) -> Callable[[int], None]:
+def spark_process(way: HostChannel, log: ServerLog) -> Callable[[int], None]:
     def run(place: int) -> None:
         from pgrepl.lake.spark_host import Host
 

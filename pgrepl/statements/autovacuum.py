@@ -77,7 +77,7 @@ class Thresholds:
             int(real("log_autovacuum_min_duration")),
         )
 
-    def need(self, there: RowCounts, inserted: int, small: Sequence[int]) -> Need | None:
+    def need(self, there: RowCounts, inserted: int, small: Sequence[int]) -> VacuumNeed | None:
         """As relation_needs_vacanalyze does, for `inserted` rows since the last vacuum and small files."""
         if not self.enabled:
             return None
@@ -93,15 +93,17 @@ class Thresholds:
             len(small) / compact.TIER_FILES if compact.tier(small) else 0.0,
         )
         if there.dead > most_dead or grown:
-            return Need(urgency, whole=True, grown=grown)
+            return VacuumNeed(urgency, whole=True, grown=grown)
         inlined = (counts and there.inlined > self.inserted) or there.positions > fold_deletes.POSITIONS
         if inlined or compact.tier(small):
-            return Need(urgency, whole=False, grown=False)
+            return VacuumNeed(urgency, whole=False, grown=False)
         return None
 
 
 @frozen
-class Need:
+class VacuumNeed:
+    """The vacuum that a table needs (relation_needs_vacanalyze)."""
+
     urgency: float
     whole: bool  # the whole work of VACUUM, not a partial one
     grown: bool  # for inserted rows: the table counts as vacuumed even if there was nothing to do
@@ -158,7 +160,7 @@ class Autovacuum:
 
         self._with_session(database, work)
 
-    def _vacuum(self, session: Session, oid: int, need: Need) -> None:
+    def _vacuum(self, session: Session, oid: int, need: VacuumNeed) -> None:
         began, used = time.monotonic(), time.thread_time()
         with reading(session):
             table = relation_or_none(session, oid)
@@ -183,7 +185,7 @@ class Autovacuum:
         if (staged is not None or folded) and 0 <= thresholds.log_after <= elapsed * 1000:
             self._log.log(_told(named, staged, folded, time.thread_time() - used, elapsed))
 
-    def _try(self, session: Session, table: Relation, need: Need) -> _Done | None:
+    def _try(self, session: Session, table: Relation, need: VacuumNeed) -> _Done | None:
         """Vacuum the table once. None: another session has changed it meanwhile, so that it can be tried again."""
         try:
             with statement(session):
@@ -270,7 +272,7 @@ class _Done:
     staged: compact.StagedCompaction | None  # None: there was nothing to do
 
 
-def _needy(session: Session) -> list[tuple[int, Need]]:
+def _needy(session: Session) -> list[tuple[int, VacuumNeed]]:
     """The tables of a database that need a vacuum, by OID, the neediest first."""
     counted = statistics.counters(session.catalog).read(statistics.RELATION)
     found = []

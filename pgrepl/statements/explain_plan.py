@@ -177,13 +177,13 @@ def _rows_to_change(session: Session, modify: Modify, *, on_spark: bool = False)
     """The query of the rows that a statement changes."""
     from pgrepl.expr.dml.merge_queries import joined_query
     from pgrepl.expr.dml.plan import Command
-    from pgrepl.expr.dml.queries import found_query, insert_query
+    from pgrepl.expr.dml.queries import insert_query, target_rows_query
 
     if modify.command is Command.INSERT:
         return insert_query(session, modify)
     if modify.command is Command.MERGE:
         return joined_query(session, modify, on_spark=on_spark).query
-    return found_query(session, modify).query
+    return target_rows_query(session, modify).query
 
 
 def _modify_node(session: Session, modify: Modify, rows: PlanNode) -> PlanNode:

@@ -29,7 +29,7 @@ Holds = Callable[[Any], bool]
 NO_COLUMNS = "no_columns"  # the one column of a table, or field of a struct, without any, which DuckLake does not allow
 
 
-class Kept(Nested, Protocol):
+class PlacedField(Nested, Protocol):
     """A nested field of a column, with the place of its attribute."""
 
     @property
@@ -37,7 +37,7 @@ class Kept(Nested, Protocol):
 
 
 @cache
-def kept_form(typoid: int, typmod: int, row: RowType | None, lake: str, fields: tuple[Kept, ...]) -> Form:
+def kept_form(typoid: int, typmod: int, row: RowType | None, lake: str, fields: tuple[PlacedField, ...]) -> Form:
     """The form of a column, or of something in it, from its PostgreSQL type here and its DuckLake type. `row`: the
     columns of the row type in it, if a table has that."""
     if not is_row_type(typoid):
@@ -85,7 +85,7 @@ def has_renamed_labels(typoid: int) -> bool:
 _Parts = Sequence[tuple[str, Form, int]]  # name of a field, its form, and which of the value's attributes; -1: none
 
 
-def _kept_parts(row: RowType, fields: tuple[Kept, ...]) -> _Parts:
+def _kept_parts(row: RowType, fields: tuple[PlacedField, ...]) -> _Parts:
     at = {attribute.place: n for n, attribute in enumerate(row.fields)}
     parts: list[tuple[str, Form, int]] = []
     for field in fields:

@@ -9,7 +9,7 @@ from pgrepl.catalog.relation import relation
 from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.dml.queries import found_query, insert_query
+from pgrepl.expr.dml.queries import insert_query, target_rows_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
 from pgrepl.rows.trigger_data import TriggerEvent
@@ -44,7 +44,7 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
 
         query = joined_query(session, modify).query
     else:
-        query = found_query(session, modify, None, frozenset()).query
+        query = target_rows_query(session, modify, None, frozenset()).query
     query, context = expand_views(session, query), Context(session)
     unfit = ""
     if kernels and not session.transaction.keeps_pending:

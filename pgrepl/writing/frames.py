@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.expr.dml.queries import Found
+from pgrepl.expr.dml.queries import TargetRowsQuery
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.rowset import frame_of
@@ -39,7 +39,7 @@ def query_frame(session: Session, query: Query) -> DataFrame:
     return frame_of(session, expand_views(session, query))
 
 
-def new_rows(table: Relation, found: Found, frame: DataFrame) -> DataFrame:
+def new_rows(table: Relation, found: TargetRowsQuery, frame: DataFrame) -> DataFrame:
     """The new rows: c{attnum} for each column, and `place` of the old row."""
     from pyspark.sql import functions as F
 

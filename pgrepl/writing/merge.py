@@ -11,7 +11,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.merge_queries import FIRST, action_query, condition_query, joined_query
 from pgrepl.expr.dml.plan import Command, MergeAction, MergeMatch, Modify
-from pgrepl.expr.dml.queries import found_query
+from pgrepl.expr.dml.queries import target_rows_query
 from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.tree import Const, RangeRef
 from pgrepl.frozen import frozen
@@ -149,7 +149,7 @@ class _Merge:
         rows = self._children.get(table.oid)
         if rows is None:
             entry = relation_rte(table, None, inh=False)
-            found = found_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
+            found = target_rows_query(self.session, Modify(Command.DELETE, table.oid, (entry,), (RangeRef(1),)))
             nothing: Row = (None,) * len(table.attributes)
             read = stream(self.session, found.query)
             rows = {each[0]: with_values(nothing, found.columns, each[2:]) for each in read}

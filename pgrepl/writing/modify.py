@@ -13,13 +13,13 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Conflict, Modify
 from pgrepl.expr.dml.queries import (
-    Found,
+    TargetRowsQuery,
     check_query,
     conflict_query,
-    found_query,
     insert_query,
     pinned,
     returning_query,
+    target_rows_query,
 )
 from pgrepl.expr.tree import PinnedRow, Var
 from pgrepl.query.rowset import rows_of, stream
@@ -317,7 +317,7 @@ def found_rows(
 
 
 def _pinned(
-    session: Session, found: Found, target: Relation, layout: Relation, newer: tuple[int, Newer]
+    session: Session, found: TargetRowsQuery, target: Relation, layout: Relation, newer: tuple[int, Newer]
 ) -> Iterable[Row]:
     """The query over one row of the target."""
     oid, version = newer
@@ -327,14 +327,14 @@ def _pinned(
     return replayed(session, pinned(found.query, PinnedRow(version.place, oid, row)))()
 
 
-def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[Found, Relation]]:
+def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tuple[TargetRowsQuery, Relation]]:
     """One query over all partitions; children by inheritance may have columns of their own, so each has its query."""
     tables = () if target.kind == "v" else changed_tables(session, modify)
     if target.kind in "pv" or len(tables) == 1:
-        yield found_query(session, modify), target
+        yield target_rows_query(session, modify), target
         return
     for member in tables:
-        yield found_query(session, modify, member.relation), member.relation
+        yield target_rows_query(session, modify, member.relation), member.relation
 
 
 # --- views with INSTEAD OF triggers -----------------------------------------------------------------------------------

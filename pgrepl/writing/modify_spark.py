@@ -14,7 +14,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.engine import Declined
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.dml.queries import found_query, insert_query
+from pgrepl.expr.dml.queries import insert_query, target_rows_query
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.writing.frames import new_rows, query_frame
@@ -109,7 +109,7 @@ def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bo
     for member in tables:
         table = member.relation
         own = None if len(tables) == 1 and table.oid == target.oid else table
-        found = found_query(session, modify, own, None if updates else frozenset())
+        found = target_rows_query(session, modify, own, None if updates else frozenset())
         frame = query_frame(session, found.query)
         if updates:
             rows = new_rows(table, found, frame)

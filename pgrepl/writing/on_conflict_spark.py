@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Conflict, Modify
-from pgrepl.expr.dml.queries import Found, insert_query, row_columns
+from pgrepl.expr.dml.queries import TargetRowsQuery, insert_query, row_columns
 from pgrepl.expr.opclasses import equality_operator
 from pgrepl.expr.range_table import TABLEOID, relation_rte
 from pgrepl.expr.tree import (
@@ -243,7 +243,7 @@ class _Parted:
         )
         frame = frame_of(self.session, query)
         columns = tuple(a.num for a in target.columns)
-        return new_rows(target, Found(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
+        return new_rows(target, TargetRowsQuery(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
 
     # --- parts of the queries -----------------------------------------------------------------------------------------
 

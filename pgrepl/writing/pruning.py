@@ -26,22 +26,22 @@ _MOST = 1000  # combinations of values that are tried
 
 
 @frozen
-class Said:
+class Restrictions:
     """The requirements of conditions on columns, by attnum: all of these, and one part of each `either`."""
 
     bounds: tuple[Bound, ...] = ()
     null: frozenset[int] = frozenset()
     not_null: frozenset[int] = frozenset()
     unequal: tuple[tuple[int, Any], ...] = ()
-    either: tuple[tuple[Said, ...], ...] = ()
+    either: tuple[tuple[Restrictions, ...], ...] = ()
 
 
-def said(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context: Context) -> Said:
+def restrictions_of(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context: Context) -> Restrictions:
     """The requirements of conditions that all hold on one relation."""
-    found = Said()
+    found = Restrictions()
     for condition in conditions:
         if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.OR:
-            parts = tuple(said(query, conjuncts(arg), varno, context) for arg in condition.args)
+            parts = tuple(restrictions_of(query, conjuncts(arg), varno, context) for arg in condition.args)
             found = replace(found, either=(*found.either, parts))
         elif isinstance(condition, tree.NullTest) and not condition.argisrow:
             attnum = _own_column(condition.arg, varno)
@@ -55,7 +55,7 @@ def said(query: tree.Query, conditions: Sequence[tree.Expr], varno: int, context
     return found
 
 
-def contradicts(what: Said) -> bool:
+def contradicts(what: Restrictions) -> bool:
     """Whether a column would have to equal two values (generate_base_implied_equalities_const)."""
     equal: dict[int, Any] = {}
     for bound in what.bounds:
@@ -71,7 +71,7 @@ def _own_column(expr: tree.Expr | None, varno: int) -> int:
     return expr.attnum if isinstance(expr, tree.Var) and expr.varno == varno and not expr.levelsup else 0
 
 
-def leaves(session: Session, top: Relation, what: Said) -> Iterator[Relation]:
+def leaves(session: Session, top: Relation, what: Restrictions) -> Iterator[Relation]:
     """The leaves below a partitioned table that can hold rows which satisfy the conditions, in partition order."""
     desc = partition_desc(session, top.oid)
     kept = _kept(desc, what)
@@ -90,9 +90,9 @@ def _number_in(part: Relation, top: Relation, attnum: int) -> int:
     return own.num if own is not None else 0
 
 
-def _moved(what: Said, number: Callable[[int], int]) -> Said:
+def _moved(what: Restrictions, number: Callable[[int], int]) -> Restrictions:
     """The requirements with the attnums of a partition."""
-    return Said(
+    return Restrictions(
         tuple(replace(bound, attnum=number(bound.attnum)) for bound in what.bounds),
         frozenset(map(number, what.null)),
         frozenset(map(number, what.not_null)),
@@ -101,14 +101,14 @@ def _moved(what: Said, number: Callable[[int], int]) -> Said:
     )
 
 
-def _kept(desc: PartitionDesc, what: Said) -> set[int]:
+def _kept(desc: PartitionDesc, what: Restrictions) -> set[int]:
     kept = _by_values(desc, what)
     for parts in what.either:
         kept &= set().union(*[_kept(desc, part) for part in parts])
     return kept
 
 
-def _by_values(desc: PartitionDesc, what: Said) -> set[int]:
+def _by_values(desc: PartitionDesc, what: Restrictions) -> set[int]:
     everything = set(range(len(desc.oids)))
     attnums = [column.attnum for column in desc.key.columns]
     strict = {bound.attnum for bound in what.bounds} | what.not_null | {attnum for attnum, _ in what.unequal}

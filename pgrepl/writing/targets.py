@@ -48,13 +48,13 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
         return found
     from pgrepl.expr.context import Context
     from pgrepl.query.bounds import conjuncts, is_never_true
-    from pgrepl.writing.pruning import contradicts, leaves, said
+    from pgrepl.writing.pruning import contradicts, leaves, restrictions_of
 
     where = modify.where
     if modify.merge is not None and MergeMatch.NOT_MATCHED_BY_SOURCE not in modify.merge.matches:
         where = modify.merge.joined_where(where)
     context, conditions = Context(session), conjuncts(where)
-    what = said(Query((), modify.rtable, modify.from_, where), conditions, TARGET, context)
+    what = restrictions_of(Query((), modify.rtable, modify.from_, where), conditions, TARGET, context)
     if contradicts(what) or any(is_never_true(condition, context) for condition in conditions):
         return [member for member in found if member.relation.oid == target.oid]
     if target.kind != "p":

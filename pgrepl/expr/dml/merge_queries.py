@@ -18,7 +18,7 @@ from pgrepl.expr.dml.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Command, MergeAction, MergeMatch, Modify
-from pgrepl.expr.dml.queries import Found, column_of, columns_beside, shown_columns, whole_row, within
+from pgrepl.expr.dml.queries import TargetRowsQuery, column_of, columns_beside, shown_columns, whole_row, within
 from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID, var_of
 from pgrepl.expr.tree import (
     PLACE,
@@ -260,7 +260,7 @@ def _int(value: int) -> Const:
 
 def staged_query(
     session: Session, modify: Modify, joined: Joined, action: MergeAction, rows: Sequence[tuple[Any, ...]]
-) -> Found:
+) -> TargetRowsQuery:
     """The query of an action over all rows of `numbered_query` that need it. An INSERT gives whole rows; else it gives
     what `found_query` gives, of a DELETE no columns of the old row."""
     target = relation(session, modify.relid)
@@ -278,7 +278,7 @@ def staged_query(
         ]
     entry = rows_rte(JOINED, layout.columns, rows)
     query = _over(session, modify, entry, layout, joined.carried, values)
-    return Found(query, kept, tuple(a.attnum for a in action.assigned))
+    return TargetRowsQuery(query, kept, tuple(a.attnum for a in action.assigned))
 
 
 def _joined_layout(session: Session, modify: Modify, columns: tuple[Column, ...]) -> _Layout:

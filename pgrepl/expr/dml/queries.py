@@ -97,7 +97,7 @@ def _renumbered(expr: Expr, old: int, new: int) -> Expr:
 
 
 @frozen
-class Found:
+class TargetRowsQuery:
     """The query of an UPDATE or DELETE, and the positions of its columns."""
 
     query: Query
@@ -105,9 +105,9 @@ class Found:
     assigned: tuple[int, ...]  # the new values, which follow the old row: attnums. `carried_columns` come last
 
 
-def found_query(
+def target_rows_query(
     session: Session, modify: Modify, member: Relation | None = None, columns: frozenset[int] | None = None
-) -> Found:
+) -> TargetRowsQuery:
     """The query for the rows to change: place, tableoid, old row, new values. `member` restricts it to one table below
     the target, in that table's own column layout; `columns` limits the old row to the columns needed."""
     target = relation(session, modify.relid)
@@ -136,11 +136,11 @@ def found_query(
         has_sublinks=True,
     )
     query = within(_computed_once(query, modify.multi), modify)
-    return Found(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned))
+    return TargetRowsQuery(query, tuple(a.num for a in live), tuple(a.attnum for a in assigned))
 
 
 def pinned(query: Query, row: PinnedRow) -> Query:
-    """The query of `found_query`, limited to one row of the target."""
+    """The query of `target_rows_query`, limited to one row of the target."""
     first = query.rtable[0]
     if first.kind is RteKind.SUBQUERY and first.name in ("*WITH*", "*FOUND*"):
         assert first.subquery is not None

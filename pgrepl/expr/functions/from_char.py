@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
-from pgrepl.expr.functions.from_char_scanner import Found, FromCharScanner, invalid
+from pgrepl.expr.functions.from_char_scanner import FromCharScanner, TmFromChar, invalid
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.templates import parse_template
 from pgrepl.types.dates import (
@@ -31,7 +31,7 @@ def _out_of_range(text: str) -> PgError:
     return report(InputError("field"), text, "timestamp")
 
 
-def parse_fields(text: str, template: str, standard: bool = False) -> tuple[Fields, Found]:
+def parse_fields(text: str, template: str, standard: bool = False) -> tuple[Fields, TmFromChar]:
     """The date/time fields of a text, as do_to_timestamp gives them."""
     found = FromCharScanner(text, parse_template(template, standard=standard), standard).run()
     fields = Fields(year=0, month=1, day=1)
@@ -53,7 +53,7 @@ def _is_date(fields: Fields) -> bool:
     return 1 <= fields.month <= 12 and 1 <= fields.day <= days_in_month(fields.year, fields.month)
 
 
-def _set_clock(fields: Fields, found: Found) -> None:
+def _set_clock(fields: Fields, found: TmFromChar) -> None:
     if found.day_seconds:
         minutes, fields.second = divmod(found.day_seconds, 60)
         fields.hour, fields.minute = divmod(minutes, 60)
@@ -70,7 +70,7 @@ def _set_clock(fields: Fields, found: Found) -> None:
     fields.hour = fields.hour % 12 + (12 if found.pm else 0)
 
 
-def _set_year(fields: Fields, found: Found) -> bool:
+def _set_year(fields: Fields, found: TmFromChar) -> bool:
     century = -found.century if found.bc else found.century
     if found.year and found.century and found.year_digits <= 2:
         rest = found.year % 100
@@ -91,7 +91,7 @@ def _monday_of_week(year: int, week: int) -> int:
     return fourth - (weekday(fourth) - 1) % 7 + (week - 1) * 7
 
 
-def _set_days(fields: Fields, found: Found) -> bool:
+def _set_days(fields: Fields, found: TmFromChar) -> bool:
     given = False
 
     def set_julian(day: int) -> None:
@@ -135,7 +135,7 @@ def _set_day_of_year(fields: Fields, day: int) -> None:
         fields.day = day - before
 
 
-def given_zone(fields: Fields, found: Found) -> int | None:
+def given_zone(fields: Fields, found: TmFromChar) -> int | None:
     """The time zone that a text names, in seconds west of Greenwich."""
     if found.zone_sign:
         return -found.zone_sign * (found.zone_hour * 60 + found.zone_minute) * 60

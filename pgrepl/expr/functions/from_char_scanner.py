@@ -21,8 +21,8 @@ _ISO = {"IDDD", "ID", "IW", "IYYY", "IYY", "IY", "I"}
 
 
 @dataclass(slots=True)
-class Found:
-    """The fields read from the text; 0 is "not given", as in PostgreSQL."""
+class TmFromChar:
+    """The fields read from the text; 0 is "not given" (TmFromChar)."""
 
     mode: str = ""
     hour: int = 0
@@ -69,7 +69,7 @@ class FromCharScanner:
         self.nodes = nodes
         self.at = 0
         self.position = 0
-        self.found = Found()
+        self.found = TmFromChar()
         self.exact = self.standard = standard  # exact: FX
         self.extra = 0  # white space skipped beyond what the template has
 
@@ -81,7 +81,7 @@ class FromCharScanner:
             self.at += 1
             self.extra += 1
 
-    def run(self) -> Found:
+    def run(self) -> TmFromChar:
         for position, node in enumerate(self.nodes):
             self.position = position
             if not self.peek():

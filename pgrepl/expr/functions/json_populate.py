@@ -23,8 +23,8 @@ from pgrepl.types.text import check_domain, reader
 implements = Family()
 
 
-class Given:
-    """A jsonb value to be converted."""
+class JsValue:
+    """A jsonb value to be converted (JsValue)."""
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
@@ -37,11 +37,11 @@ class Given:
             return "array"
         return "null" if self.tree is None else "string" if isinstance(self.tree, str) else "scalar"
 
-    def members(self) -> dict[str, Given]:
-        return {key: Given(value) for key, value in self.tree.items()}
+    def members(self) -> dict[str, JsValue]:
+        return {key: JsValue(value) for key, value in self.tree.items()}
 
-    def elements(self) -> list[Given]:
-        return [Given(value) for value in self.tree]
+    def elements(self) -> list[JsValue]:
+        return [JsValue(value) for value in self.tree]
 
     def text(self, typoid: int, omit_quotes: bool) -> str:
         """The text that a type's input function reads (populate_scalar)."""
@@ -52,7 +52,7 @@ class Given:
         return str(to_jsonb(self.tree))
 
 
-class GivenText(Given):
+class GivenText(JsValue):
     """A json value to be converted: a piece of its text."""
 
     def __init__(self, source: str, node: JsonNode) -> None:
@@ -64,10 +64,10 @@ class GivenText(Given):
         kind = self.node.kind
         return kind if kind in ("object", "array", "null", "string") else "scalar"
 
-    def members(self) -> dict[str, Given]:
+    def members(self) -> dict[str, JsValue]:
         return {key: GivenText(self.source, value) for key, value in self.node.value}
 
-    def elements(self) -> list[Given]:
+    def elements(self) -> list[JsValue]:
         return [GivenText(self.source, value) for value in self.node.value]
 
     def text(self, typoid: int, omit_quotes: bool) -> str:
@@ -77,7 +77,7 @@ class GivenText(Given):
         return self.source[self.node.start : self.node.end]
 
 
-class Whole(Given):
+class Whole(JsValue):
     """A jsonb value as a function of SQL/JSON returns it: with a scalar's quotes, and its null is no NULL."""
 
     @property
@@ -89,13 +89,13 @@ class Whole(Given):
         return str(to_jsonb(self.tree))
 
 
-def given(value: str) -> Given:
+def given(value: str) -> JsValue:
     if isinstance(value, Jsonb):
-        return Given(jsonb_tree(value))
+        return JsValue(jsonb_tree(value))
     return GivenText(value, parse_json(value, decode=True))
 
 
-_NOTHING = Given(None)
+_NOTHING = JsValue(None)
 
 
 class Field(NamedTuple):
@@ -116,7 +116,7 @@ def row_fields(typoid: int, style: TextStyle) -> tuple[Field, ...] | None:
 
 
 def populate(
-    source: Given,
+    source: JsValue,
     typoid: int,
     typmod: int,
     style: TextStyle,
@@ -150,11 +150,11 @@ def populate_type(tree: Any, typoid: int, typmod: int, style: TextStyle, *, omit
     if not omit_quotes:
         return populate(Whole(tree), typoid, typmod, style)
     text = tree if isinstance(tree, str) else str(to_jsonb(tree))
-    return populate(Given(text), typoid, typmod, style, omit_quotes=True)
+    return populate(JsValue(text), typoid, typmod, style, omit_quotes=True)
 
 
 def populate_row(
-    source: Given, fields: Sequence[Field], style: TextStyle, default: Sequence[Any] | None = None
+    source: JsValue, fields: Sequence[Field], style: TextStyle, default: Sequence[Any] | None = None
 ) -> Record | None:
     """A row of the members of an object; what the object lacks is as in the default, or else NULL, which a domain may
     refuse (populate_record)."""
@@ -176,7 +176,7 @@ def populate_row(
 # --- arrays -------------------------------------------------------------------------------------------------------
 
 
-def _array(source: Given, element: int, typmod: int, style: TextStyle, column: str) -> PgArray:
+def _array(source: JsValue, element: int, typmod: int, style: TextStyle, column: str) -> PgArray:
     """As populate_array does: how deep the arrays are nested decides the number of dimensions."""
     if source.kind != "array":
         raise _expected_array(column, ())
@@ -188,7 +188,7 @@ def _array(source: Given, element: int, typmod: int, style: TextStyle, column: s
     return PgArray(element, tuple(dims), (1,) * len(dims), tuple(items))
 
 
-def _dimensions(source: Given) -> list[int]:
+def _dimensions(source: JsValue) -> list[int]:
     """The lengths of the first array of each depth."""
     dims: list[int] = []
     while source.kind == "array":
@@ -200,7 +200,7 @@ def _dimensions(source: Given) -> list[int]:
     return dims
 
 
-def _collect(source: Given, dims: list[int], place: tuple[int, ...], items: list[Any], target: Any) -> None:
+def _collect(source: JsValue, dims: list[int], place: tuple[int, ...], items: list[Any], target: Any) -> None:
     elements = source.elements()
     depth = len(place)
     if len(elements) != dims[depth]:
@@ -284,7 +284,7 @@ def _populated(call: Call, name: str, base: Any, value: str | None) -> Any:
     return base if value is None else _row(call, given(value), fields, base)
 
 
-def _row(call: Call, source: Given, fields: Sequence[Field], base: Any) -> Record | None:
+def _row(call: Call, source: JsValue, fields: Sequence[Field], base: Any) -> Record | None:
     """A row of the type of the first argument, which may be a domain."""
     row = populate_row(source, fields, call.style, base)
     check_domain(call.argtypes[0], row, call.style)
@@ -318,7 +318,7 @@ def _rows(call: Call, name: str, fields: Sequence[Field], value: str | None, bas
     return iter([_row(call, row, fields, base) for row in _elements(name, value)])
 
 
-def _elements(name: str, value: str | None) -> list[Given]:
+def _elements(name: str, value: str | None) -> list[JsValue]:
     """The objects of an array."""
     if value is None:
         return []

@@ -32,14 +32,16 @@ _OF_PROCESSES = ("pgrepl_copy", "pgrepl_walsender", "pgrepl_worker")
 
 
 @frozen
-class Made:
+class BackupResult:
+    """The result of a backup."""
+
     manifest: Manifest
     copied: int  # files that were not there before
     copied_bytes: int
     removed: int  # files that the backup does not need any more
 
 
-def back_up(session: Session, folder: Path) -> Made:
+def back_up(session: Session, folder: Path) -> BackupResult:
     with reading(session):
         if not is_superuser(session):
             raise PgError(
@@ -64,7 +66,7 @@ def back_up(session: Session, folder: Path) -> Made:
         with _drafted(session, place, session.catalog.data_path) as (draft, got, wanted):
             made = _publish(draft, place, got, wanted, identifier)
         removed = _sweep(place, made.catalog, wanted)
-    return Made(made, got.files, got.bytes, removed)
+    return BackupResult(made, got.files, got.bytes, removed)
 
 
 def _prepared(folder: Path, catalog: Path, data_path: str) -> Path:
@@ -157,4 +159,4 @@ def _sweep(place: Path, catalog: str, wanted: Collection[str]) -> int:
     return removed
 
 
-__all__ = ["Made", "back_up"]
+__all__ = ["BackupResult", "back_up"]

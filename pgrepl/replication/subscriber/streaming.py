@@ -36,7 +36,7 @@ from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.subscriber.schema_changes.follow import Following, News
+    from pgrepl.replication.subscriber.schema_changes.follow import Following, NewRelations
 
 BATCH = 20_000  # changes that are applied together
 
@@ -134,7 +134,7 @@ class _Received:
     more: bool  # more transactions follow
     refused: PgError | None  # the error that ended the stream
     triggers: bool = False  # the transactions change tables with triggers
-    news: News | None = None  # new descriptions of relations in the first transaction
+    news: NewRelations | None = None  # new descriptions of relations in the first transaction
 
     @classmethod
     def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
@@ -280,7 +280,7 @@ def _following(receiver: Receiver, subscription: tables.pg_subscription, publish
 
 
 def _follow(
-    receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: News
+    receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: NewRelations
 ) -> None:
     """Follow in this transaction, which applies nothing else."""
     found = asked(lambda: guarded(lambda: following.ask(news)))

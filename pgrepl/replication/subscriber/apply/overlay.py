@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class Step:
+class RowResult:
     """The result for one row."""
 
     place: RowPlace | None
@@ -172,12 +172,12 @@ class Overlay:
 
     # --- the result ---------------------------------------------------------------------------------------------------
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RowResult]:
         """The results for all changed rows."""
         for place in self._deleted:
-            yield Step(place, None)
+            yield RowResult(place, None)
         for live in self._live:
-            yield Step(None if self.truncated else live.place, live.row)
+            yield RowResult(None if self.truncated else live.place, live.row)
 
 
 def _holder(live: LiveRow) -> object:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @frozen
-class News:
+class NewRelations:
     """New descriptions of relations in the transaction that is applied next."""
 
     relations: tuple[SentRelation, ...]  # in the order of the transaction
@@ -101,7 +101,7 @@ class Following:
         relations = message.relations if isinstance(message, TruncateMessage) else (message.relation,)
         return [sent for sent in relations if self.is_new(sent, transaction.finish_lsn)]
 
-    def in_transactions(self, transactions: Sequence[WireTransaction]) -> tuple[int, News | None]:
+    def in_transactions(self, transactions: Sequence[WireTransaction]) -> tuple[int, NewRelations | None]:
         """The number of transactions that bring nothing new, and what the next one brings."""
         skipped = self._subscription.subskiplsn
         for number, transaction in enumerate(transactions):
@@ -111,7 +111,7 @@ class Following:
                     return number, news
         return len(transactions), None
 
-    def _in_transaction(self, transaction: WireTransaction) -> News | None:
+    def _in_transaction(self, transaction: WireTransaction) -> NewRelations | None:
         lsn = transaction.finish_lsn
         described: dict[int, list[SentRelation]] = {}
         for sent in _relations(transaction.messages):
@@ -122,12 +122,12 @@ class Following:
         if not new:
             return None
         is_within = any(len(described[sent.relid]) > 1 for sent in new)
-        return News(tuple(new), transaction.xid, lsn, is_within, self._have_tables(new))
+        return NewRelations(tuple(new), transaction.xid, lsn, is_within, self._have_tables(new))
 
     def _have_tables(self, new: Iterable[SentRelation]) -> bool:
         return any(self._is_unknown(sent, target_or_none(self._session, sent)) for sent in new)
 
-    def in_batch(self, batch: WireBatch) -> tuple[WireBatch, News | None]:
+    def in_batch(self, batch: WireBatch) -> tuple[WireBatch, NewRelations | None]:
         """The part of a batch that brings nothing new; what its first transaction brings, if that is none of it."""
         last = batch.transactions[-1].finish_lsn
         new: list[tuple[int, SentRelation]] = []  # with the first transaction that has messages of the relation
@@ -145,17 +145,17 @@ class Following:
             return before, None
         relations = tuple(dict.fromkeys(sent for number, sent in new if number == first))
         at = batch.transactions[first]
-        return before, News(relations, at.xid, at.finish_lsn, False, self._have_tables(relations))
+        return before, NewRelations(relations, at.xid, at.finish_lsn, False, self._have_tables(relations))
 
     # --- following ----------------------------------------------------------------------------------------------------
 
-    def refuse_within(self, transaction: WireTransaction, news: News) -> None:
+    def refuse_within(self, transaction: WireTransaction, news: NewRelations) -> None:
         """A prepared transaction may be rolled back, what follows a definition may not."""
         if transaction.phase is not None:
             with self._explained(news.relations[0], news.xid, news.finish_lsn):
                 raise unsupported("a prepared transaction that changes the columns of a table between its rows")
 
-    def ask(self, news: News) -> list[new_tables.NewTable]:
+    def ask(self, news: NewRelations) -> list[new_tables.NewTable]:
         """Ask the publisher for what is needed to follow; without the write lock. The tables that are to be added."""
         if news.has_tables:
             found = new_tables.missing(self._session, self._subscription, self._publisher, self._states)
@@ -180,7 +180,7 @@ class Following:
         known = known_table(session, self._subscription.oid, table.oid)
         return columns.followed(table, partition_root(session, table), sent, known, self._present[sent.relid])
 
-    def follow_all(self, news: News, found: Sequence[new_tables.NewTable]) -> None:
+    def follow_all(self, news: NewRelations, found: Sequence[new_tables.NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
         if news.has_tables:
             new_tables.add(self._session, self._subscription, self._publisher, found, self._log)
@@ -235,4 +235,4 @@ def _first(batch: WireBatch, before: Callable[[int], int]) -> int:
     return low
 
 
-__all__ = ["Following", "News"]
+__all__ = ["Following", "NewRelations"]

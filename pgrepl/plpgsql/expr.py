@@ -1,7 +1,8 @@
-"""A piece of SQL of a body: parsed once, analysed when it first runs, and compiled if it is a plain expression.
+"""`PlpgsqlExpr` (PLpgSQL_expr), a piece of SQL of a body: parsed once, analysed when it first runs, and compiled if it
+is a plain expression.
 
-    piece.run(frame)        the value of an expression, as one of the wanted type if there is one
-    piece.answer(frame)     what a statement gives
+    run(frame)        the value of an expression, as one of the wanted type if there is one
+    answer(frame)     the result of a statement (SpiResult)
 
 `run` is replaced by the compiled closure at the first call. It is forgotten when definitions have changed.
 """
@@ -27,7 +28,7 @@ from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
 from pgrepl.plpgsql.datums import Mode, Rec, SqlText
 from pgrepl.plpgsql.sql import (
-    Answer,
+    SpiResult,
     check_allowed,
     columns_of_query,
     cursor_rows,
@@ -50,7 +51,9 @@ Run = Callable[["Frame"], Any]
 _ONE = 2  # rows that are read to see whether there is only one
 
 
-class Piece:
+class PlpgsqlExpr:
+    """A piece of SQL of a body, as its function has it: one for all calls."""
+
     def __init__(self, code: Code, sql: SqlText, wanted: int = 0, names: int = 1) -> None:
         """`wanted`: the type that the value is cast to. `names`: the words of an assignment's target."""
         self.code = code
@@ -195,7 +198,7 @@ class Piece:
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
-    def answer(self, frame: Frame, most: int | None = None) -> Answer:
+    def answer(self, frame: Frame, most: int | None = None) -> SpiResult:
         """Run the statement; of a query no more than `most` rows are wanted."""
         tree = self.parsed(frame)
         if tree is not None:
@@ -214,10 +217,10 @@ class Piece:
                     query = self._query
                 if is_plain_query(query):
                     rows = running.rows_of(frame, query, most)
-                    return Answer(columns_of_query(query), rows, len(rows), selects=True)
+                    return SpiResult(columns_of_query(query), rows, len(rows), selects=True)
             return run_statement(frame, tree, self.sql)
 
-    def open(self, frame: Frame) -> Answer:
+    def open(self, frame: Frame) -> SpiResult:
         """As `answer`, for a cursor: the rows know where they stand."""
         tree = self.parsed(frame)
         if not isinstance(tree, SelectStmt) or tree.into is not None or _changes_rows(tree):
