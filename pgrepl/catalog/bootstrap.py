@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
-from pgrepl.catalog import declarative, ducklake, sums, tables
+from pgrepl.catalog import declarative, ducklake, sql, sums, tables
 from pgrepl.catalog.classes import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
@@ -105,7 +105,7 @@ def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
     ddl.create(link)
     _fill(link, data_path)
     # DuckDB would keep each type of inlined rows in another way here than in a file
-    link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('data_inlining_row_limit', '0')")
+    link.execute(sql.INSERT_OPTION, ("data_inlining_row_limit", "0"))
     link.commit()
     return True
 

@@ -6,6 +6,7 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from pgrepl.catalog import sql
 from pgrepl.catalog.context import Block, PendingChanges
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind
 from pgrepl.catalog.lock_table import LockRequest
@@ -261,12 +262,8 @@ class CatalogTransaction:
             if self.reads is not None:
                 self.reads.check(seen)
             return
-        link = self._session.link
-        like = "changes_made LIKE ?"
-        changed = link.execute(
-            f"SELECT 1 FROM ducklake_snapshot_changes WHERE snapshot_id > ? AND ({like} OR {like} OR {like}) LIMIT 1",
-            (seen, "%insert%", "%deleted_from%", "%inlined_delete%"),
-        )
+        changes = ("%insert%", "%deleted_from%", "%inlined_delete%")
+        changed = self._session.link.execute(sql.IS_CHANGED_AFTER, (seen, *changes))
         if changed:
             raise PgError("40001", "could not serialize access due to concurrent update")
 

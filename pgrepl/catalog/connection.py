@@ -24,6 +24,7 @@ from weakref import WeakSet
 from pgrepl.catalog import disk, driver_errors, read_only
 from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.read_only import Obstacle
+from pgrepl.catalog.sql import DATA_PATH, VERSION_ON_SERVER
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
@@ -187,10 +188,7 @@ class CatalogConnection:
         transaction of pgrepl and with each snapshot of any DuckLake writer."""
         if self.is_sqlite:
             return int(self.execute("PRAGMA data_version")[0][0])
-        found = self.execute(
-            "SELECT change_count + (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM pgrepl_instance"
-        )
-        return int(found[0][0])
+        return int(self.execute(VERSION_ON_SERVER)[0][0])
 
     def close(self) -> None:
         self._cursor.close()
@@ -304,8 +302,8 @@ class Catalog:
         link = self.connect()
         try:
             found = link.execute(
-                "SELECT format_version, (SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL)"
-                f", system_identifier, {_FILE if self.is_sqlite else _DATABASE} FROM pgrepl_instance"
+                f"SELECT format_version, ({DATA_PATH}), system_identifier,"
+                f" {_FILE if self.is_sqlite else _DATABASE} FROM pgrepl_instance"
             )
         except PgError as problem:
             link.close()

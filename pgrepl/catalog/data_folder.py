@@ -24,12 +24,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from pgrepl.catalog import sql
 from pgrepl.catalog.driver_errors import ERROR, NOTADB, result_code
 from pgrepl.frozen import frozen
 
 MARK = ".owner"  # in the folder
 BESIDE = ".files/"  # behind the name of the catalog
-_DATA_PATH = "SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL"
 
 
 @frozen
@@ -80,7 +80,7 @@ def _asked(catalog: Path) -> tuple[int, str] | None:
     """The system identifier and the data path of a catalog; (0, ""): it is no catalog; None: it cannot be read now."""
     try:
         with closing(sqlite3.connect(f"{catalog.as_uri()}?mode=rw", uri=True)) as link:
-            found = link.execute(f"SELECT system_identifier, ({_DATA_PATH}) FROM pgrepl_instance").fetchone()
+            found = link.execute(f"SELECT system_identifier, ({sql.DATA_PATH}) FROM pgrepl_instance").fetchone()
     except sqlite3.DatabaseError as problem:
         return (0, "") if result_code(problem) in (ERROR, NOTADB) else None
     return None if found is None else (int(found[0]), str(found[1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import sql
 from pgrepl.catalog.data_folder import BESIDE, DataFolder, local_mark, same_folder
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next opening tries again
 _LOOKED_AT = 50  # files that tell whether a folder is the right one
-_WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "ducklake_delete_file")
 
 
 def found_beside(link: CatalogConnection, folder: DataFolder) -> str | None:
@@ -55,12 +55,7 @@ def _named_files(link: CatalogConnection) -> list[str]:
     """Some of the catalog's files, relative to the folder that all are in."""
     named: list[str] = []
     for table in ("ducklake_data_file", "ducklake_delete_file"):
-        for path, *above in link.execute(
-            f"SELECT s.path, s.path_is_relative, t.path, t.path_is_relative, f.path FROM {table} f"
-            " JOIN ducklake_table t ON t.table_id = f.table_id JOIN ducklake_schema s ON s.schema_id = t.schema_id"
-            " WHERE f.path_is_relative AND f.end_snapshot IS NULL AND t.end_snapshot IS NULL"
-            f" AND s.end_snapshot IS NULL ORDER BY f.data_file_id DESC LIMIT {_LOOKED_AT}"
-        ):
+        for path, *above in link.execute(sql.newest_files(table), (_LOOKED_AT,)):
             schema_relative, table_path, table_relative, file = above
             if schema_relative and table_relative:
                 named.append(path + table_path + file)
@@ -74,12 +69,9 @@ def _has(folder: str, named: list[str]) -> bool:
 def move(link: CatalogConnection, before: str, now: str) -> None:
     """Write the new folder into the catalog: into `data_path`, and into every absolute path."""
     link.begin(write=True, lock_timeout=_PATIENCE)
-    for table in (*_WITH_PATHS, "ducklake_files_scheduled_for_deletion"):
-        link.execute(
-            f"UPDATE {table} SET path = ? || substr(path, ?) WHERE NOT path_is_relative AND substr(path, 1, ?) = ?",
-            (now, len(before) + 1, len(before), before),
-        )
-    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (now,))
+    for table in (*sql.WITH_PATHS, "ducklake_files_scheduled_for_deletion"):
+        link.execute(sql.change_folder(table), (now, len(before) + 1, len(before), before))
+    link.execute(sql.SET_DATA_PATH, (now,))
     link.commit()
 
 

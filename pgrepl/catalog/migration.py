@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.catalog import ddl, declarative, ducklake, sums, tables
+from pgrepl.catalog import ddl, declarative, ducklake, sql, sums, tables
 from pgrepl.catalog.connection import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -85,12 +85,8 @@ def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
     ):
         link.execute(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT")
     ddl.create(link)
-    link.execute(
-        "INSERT INTO ducklake_schema (schema_id, schema_uuid, begin_snapshot, schema_name, path, path_is_relative)"
-        " VALUES (0, ?, 0, 'main', 'main/', ?)",
-        (str(uuid.uuid4()), True),
-    )
+    link.execute(sql.INSERT_MAIN_SCHEMA, (str(uuid.uuid4()), True))
     link.execute_many(
-        "INSERT INTO ducklake_metadata (key, value) VALUES (?, ?)",
+        sql.INSERT_OPTION,
         list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()),
     )

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.catalog import recovery
+from pgrepl.catalog import recovery, sql
 from pgrepl.catalog.context import Block, CatalogSession
 from pgrepl.catalog.definition_changes import DefinitionChanges
 from pgrepl.errors import PgError
@@ -60,21 +60,6 @@ class CatalogState:
     def is_behind(self) -> bool:
         """Have other writers of the lake changed definitions that the system tables do not show yet?"""
         return self.adopted_version != self.schema_version
-
-
-_NOW = (
-    "SELECT i.change_count, i.next_oid, {options}, {inlined}, i.lake_schema_version, s.snapshot_id, s.next_catalog_id,"
-    " s.next_file_id, s.schema_version, (SELECT count(*) FROM pgrepl_setting WHERE name = ?)"
-    " FROM pgrepl_instance i LEFT JOIN ducklake_snapshot s"
-    " ON s.snapshot_id = (SELECT max(snapshot_id) FROM ducklake_snapshot)"
-)
-# Definitions of other programs that do not raise schema_version. In PostgreSQL every commit counts as a change.
-_OPTIONS = (
-    "(SELECT group_concat(key || '=' || value || '@' || coalesce(scope || scope_id, ''), ' ') FROM ducklake_metadata)"
-)
-_INLINED = (
-    "(SELECT count(*) || ' ' || total(table_id) || ' ' || total(schema_version) FROM ducklake_inlined_data_tables)"
-)
 
 
 class _Statement:
@@ -122,8 +107,7 @@ class Numbering:
     def read_state(self) -> CatalogState:
         """Read the catalog's state anew."""
         link = self._session.link
-        options, inlined = (_OPTIONS, _INLINED) if link.is_sqlite else ("NULL", "NULL")
-        question = _NOW.format(options=options, inlined=inlined)
+        question = sql.STATE_IN_SQLITE if link.is_sqlite else sql.STATE_ON_SERVER
         *definitions, snapshot, catalog_id, file_id, version, standby = link.execute(question, (recovery.STANDBY,))[0]
         if snapshot is None and not standby:
             raise self._without_snapshots()
@@ -292,8 +276,7 @@ class Numbering:
         if now is not None and now.snapshot == snapshot - 1:
             return int(getattr(now, column))
         link = self._session.link
-        sql = f"SELECT {column} FROM ducklake_snapshot WHERE snapshot_id = ?"
-        return int(link.execute(sql, (snapshot - 1,))[0][0])
+        return int(link.execute(sql.number_of_snapshot(column), (snapshot - 1,))[0][0])
 
     def store_snapshot(self) -> None:
         """Write the statement's snapshot, if it has made one, at its end."""
@@ -318,23 +301,15 @@ class Numbering:
             here.extra["transaction"] = self._group
         now = datetime.now(timezone.utc).isoformat(sep=" ").removesuffix(":00")  # as DuckDB writes it: +00
         link.execute(
-            "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
-            " SELECT ?, ?, schema_version + ?, coalesce(?, next_catalog_id), coalesce(?, next_file_id)"
-            " FROM ducklake_snapshot WHERE snapshot_id = ?",
+            sql.INSERT_SNAPSHOT,
             (made, now, int(here.schema_changed), here.next_catalog_id, here.next_file_id, made - 1),
         )
-        link.execute(
-            "INSERT INTO ducklake_snapshot_changes (snapshot_id, changes_made, commit_extra_info) VALUES (?, ?, ?)",
-            (made, ",".join(here.changes), _json(here.extra)),
-        )
+        link.execute(sql.INSERT_CHANGES, (made, ",".join(here.changes), _json(here.extra)))
         if here.schema_changed:
             version = self.schema_version
             link.execute("UPDATE pgrepl_instance SET lake_schema_version = ?", (version,))
             if here.altered:
-                link.execute_many(
-                    "INSERT INTO ducklake_schema_versions (begin_snapshot, schema_version, table_id) VALUES (?, ?, ?)",
-                    [(made, version, table) for table in here.altered],
-                )
+                link.execute_many(sql.INSERT_SCHEMA_VERSION, [(made, version, table) for table in here.altered])
         self._last = made
         self._made = self._state = None
         self._here = _Statement()
@@ -367,16 +342,12 @@ class Numbering:
         import json
 
         link = self._session.link
-        where = "WHERE snapshot_id = ?"
-        text = link.execute(f"SELECT commit_extra_info FROM ducklake_snapshot_changes {where}", (snapshot,))[0][0]
+        text = link.execute(sql.EXTRA_INFO, (snapshot,))[0][0]
         extra = json.loads(text or "{}")
         before = dict(extra)
         yield extra
         if extra != before:
-            link.execute(
-                f"UPDATE ducklake_snapshot_changes SET commit_extra_info = ? {where}",
-                (_json(extra), snapshot),
-            )
+            link.execute(sql.SET_EXTRA_INFO, (_json(extra), snapshot))
 
     # --- what others have defined in the lake ---------------------------------------------------------------------
 
@@ -391,10 +362,7 @@ class Numbering:
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (?)", (self.snapshot(),))
         self._session.adopt_from_lake()
         self.store_snapshot()
-        link.execute(
-            "UPDATE pgrepl_instance SET lake_schema_version ="
-            " (SELECT schema_version FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1)"
-        )
+        link.execute(sql.ADOPT_SCHEMA_VERSION)
         self._state = None
 
     @contextmanager

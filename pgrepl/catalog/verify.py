@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import declarative, sums
+from pgrepl.catalog import declarative, sql, sums
 from pgrepl.catalog.ddl import sqlite_type, tables
 from pgrepl.catalog.ducklake import LAKE_VERSION
 
@@ -61,9 +61,9 @@ _REFERENCES = (
 _COUNTERS = (  # the query for the next number, and the columns with those that were given out
     ("SELECT next_oid FROM pgrepl_instance",
      (("pg_class", "oid"), ("pg_publication", "oid"), ("pg_subscription", "oid"), ("pg_constraint", "oid"))),
-    ("SELECT next_file_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1",
+    (sql.NEXT_FILE_ID,
      (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id"))),
-    ("SELECT next_catalog_id FROM ducklake_snapshot ORDER BY snapshot_id DESC LIMIT 1",
+    (sql.NEXT_CATALOG_ID,
      (("ducklake_table", "table_id"), ("ducklake_schema", "schema_id"), ("ducklake_view", "view_id"))),
 )  # fmt: skip
 
@@ -94,7 +94,7 @@ _METADATA = {"version": LAKE_VERSION, "encrypted": "false"}
 
 
 def _metadata(session: Session) -> Iterator[str]:
-    found = dict(session.link.execute("SELECT key, value FROM ducklake_metadata WHERE scope IS NULL"))
+    found = dict(session.link.execute(sql.OPTIONS_OF_LAKE))
     for key, value in _METADATA.items():
         if found.get(key) != value:
             yield f"ducklake_metadata says {found.get(key)!r} of {key} instead of {value!r}"
@@ -205,18 +205,13 @@ _CHANGES = frozenset((  # DuckLake's words for what a snapshot did
 
 def _snapshots(session: Session) -> Iterator[str]:
     link = session.link
-    last, count, distinct = link.execute(
-        "SELECT max(snapshot_id), count(*), count(DISTINCT snapshot_id) FROM ducklake_snapshot"
-    )[0]
+    last, count, distinct = link.execute(sql.NUMBERS_OF_SNAPSHOTS)[0]
     if last is None:
         yield "ducklake_snapshot is empty"
         return
     if count != distinct:
         yield "ducklake_snapshot has a snapshot twice"
-    for (number,) in link.execute(
-        "SELECT c.snapshot_id FROM ducklake_snapshot_changes c WHERE NOT EXISTS"
-        f" (SELECT 1 FROM ducklake_snapshot s WHERE s.snapshot_id = c.snapshot_id) LIMIT {_MOST}"
-    ):
+    for (number,) in link.execute(sql.CHANGES_WITHOUT_SNAPSHOT, (_MOST,)):
         yield f"ducklake_snapshot_changes has snapshot {number}, which is not in ducklake_snapshot"
     for table in _tables():
         names = {column.name for column in table.columns}
@@ -230,10 +225,7 @@ def _snapshots(session: Session) -> Iterator[str]:
             if wrong:
                 yield f"{table.name} has {wrong} rows of snapshots that never were"
     yield from _endings(session)
-    for number, when, made, extra in link.execute(
-        "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
-        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
-    ):
+    for number, when, made, extra in link.execute(sql.EVERY_CHANGE):
         if extra is not None and not _is_json(extra):
             yield f"ducklake_snapshot_changes has no JSON in commit_extra_info of snapshot {number}"
         for change in _CHANGE.findall(made or ""):
@@ -247,10 +239,7 @@ def _endings(session: Session) -> Iterator[str]:
     """Files that ended at a snapshot which does not say that it changed the table."""
     link = session.link
     for table, key in (("ducklake_data_file", "data_file_id"), ("ducklake_delete_file", "delete_file_id")):
-        for number, table_id, end, made in link.execute(
-            f"SELECT f.{key}, f.table_id, f.end_snapshot, c.changes_made FROM {table} f"
-            " JOIN ducklake_snapshot_changes c ON c.snapshot_id = f.end_snapshot"
-        ):
+        for number, table_id, end, made in link.execute(sql.ended_files(table, key)):
             changes = [change.rpartition(":")[2] for change in (made or "").split(",")]
             if str(table_id) not in changes:
                 yield f"{table} has file {number} end at snapshot {end}, which did not change its table"

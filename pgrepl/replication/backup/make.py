@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import disk
+from pgrepl.catalog import copied, disk
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, unsupported
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _TRIES = 5  # VACUUM may take a file away between the catalog's copy and the file's
-_OF_PROCESSES = ("pgrepl_copy", "pgrepl_walsender", "pgrepl_worker")
 
 
 @frozen
@@ -112,9 +111,7 @@ def _drafted(session: Session, place: Path, data_path: str) -> Iterator[tuple[Se
         link = draft.link
         link.begin(write=True)
         move_paths(link, paths)
-        for table in _OF_PROCESSES:
-            link.execute(f"DELETE FROM {table}")
-        link.execute("UPDATE pg_replication_slot SET active_pid = NULL")
+        copied.forget_processes(link)
         link.commit()
         yield draft, got, names
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import disk
+from pgrepl.catalog import copied, disk
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.connection import CatalogConnection
+from pgrepl.catalog.copied import Settings
 from pgrepl.catalog.opening import place_file, sqlite_catalog
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
@@ -29,9 +30,7 @@ from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, move_p
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-Settings = Sequence[tuple[str, str]]
 _LOCK_TIMEOUT = 30.0
-_OF_PROCESSES = ("pgrepl_walsender", "pgrepl_worker", "pgrepl_copy")  # rows of the primary's running workers
 
 
 def draft_prefix(catalog: Path) -> str:
@@ -92,19 +91,10 @@ def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None
     link = draft.link
     link.begin(write=True)
     move_paths(link, place)
-    now = datetime.now(timezone.utc).isoformat()
-    link.execute("DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'")
-    link.execute("UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?", (now,))
-    for table in _OF_PROCESSES:
-        link.execute(f"DELETE FROM {table}")
-    link.execute("DELETE FROM pgrepl_setting")
-    link.execute_many("INSERT INTO pgrepl_setting (name, value) VALUES (?, ?)", settings)
+    copied.forget_processes(link)
+    copied.keep_synced_slots(link, datetime.now(timezone.utc).isoformat())
+    copied.change_settings(link, settings)
     link.commit()
-
-
-def own_settings(link: CatalogConnection) -> list[tuple[str, str]]:
-    """The settings that a standby keeps, whatever the primary has."""
-    return [(str(name), str(value)) for name, value in link.execute("SELECT name, value FROM pgrepl_setting")]
 
 
 def with_settings(settings: Settings, **changed: str) -> list[tuple[str, str]]:

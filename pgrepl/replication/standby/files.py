@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import disk
+from pgrepl.catalog import disk, sql
 from pgrepl.catalog.data_folder import MARK
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = "elsewhere/"
 _UNFINISHED = ".part"
-_WITH_PATHS = ("ducklake_schema", "ducklake_table", "ducklake_data_file", "ducklake_delete_file")
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -63,11 +62,10 @@ def wanted_files(draft: Session, place: PathMapping) -> dict[str, str]:
 
 def move_paths(link: CatalogConnection, place: PathMapping) -> None:
     """Change the paths in the catalog to those of the standby."""
-    for table in _WITH_PATHS:
-        absolute = link.execute(f"SELECT DISTINCT path FROM {table} WHERE NOT path_is_relative")
-        for (path,) in absolute:
-            link.execute(f"UPDATE {table} SET path = ? WHERE path = ? AND NOT path_is_relative", (place.of(path), path))
-    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (place.standby,))
+    for table in sql.WITH_PATHS:
+        for (path,) in link.execute(sql.absolute_paths(table)):
+            link.execute(sql.change_path(table), (place.of(path), path))
+    link.execute(sql.SET_DATA_PATH, (place.standby,))
 
 
 def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:

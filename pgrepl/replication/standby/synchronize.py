@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
+from pgrepl.catalog import copied, tables
 from pgrepl.catalog.recovery import STANDBY, require_recovery
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import delete
@@ -57,7 +57,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
         if slot is not None and slot_or_none(primary, slot) is None:
             with at_once(primary) as apart:
                 create_physical_slot(apart, slot, reserve=True)
-        settings = drafts.own_settings(primary.link)
+        settings = copied.settings(primary.link)
     catalog = folder.resolve() / "catalog.db"
     if catalog.exists():
         raise PgError("42710", f'catalog "{catalog}" already exists')
@@ -96,7 +96,7 @@ def synchronize(standby: Session) -> Synchronized:
         with reading(standby):  # it may have been promoted a moment ago
             require_recovery(standby)
             before = known_files(standby)
-            settings = drafts.own_settings(standby.link)
+            settings = copied.settings(standby.link)
         link = dict(settings).get(FILES) != "copy"
         with reading(primary):  # what other writers have defined in the lake is adopted there, not here
             place = PathMapping(primary.catalog.data_path, place_here)
@@ -132,7 +132,7 @@ def promote(standby: Session) -> int:
 
 @contextmanager
 def _drafted(
-    primary: Session, catalog: Path, place: PathMapping, settings: drafts.Settings, *, link: bool
+    primary: Session, catalog: Path, place: PathMapping, settings: copied.Settings, *, link: bool
 ) -> Iterator[tuple[Session, Fetched, set[str]]]:
     """A copy of the primary's catalog made the standby's, with all files that it names: the fetched ones, and all
     names."""
@@ -146,8 +146,7 @@ def _drafted(
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
     link = draft.link
     lsn = int(link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1
-    slots = link.execute("SELECT slot_name FROM pg_replication_slot WHERE synced ORDER BY slot_name")
-    return Synchronized(lsn, tuple([name for (name,) in slots]), got.files, got.bytes, removed)
+    return Synchronized(lsn, tuple(copied.synced_slots(link)), got.files, got.bytes, removed)
 
 
 def _report_position(primary: Session, slot: str | None, lsn: int) -> None:

@@ -15,6 +15,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.sequence_positions import take_back_moves
+from pgrepl.catalog.sql import OTHERS_AT_WORK
 from pgrepl.catalog.store import one, remember
 from pgrepl.catalog.transaction import DimensionsNeeded
 from pgrepl.errors import PgError, Report
@@ -126,10 +127,7 @@ def _look(receiver: Receiver, session: Session) -> _Seen:
     return _Seen(subscription, publisher, slot, position, max(position, confirmed), end)
 
 
-_OTHERS = f"""SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?),
-    (SELECT count(*) FROM pgrepl_worker WHERE relid = 0),
-    (SELECT count(*) FROM pgrepl_walsender WHERE slot_name = ?), (SELECT count(*) FROM pgrepl_walsender),
-    (SELECT count(*) FROM pgrepl_subscription_error WHERE subid = ?), ({sql.COUNT_SNAPSHOTS_FROM})"""
+_OTHERS = f"{OTHERS_AT_WORK}, ({sql.COUNT_SNAPSHOTS_FROM})"
 
 
 def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:

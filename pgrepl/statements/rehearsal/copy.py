@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import copied
 from pgrepl.catalog.opening import copy_file, open_catalog
+from pgrepl.catalog.sql import SET_DATA_PATH
 from pgrepl.errors import PgError, unsupported
 from pgrepl.lake import sql
 
@@ -19,7 +21,6 @@ _OF_FILES = (
     "ducklake_file_variant_stats", "ducklake_files_scheduled_for_deletion", "ducklake_table_column_stats",
     "pgrepl_file", "pgrepl_inlined",
 )  # fmt: skip
-_OF_PROCESSES = ("pgrepl_copy", "pgrepl_walsender", "pgrepl_worker")
 
 
 def empty_catalog(folder: Path) -> Path:
@@ -53,9 +54,8 @@ def _remove_rows(link: CatalogConnection, data_path: str) -> None:
     link.begin(write=True)
     for table, _ in link.execute(sql.EVERY_INLINED_TABLE):
         link.execute(sql.delete_inlined_rows(table, "TRUE"))
-    for table in (*_OF_FILES, *_OF_PROCESSES):
-        link.execute(f"DELETE FROM {table}")
+    copied.empty(link, _OF_FILES)
     link.execute(sql.NO_ROWS_IN_TABLES)
-    link.execute("UPDATE pg_replication_slot SET active_pid = NULL")
-    link.execute("UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL", (data_path,))
+    copied.forget_processes(link)
+    link.execute(SET_DATA_PATH, (data_path,))
     link.commit()
