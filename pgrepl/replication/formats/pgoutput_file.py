@@ -14,28 +14,25 @@ from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent, RecordPlace
 from pgrepl.replication.formats.opening import MAX_RECORD
 from pgrepl.replication.wire import pgoutput
-from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, SentColumn, SentRelation
+from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UNCHANGED, UPDATE, SentColumn, SentRelation
 from pgrepl.replication.wire.pgoutput import (
     BEGIN_TYPE,
-    BINARY_VALUE,
     COMMIT_TYPE,
     DELETE_TYPE,
     INSERT_TYPE,
     MESSAGE_TYPE,
     NEW_TUPLE,
-    NULL_VALUE,
     OLD_TUPLE,
     ORIGIN_TYPE,
     RELATION_TYPE,
-    TEXT_VALUE,
     TRUNCATE_TYPE,
     TYPE_TYPE,
     UINT16,
     UINT32,
-    UNCHANGED_VALUE,
     UPDATE_TYPE,
+    ProtocolError,
 )
-from pgrepl.replication.wire.pgoutput_read import read_relation
+from pgrepl.replication.wire.pgoutput_read import read_relation, read_truncated, read_tuple, tuple_end
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.dates import UNIX_EPOCH_USECS
@@ -57,8 +54,7 @@ def events(file: BinaryIO, name: str) -> Iterator[ChangeEvent]:
     relations: dict[int, SentRelation] = {}
     xid: str | None = None
     at: int | None = None
-    for number, message in _messages(file, name):
-        place = RecordPlace(name, number)
+    for place, message in _messages(file, name):
         kind = message[0]
         try:
             if kind in _KINDS:
@@ -92,7 +88,7 @@ def _invalid(place: RecordPlace, reason: str) -> PgError:
 # --- the borders of messages ------------------------------------------------------------------------------------------
 
 
-def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+def _messages(file: BinaryIO, name: str) -> Iterator[tuple[RecordPlace, bytes]]:
     data, at, number = b"", 0, 0
     ended = False
     while True:
@@ -104,11 +100,13 @@ def _messages(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
             except (IndexError, StructError):
                 if ended:
                     raise _invalid(place, "the file ends within the message") from None
+            except ProtocolError as problem:
+                raise _invalid(place, str(problem)) from None
             else:
                 if following != _LINE_FEED:
                     raise _invalid(place, "it is no message of pgoutput as pg_recvlogical writes it")
                 number += 1
-                yield number, data[at:end]
+                yield place, data[at:end]
                 at = end + 1
                 continue
         elif ended:
@@ -128,9 +126,9 @@ def _end(data: bytes, at: int, place: RecordPlace) -> int:
     if kind in _FIXED:
         return at + _FIXED[kind]
     if kind in (INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE):
-        end = _tuple_end(data, at + pgoutput.TUPLE_AT, place)
+        end = tuple_end(data, at + pgoutput.TUPLE_AT)
         tag = data[at + pgoutput.TAG_AT]
-        return _tuple_end(data, end + 1, place) if kind == UPDATE_TYPE and tag != NEW_TUPLE else end
+        return tuple_end(data, end + 1) if kind == UPDATE_TYPE and tag != NEW_TUPLE else end
     if kind == RELATION_TYPE:
         end = _text_end(data, _text_end(data, at + pgoutput.RELATION.size))
         (count,) = UINT16.unpack_from(data, end + 1)
@@ -168,20 +166,6 @@ def _text_end(data: bytes, at: int) -> int:
     return end + 1
 
 
-def _tuple_end(data: bytes, at: int, place: RecordPlace) -> int:
-    (count,) = UINT16.unpack_from(data, at)
-    at += UINT16.size
-    for _ in range(count):
-        kind = data[at]
-        if kind in (TEXT_VALUE, BINARY_VALUE):
-            at += 1 + UINT32.size + int(UINT32.unpack_from(data, at + 1)[0])
-        elif kind in (NULL_VALUE, UNCHANGED_VALUE):
-            at += 1
-        else:
-            raise _invalid(place, f'unrecognized data representation type "{chr(kind)}"')
-    return at
-
-
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
@@ -192,9 +176,7 @@ def _relation(relid: int, relations: dict[int, SentRelation], place: RecordPlace
 
 
 def _truncated(message: bytes, relations: dict[int, SentRelation], place: RecordPlace) -> list[SentRelation]:
-    count, _ = pgoutput.TRUNCATE.unpack(message)
-    first = pgoutput.TRUNCATE.size
-    relids = [UINT32.unpack_from(message, first + UINT32.size * number)[0] for number in range(count)]
+    relids, _ = read_truncated(message)
     return [_relation(relid, relations, place) for relid in relids]
 
 
@@ -219,23 +201,10 @@ def _change(
 
 def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: RecordPlace) -> tuple[Row, int]:
     """The values that are sent, and the offset behind the tuple."""
-    (count,) = UINT16.unpack_from(message, at)
-    if count > len(columns):
+    if UINT16.unpack_from(message, at)[0] > len(columns):
         raise _invalid(place, "a tuple has more columns than its relation")
-    at += UINT16.size
-    row: Row = {}
-    for column in columns[:count]:
-        kind = message[at]
-        at += 1
-        if kind == NULL_VALUE:
-            row[column.name] = None
-        elif kind != UNCHANGED_VALUE:
-            size = int(UINT32.unpack_from(message, at)[0])
-            at += UINT32.size
-            value = message[at : at + size]
-            row[column.name] = value.decode() if kind == TEXT_VALUE else _binary(value, column, place)
-            at += size
-    return row, at
+    values, end = read_tuple(message, at, read_binary=lambda number, value: _binary(value, columns[number], place))
+    return {column.name: value for column, value in zip(columns, values, strict=False) if value is not UNCHANGED}, end
 
 
 def _binary(value: bytes, column: SentColumn, place: RecordPlace) -> str:

@@ -28,6 +28,7 @@ from pgrepl.replication.wire.messages import (
 from pgrepl.replication.wire.pgoutput import (
     BEGIN_PREPARE_TYPE,
     BEGIN_TYPE,
+    BINARY_VALUE,
     CASCADE,
     COMMIT_PREPARED_TYPE,
     COMMIT_TYPE,
@@ -45,6 +46,7 @@ from pgrepl.replication.wire.pgoutput import (
     RESTART_IDENTITY,
     ROLLBACK_PREPARED_TYPE,
     TAG_AT,
+    TEXT_HEAD,
     TEXT_VALUE,
     TRUNCATE_TYPE,
     TUPLE_AT,
@@ -59,6 +61,7 @@ from pgrepl.replication.wire.pgoutput import (
 from pgrepl.types.oids import TEXT
 
 _CHANGES = frozenset(pgoutput.CHANGES)
+_TEXT_AT = TEXT_HEAD.size  # behind a value's kind
 _ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE))
 
 
@@ -185,46 +188,80 @@ def read_change(message: bytes, relations: Relations) -> Message:
     width = len(relation.columns)
     kind, tag = message[0], message[TAG_AT]
     if kind == INSERT_TYPE:
-        new, _ = _tuple(message, TUPLE_AT, width)
+        new, _ = read_tuple(message, TUPLE_AT, width)
         return Message(INSERT, relation, new=new)
     if kind == DELETE_TYPE:
-        old, _ = _tuple(message, TUPLE_AT, width)
+        old, _ = read_tuple(message, TUPLE_AT, width)
         return Message(DELETE, relation, old=old, whole_old=tag == OLD_TUPLE)
     if tag == NEW_TUPLE:
-        new, _ = _tuple(message, TUPLE_AT, width)
+        new, _ = read_tuple(message, TUPLE_AT, width)
         return Message(UPDATE, relation, new=new)
-    old, at = _tuple(message, TUPLE_AT, width)
-    new, _ = _tuple(message, at + 1, width)
+    old, at = read_tuple(message, TUPLE_AT, width)
+    new, _ = read_tuple(message, at + 1, width)
     return Message(UPDATE, relation, old, new, whole_old=tag == OLD_TUPLE)
 
 
 def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
-    count, flags = pgoutput.TRUNCATE.unpack(message)
-    first = pgoutput.TRUNCATE.size
-    relids = [UINT32.unpack_from(message, first + UINT32.size * number)[0] for number in range(count)]
+    relids, flags = read_truncated(message)
     return TruncateMessage(
         tuple([relations.of(relid) for relid in relids]), bool(flags & CASCADE), bool(flags & RESTART_IDENTITY)
     )
 
 
-def _tuple(message: bytes, at: int, width: int) -> tuple[Row, int]:
-    """A tuple's values, and the offset behind it. Columns that it lacks, because they were added later, are NULL
-    (logicalrep_read_tuple)."""
+def read_truncated(message: bytes) -> tuple[list[int], int]:
+    """The relids, and the flags."""
+    count, flags = pgoutput.TRUNCATE.unpack(message)
+    first = pgoutput.TRUNCATE.size
+    return [UINT32.unpack_from(message, first + UINT32.size * number)[0] for number in range(count)], flags
+
+
+def read_tuple(
+    message: bytes, at: int, width: int = 0, read_binary: Callable[[int, bytes], str] | None = None
+) -> tuple[Row, int]:
+    """A tuple's values, and the offset behind it. Columns up to `width` that it lacks, because they were added later,
+    are NULL (logicalrep_read_tuple). `read_binary`: the text of a value in binary format, by the number of its column;
+    without it there may be none."""
     (count,) = UINT16.unpack_from(message, at)
-    at += 2
+    at += UINT16.size
     values: list[Any] = []
     for _ in range(count):
         kind = message[at]
-        at += 1
         if kind == TEXT_VALUE:
-            end = at + 4 + int.from_bytes(message[at : at + 4], "big")
-            values.append(message[at + 4 : end].decode())
-            at = end
+            start = at + _TEXT_AT
+            at = start + UINT32.unpack_from(message, at + 1)[0]
+            values.append(message[start:at].decode())
         elif kind == NULL_VALUE:
+            at += 1
             values.append(None)
         elif kind == UNCHANGED_VALUE:
+            at += 1
             values.append(UNCHANGED)
+        elif kind == BINARY_VALUE and read_binary is not None:
+            start = at + _TEXT_AT
+            at = start + UINT32.unpack_from(message, at + 1)[0]
+            values.append(read_binary(len(values), message[start:at]))
         else:
-            raise ProtocolError(f'unrecognized data representation type "{chr(kind)}"')
-    values += [None] * (width - count)
+            raise _unrecognized(kind)
+    if count < width:
+        values += [None] * (width - count)
     return tuple(values), at
+
+
+def tuple_end(data: bytes, at: int) -> int:
+    """The offset behind the tuple that begins at `at`, as read_tuple would find it if all of it is there; IndexError or
+    struct.error if it ends before a column does."""
+    (count,) = UINT16.unpack_from(data, at)
+    at += UINT16.size
+    for _ in range(count):
+        kind = data[at]
+        if kind in (TEXT_VALUE, BINARY_VALUE):
+            at += _TEXT_AT + UINT32.unpack_from(data, at + 1)[0]
+        elif kind in (NULL_VALUE, UNCHANGED_VALUE):
+            at += 1
+        else:
+            raise _unrecognized(kind)
+    return at
+
+
+def _unrecognized(kind: int) -> ProtocolError:
+    return ProtocolError(f'unrecognized data representation type "{chr(kind)}"')
