@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl import jobs
 from pgrepl.catalog.statistics import ENGINE, count
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -72,10 +73,6 @@ class Choice:
         """As EXPLAIN and a dry run show it."""
         unfit = f"; not by columns: {self.unfit}" if self.unfit else ""
         return f"{self.engine.value} ({self.reason}{unfit})"
-
-
-class Declined(Exception):
-    """The chosen engine cannot do the work as PostgreSQL does; the message says why."""
 
 
 def check_utf8(session: Session) -> None:

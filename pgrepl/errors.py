@@ -2,6 +2,8 @@
 
 Every failure that a person can cause is a `PgError`: severity, SQLSTATE and message, with DETAIL, HINT, CONTEXT and a
 cursor position where PostgreSQL gives them. A notice is a `Report` with the same fields, which stops no statement.
+
+`Declined` is no failure: a quick way that cannot do some work as PostgreSQL does hands it back.
 """
 
 from __future__ import annotations
@@ -121,6 +123,11 @@ def _reported(report: Report) -> PgError:
 def unsupported(what: str, *, location: int | None = None) -> PgError:
     """The error for a feature of PostgreSQL that pgrepl lacks: `CREATE TRIGGER is not supported`."""
     return PgError("0A000", f"{what} is not supported", location=location)
+
+
+class Declined(Exception):
+    """The chosen engine cannot do the work as PostgreSQL does; the message says why. Who chose it counts the reason
+    (engine.declined) and does the work in another way."""
 
 
 # --- through Spark ---------------------------------------------------------------------------------------------------

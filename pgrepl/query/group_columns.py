@@ -15,7 +15,7 @@ from itertools import count, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import lookup, rewrite, var_attnums, walk

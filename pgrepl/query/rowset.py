@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.engine import Choice
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
@@ -126,7 +126,7 @@ def passing_rows(
     if choice.engine is engine.Engine.COLUMNS:
         try:
             found = _grouped(session, query, context)
-        except engine.Declined as reason:
+        except Declined as reason:
             engine.declined(session, "SELECT", reason, "the query is not carried out by whole columns")
             choice = choose(session, query, context, by_columns=False)
         else:
@@ -144,7 +144,7 @@ def passing_rows(
                     note_reads(session, members(session, entry.relid, entry.inh), ())
         try:
             frame = _frame(session, query, context)
-        except engine.Declined as reason:
+        except Declined as reason:
             engine.declined(session, "SELECT", reason, "the query is not carried out by Spark")
         else:
             engine.done(session, "SELECT", engine.Engine.SPARK)

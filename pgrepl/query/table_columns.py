@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte
 from pgrepl.expr.walk import var_attnums

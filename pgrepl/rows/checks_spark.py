@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined, Engine
-from pgrepl.errors import PgError
+from pgrepl.engine import Engine
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, check_arrays, numbered

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError, marked
+from pgrepl.errors import Declined, PgError, marked
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import Expr, RowExpr, Var
 from pgrepl.expr.walk import rewrite, var_attnums

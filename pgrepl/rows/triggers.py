@@ -11,8 +11,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.transition_tables import TransitionTable
 from pgrepl.catalog.triggers import Trigger, is_enabled, triggers_of
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import Declined, PgError, unsupported
 from pgrepl.expr import stored
 from pgrepl.expr.context import Context
 from pgrepl.expr.defaults import default_of

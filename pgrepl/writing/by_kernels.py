@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pgrepl import interrupts
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined, Engine
-from pgrepl.errors import PgError
+from pgrepl.engine import Engine
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import is_volatile, walk_deep
@@ -112,7 +112,6 @@ def carry_out(
     raises Declined."""
     from pgrepl.lake import spark, storage
     from pgrepl.lake.kernels.change import change
-    from pgrepl.lake.kernels.part import Unfit
 
     changes.engine = Engine.SPARK if on_spark else Engine.COLUMNS
     if not made:
@@ -122,8 +121,6 @@ def carry_out(
     try:
         with spark.described(f"{changes.kind.value} {changes.relation.name}"):
             done = change(session, tables, on_spark=on_spark, check=interrupts.check_for_interrupts, judge=words.judge)
-    except Unfit as reason:
-        raise Declined(str(reason)) from None
     except PgError as problem:
         far = any(storage.local_path(each.target.location) is None for each in tables)
         if on_spark and far and problem.sqlstate in _OF_PLACES:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
-from pgrepl.engine import Choice, Declined, Engine, choose_to_change, never_spark
+from pgrepl.engine import Choice, Engine, choose_to_change, never_spark
+from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import insert_query, target_rows_query

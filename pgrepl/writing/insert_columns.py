@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Modify
 from pgrepl.expr.dml.queries import insert_query

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.dml.merge_queries import Joined, joined_query, numbered_query, staged_query
 from pgrepl.expr.dml.plan import Command, MergeAction, Modify
 from pgrepl.rows.changes import ModifyKind

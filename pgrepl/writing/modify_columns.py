@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.dml.plan import TARGET, Command, Modify
 from pgrepl.expr.dml.queries import in_layout
 from pgrepl.expr.walk import var_attnums

@@ -11,8 +11,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.dml.queries import insert_query, target_rows_query
 from pgrepl.rows.changes import ModifyKind

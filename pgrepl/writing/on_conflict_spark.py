@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Conflict, Modify

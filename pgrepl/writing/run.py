@@ -17,7 +17,7 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.catalog.transaction import is_read_only
 from pgrepl.engine import Choice, Engine
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.tree import has_modifying_cte
@@ -256,7 +256,7 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
             if modify.command is Command.INSERT:
                 return insert_columns.stage(session, modify, on_spark=choice.on_spark)
             return modify_columns.stage(session, modify, on_spark=choice.on_spark)
-        except engine.Declined as reason:
+        except Declined as reason:
             unfit = reason
         choice = choose_to_modify(session, modify, kernels=False)
         if not choice.on_spark:
@@ -270,7 +270,7 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
         from pgrepl.writing.modify_spark import stage
 
         return stage(session, modify, planned.arbiters)
-    except engine.Declined as reason:
+    except Declined as reason:
         _say_declined(session, modify, reason, "by Spark")
         return None
 

@@ -12,8 +12,7 @@ import pytest
 
 from pgrepl.catalog.relation import Attribute
 from pgrepl.catalog.session import Session
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.kernels.row_maker import RowMaker
 from pgrepl.replication.subscriber.convert import converted
 from pgrepl.replication.wire.messages import SentColumn

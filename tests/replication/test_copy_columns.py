@@ -13,6 +13,7 @@ from pgrepl import engine
 from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.engine import Choice, Engine
+from pgrepl.errors import Declined
 from pgrepl.replication.publisher.protocol import BeginCount, CountRows, TableCopy
 from pgrepl.replication.subscriber.copy_spark import stage_copy
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
@@ -276,7 +277,7 @@ def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pyt
         def frame(self) -> Any:
             assert here.session.rows_written is not None
             here.session.rows_written(3, 30)
-            raise engine.Declined("the test")
+            raise Declined("the test")
 
     sent = SentRelation(1, "public", "t", "d", (SentColumn("a", oids.INT4, -1, is_key=False),))
     rows: Any = Declining()

@@ -11,8 +11,8 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.session import Session
-from pgrepl.engine import Choice, Declined, Engine
-from pgrepl.errors import PgError
+from pgrepl.engine import Choice, Engine
+from pgrepl.errors import Declined, PgError
 from pgrepl.query import rowset
 from pgrepl.statements.run import run
 from pgrepl.writing import modify_spark

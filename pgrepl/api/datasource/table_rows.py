@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.api.datasource.options import find_table
 from pgrepl.api.datasource.shown import ShownColumn, shown_column
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -222,14 +222,13 @@ def parts_of(
     """The parts of the rows at a snapshot (None: now) with the named columns. `wanted`: about how many parts."""
     from pgrepl.catalog.row_security import hides_rows
     from pgrepl.lake.kernels.divide import divide
-    from pgrepl.lake.kernels.part import Unfit
 
     columns = [next(c for c in source.columns if c.name == name) for name in names]
     if hides_rows(session, source.table, session.role):
         return []
     try:
         found = list(_sources(session, source, snapshot))
-    except Unfit:
+    except Declined:
         return list(_given(session, source, columns))
     parts: list[Part] = []
     listed = []

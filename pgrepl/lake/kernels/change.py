@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.kernels import job
 from pgrepl.lake.kernels.change_rows import ChangedPart, ChangePart, change_rows
 from pgrepl.lake.kernels.copy_rows import CopyPart
 from pgrepl.lake.kernels.divide import divide
-from pgrepl.lake.kernels.part import SeriesColumns, SeriesRows, Unfit
+from pgrepl.lake.kernels.part import SeriesColumns, SeriesRows
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -88,8 +89,8 @@ def change(
         target = changes[0].target
         answers = job.play(session, parts, change_rows, target, made[0], on_spark=on_spark, check=check)
         for number, answer in zip(of_table, answers, strict=True):
-            if answer.unfit:
-                raise Unfit(answer.unfit)
+            if answer.declined:
+                raise Declined(answer.declined)
             judge(number, answer)
         found: list[ChangedTable] = []
         try:

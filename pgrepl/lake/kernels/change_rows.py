@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.kernels.copy_rows import CopyPart, KeySpan, RowsCopy
-from pgrepl.lake.kernels.part import ForeignRows, PlacedRows, Unfit
+from pgrepl.lake.kernels.part import ForeignRows, PlacedRows
 from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.position_set import PositionSet
 from pgrepl.types.lake_arrays import plain_array, storage_type
@@ -41,7 +41,7 @@ class ChangePart:
 @frozen
 class ChangedPart:
     """The answer for a part. `error`: the first error; or `failing`: the first new row that breaks a rule of the table,
-    by attribute number; `unfit`: why the kernel could not do the part."""
+    by attribute number; `declined`: why the kernel could not do the part."""
 
     count: int = 0
     positions: tuple[tuple[int, PositionSet], ...] = ()  # of deleted rows, by data file
@@ -51,7 +51,7 @@ class ChangedPart:
     few: tuple[tuple[RowPlace | None, Row], ...] = ()  # new rows in no file, with the places of their old versions
     error: PgError | None = None
     failing: Row | None = None
-    unfit: str = ""
+    declined: str = ""
 
 
 class _Breaks(Exception):
@@ -67,8 +67,8 @@ def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
     try:
         change.run()
         return change.changed()
-    except Unfit as reason:
-        return ChangedPart(unfit=str(reason))
+    except Declined as reason:
+        return ChangedPart(declined=str(reason))
     except _Breaks as problem:
         return ChangedPart(failing=problem.row)
     except PgError as error:

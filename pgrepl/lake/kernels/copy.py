@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.statistics import count_scan
 from pgrepl.catalog.transaction import reading
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake.kernels import job
 from pgrepl.lake.kernels.copy_rows import CopiedPart, CopyPart, copy_rows
 from pgrepl.lake.kernels.divide import divide, rows_of
-from pgrepl.lake.kernels.part import PartRows, Unfit
+from pgrepl.lake.kernels.part import PartRows
 from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.snapshot_pins import pin
 
@@ -94,7 +95,7 @@ def copy(
     on_spark: bool,
     check: Callable[[], None],
 ) -> CopiedFiles:
-    """Write the rows to files, which the catalog does not refer to yet. Raises Unfit or WrongRow and leaves no file."""
+    """Write the rows to files, which the catalog does not refer to yet. Declined and WrongRow leave no file."""
     found = []
     for source in sources:
         columns = target.columns_from(source)
@@ -118,5 +119,5 @@ def _judge(answers: Sequence[CopiedPart]) -> None:
     for answer in answers:
         if answer.wrong:
             raise WrongRow(answer.wrong)
-        if answer.unfit:
-            raise Unfit(answer.unfit)
+        if answer.declined:
+            raise Declined(answer.declined)

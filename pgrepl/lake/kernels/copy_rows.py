@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.file_writer import ROWS_IN_GROUP, DataFileWriter, repeating
-from pgrepl.lake.kernels.part import PartRows, PartWatch, Unfit, forms_of
+from pgrepl.lake.kernels.part import PartRows, PartWatch, forms_of
 from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class KeySpan:
 
 @frozen
 class CopiedPart:
-    """The answer for a part. `wrong`: a row has an error, which copying row by row words; `unfit`: why the kernel could
-    not do the part."""
+    """The answer for a part. `wrong`: a row has an error, which copying row by row words; `declined`: why the kernel
+    could not do the part."""
 
     files: tuple[NewFile, ...] = ()
     spans: tuple[KeySpan | None, ...] = ()  # of the keys; None: they do not ascend
     wrong: str = ""
-    unfit: str = ""
+    declined: str = ""
 
 
 def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
@@ -62,8 +62,8 @@ def copy_rows(part: CopyPart, watch: PartWatch) -> CopiedPart:
     try:
         copy.run()
         return copy.end()
-    except Unfit as reason:
-        return CopiedPart(unfit=str(reason))
+    except Declined as reason:
+        return CopiedPart(declined=str(reason))
     except PgError as error:
         if error.is_of_machine:
             raise

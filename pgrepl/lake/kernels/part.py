@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.types.encoding import are_texts
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from pgrepl.types.lake_arrays import Form
 
 PORTION = 32_768  # rows read at a time, so few that the next steps find them in the processor's cache
-
-
-class Unfit(Exception):
-    """The kernel cannot do this part as PostgreSQL does; the message says why."""
 
 
 class PartWatch(Protocol):
@@ -137,7 +134,7 @@ class ForeignRows:
             for batch in file.iter_batches(PORTION, row_groups=list(self.groups), columns=wanted, use_threads=False):
                 arrays = {n: in_form(batch.column(names[n]), self.table.column(n)) for n in attnums}
                 if not all(are_texts(array) for array in arrays.values()):
-                    raise Unfit("a text has a NUL or invalid bytes")
+                    raise Declined("a text has a NUL or invalid bytes")
                 yield arrays, batch.num_rows
 
 
@@ -217,11 +214,11 @@ def in_form(array: Any, column: LakeColumn) -> Any:
     if array.type == kind:
         return array
     if not _is_wider(array.type, kind):
-        raise Unfit(f'column "{column.name}" is {array.type} in a file')
+        raise Declined(f'column "{column.name}" is {array.type} in a file')
     try:
         return array.cast(kind)
     except pa.ArrowException as problem:
-        raise Unfit(f'column "{column.name}": {problem}') from problem
+        raise Declined(f'column "{column.name}": {problem}') from problem
 
 
 def _is_wider(of_file: Any, kind: Any) -> bool:

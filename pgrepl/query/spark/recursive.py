@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined, choose
+from pgrepl.engine import choose
+from pgrepl.errors import Declined
 from pgrepl.expr.opclasses import check_recursive_union
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Column, Cte, SetOperation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.spark.sql import form_type
 from pgrepl.expr.tree import Expr, Rte

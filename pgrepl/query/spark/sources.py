@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.range_table import SYSTEM_COLUMNS
 from pgrepl.expr.spark import Sql

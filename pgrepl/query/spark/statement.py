@@ -6,8 +6,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.query.spark.job import Job, PlayApart
 from pgrepl.query.spark.select import compile_query
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr import spark as expressions
 from pgrepl.expr import tree
 from pgrepl.expr.spark import Sql

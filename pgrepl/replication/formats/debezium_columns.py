@@ -76,10 +76,6 @@ class _Decoded:
     events: Sequence[EventBlock | int]
 
 
-class Declined(Exception):
-    """Lines that only the record-by-record reader can read."""
-
-
 class DebeziumBlocks:
     """`records` makes a reader of single events: each thread has one, since it remembers the schema it saw last."""
 
@@ -116,14 +112,13 @@ class DebeziumBlocks:
         lines = block.lines_with_text()
         parts: dict[tuple[str | None, str | None], list[_Part]] = {}
         read = np.zeros(block.count, bool)
-        try:
-            shown, schema = self._payloads(block)
+        found = self._payloads(block)
+        if found is not None:
+            shown, schema = found
             for group in shown.groups(_WANTED):
                 for key, part in self._parts(group, schema):
                     parts.setdefault(key, []).append(part)
                     read[part.rows] = True
-        except Declined:
-            read[:] = False
         others = lines[~read[lines]]
         if len(others) > _FEW:
             read[:] = False
@@ -139,17 +134,13 @@ class DebeziumBlocks:
             start = row + 1
         return _Decoded(block, events)
 
-    def _payloads(self, block: JsonBlock) -> tuple[JsonBlock, dict[str, object] | None]:
-        """The block without the schema in front of each line, and that."""
+    def _payloads(self, block: JsonBlock) -> tuple[JsonBlock, dict[str, object] | None] | None:
+        """The block without the schema in front of each line, and that; None: the lines are read one by one."""
         if not block.starts_with(b'{"schema":'):
             return block, None
         front = self._records.schema_front(block.line(0))
-        if front is None:
-            raise Declined
-        shown = block.without_front(front)
-        if shown is None:
-            raise Declined
-        return shown, self._records.schema_of(front)
+        shown = None if front is None else block.without_front(front)
+        return None if front is None or shown is None else (shown, self._records.schema_of(front))
 
     def _parts(
         self, group: Group, schema: dict[str, object] | None

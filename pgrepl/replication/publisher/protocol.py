@@ -121,7 +121,7 @@ class LakeSources(Protocol):
         ...
 
     def sources(self) -> list[KernelSource]:
-        """The tables with the rows, in order; Unfit where the filter needs the publisher's session."""
+        """The tables with the rows, in order; Declined where the filter needs the publisher's session."""
         ...
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.casts import length_function
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.tree import Var

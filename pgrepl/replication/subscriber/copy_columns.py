@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
@@ -42,17 +41,13 @@ def stage_columns(
 ) -> StagedRows:
     """The rows as files. Raises Declined if kernels cannot copy the table, WrongRow if a row has an error."""
     from pgrepl.lake.kernels.copy import WrongRow, copy
-    from pgrepl.lake.kernels.part import Unfit
 
     if table.kind == "p":
         raise Declined("a partitioned table")
     staged = StagedRows(session, table, last_snapshot(session))
-    try:
-        sources = source.sources()
-        target = _target(session, staged, sent, sources)
-        copied = copy(session, sources, target, on_spark=on_spark, check=check)
-    except Unfit as reason:
-        raise Declined(str(reason)) from None
+    sources = source.sources()
+    target = _target(session, staged, sent, sources)
+    copied = copy(session, sources, target, on_spark=on_spark, check=check)
     staged.add_files(copied.files)
     try:
         for info in unique_indexes(session, table):

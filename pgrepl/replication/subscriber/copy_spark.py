@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl import engine
 from pgrepl.catalog.relation import Relation
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import counting_writes
 from pgrepl.replication.publisher.protocol import BeginCount, CountRows, LakeSources, TableCopy
@@ -88,7 +88,7 @@ class StagedCopy:
         try:
             parts, nowhere = router.parts(rows)
             if nowhere:
-                raise engine.Declined("a row without a partition")
+                raise Declined("a row without a partition")
             for leaf, part in parts:
                 self._arrive(leaf, part, bound=False)
         finally:
@@ -125,7 +125,7 @@ def stage_copy(
         if choice.engine is not engine.Engine.LOCAL:
             try:
                 return _by_kernels(session, table, source.lake, sent, begins(), choice, check)
-            except engine.Declined as reason:
+            except Declined as reason:
                 session.notice("DEBUG1", f'table "{table.name}" is not copied by kernels: {reason}')
     if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
         return None
@@ -133,7 +133,7 @@ def stage_copy(
     try:
         with counting_writes(session, begins()):
             copy.fill(table, sent, source.spark.frame())
-    except engine.Declined as reason:
+    except Declined as reason:
         engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
     except PgError as error:
         copy.discard()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
 

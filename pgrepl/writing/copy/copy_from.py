@@ -10,7 +10,7 @@ from pgrepl import engine
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.transaction import DimensionsNeeded, require_writable
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.rows.trigger_data import TriggerEvent
@@ -123,7 +123,7 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
 
         try:
             count = load_spark.load(session, lambda: opening(*_prepared(session, stmt)))
-        except engine.Declined as reason:
+        except Declined as reason:
             engine.declined(session, "COPY", reason, "COPY is not carried out by Spark")
         else:
             engine.done(session, "COPY", engine.Engine.SPARK)
@@ -147,7 +147,7 @@ def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowS
 
     try:
         count = load(session, lambda: opening(*_prepared(session, stmt)), choice)
-    except engine.Declined as reason:
+    except Declined as reason:
         engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None
     engine.done(session, "COPY", choice.engine)
@@ -169,7 +169,7 @@ def _choice(session: Session, source: RowSource) -> engine.Choice:
     unfit = "" if source.target.relation.columns else "rows without columns"
     try:
         refuse_triggers(session, source.target.relation.oid, TriggerEvent.INSERT)
-    except engine.Declined as reason:
+    except Declined as reason:
         unfit = str(reason)
     return engine.choose(session, lambda: source.extent(engine.local_rows(session)), unfit=unfit)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.row_types import row_type
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
@@ -108,7 +108,7 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
         return None
     try:
         rows = TableColumns(session, query, context, where, wanted)
-    except engine.Declined:
+    except Declined:
         return None
     return _texts(session, rows, wanted, [column.type for column in query.columns])
 

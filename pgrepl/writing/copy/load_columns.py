@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl import interrupts
-from pgrepl.engine import Choice, Declined
-from pgrepl.errors import PgError
+from pgrepl.engine import Choice
+from pgrepl.errors import Declined, PgError
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
@@ -36,7 +36,6 @@ def load(session: Session, open_source: Callable[[], RowSource], choice: Choice)
 def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
     from pgrepl.lake import spark
     from pgrepl.lake.kernels.copy import WrongRow, copy
-    from pgrepl.lake.kernels.part import Unfit
     from pgrepl.rows.unique_columns import keys_differ
 
     target = source.target
@@ -50,7 +49,7 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
         with source.kernel_source() as (files, longest), spark.described(f"COPY {rel.name}"):
             to = _target(session, target, staged, longest)
             copied = copy(session, [files], to, on_spark=on_spark, check=interrupts.check_for_interrupts)
-    except (Unfit, WrongRow) as reason:
+    except WrongRow as reason:
         raise Declined(str(reason)) from None
     except PgError as error:
         if not error.is_of_data:

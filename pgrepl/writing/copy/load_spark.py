@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.spark_result import result_folder
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.foreign_actions_spark import apply

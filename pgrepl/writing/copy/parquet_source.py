@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.catalog.relation import Attribute
 from pgrepl.catalog.row_types import row_type
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr.casts import Context as CastContext
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.context import Context

@@ -13,6 +13,7 @@ from pgrepl import engine
 from pgrepl.catalog import store
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.tables import pg_attribute, pg_class
+from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile, evaluate
 from pgrepl.expr.tree import Expr, FuncExpr, RelabelType, Var
@@ -86,7 +87,7 @@ def _frame(session: Session, each: Rewrite) -> DataFrame | None:
 
     try:
         frame = new_rows(session, each)
-    except engine.Declined as reason:
+    except Declined as reason:
         engine.declined(session, "ALTER TABLE", reason, f'table "{each.relation.name}" is not rewritten by Spark')
         return None
     engine.done(session, "ALTER TABLE", engine.Engine.SPARK)

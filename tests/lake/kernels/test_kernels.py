@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import Program
 from pgrepl.lake.data_file import DataFile
@@ -22,7 +22,7 @@ from pgrepl.lake.kernels import here, job, shipping
 from pgrepl.lake.kernels.copy import KernelSource, KernelTarget, WrongRow, copy
 from pgrepl.lake.kernels.copy_rows import CopyPart, copy_rows
 from pgrepl.lake.kernels.divide import divide, rows_of
-from pgrepl.lake.kernels.part import CatalogRows, FileRows, PartRows, PartWatch, Unfit
+from pgrepl.lake.kernels.part import CatalogRows, FileRows, PartRows, PartWatch
 from pgrepl.lake.kernels.row_maker import KernelColumn
 from pgrepl.lake.kernels.task import done, packed
 from pgrepl.lake.spark_errors import from_spark
@@ -225,9 +225,9 @@ def test_a_column_that_a_file_keeps_otherwise_is_not_for_the_kernel(lake: Lake, 
 
     column = lake.table("s").column(1)
     assert in_form(pa.array([1, 2], pa.int8()), column).type == pa.int32()
-    with pytest.raises(Unfit):
+    with pytest.raises(Declined):
         in_form(pa.array(["1"]), column)
-    with pytest.raises(Unfit):
+    with pytest.raises(Declined):
         in_form(pa.array([2**40]), column)
 
 

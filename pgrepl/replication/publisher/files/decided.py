@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.publisher.files.columns import TableColumns
 from pgrepl.replication.publisher.files.numbered_block import NumberedBlock

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.files.columns import TableColumns
 from pgrepl.replication.publisher.files.declared import Declarations, NotSendable

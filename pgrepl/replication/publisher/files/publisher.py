@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.subscription import origin_name
 from pgrepl.catalog.transaction import reading
-from pgrepl.engine import Choice, Declined, Engine, choose_files, declined, done
-from pgrepl.errors import PgError
+from pgrepl.engine import Choice, Engine, choose_files, declined, done
+from pgrepl.errors import Declined, PgError
 from pgrepl.replication.formats import registry
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.transaction import reading
+from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.partition_order import leaf_partitions
 from pgrepl.lake.files import estimate, last_snapshot
@@ -50,7 +51,6 @@ class LakeRows:
         from pgrepl.expr.arrow.program import any_is_true, program_of
         from pgrepl.expr.walk import map_attnums
         from pgrepl.lake.kernels.copy import KernelSource
-        from pgrepl.lake.kernels.part import Unfit
         from pgrepl.query.bounds import filter_bounds
 
         plan, session = self._plan, self._session
@@ -60,7 +60,7 @@ class LakeRows:
         if plan.filters:
             condition = program_of(map_attnums(any_is_true(plan.filters), own), Context(session))
             if condition is None:
-                raise Unfit("the row filter")
+                raise Declined("the row filter")
         table = lake_table(session, leaf.oid, self._snapshot)
         bounds = () if condition is None else filter_bounds(condition.expr, Context(session))
         columns = tuple([own[n] for n in plan.columns])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
 from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.batch import WireBatch

@@ -16,8 +16,8 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import BYTES_IN_ROW, Declined, declined
-from pgrepl.errors import PgError
+from pgrepl.engine import BYTES_IN_ROW, declined
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table

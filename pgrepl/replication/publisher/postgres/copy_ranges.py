@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.replication.publisher.postgres.changes import portions
 from pgrepl.replication.publisher.postgres.changes_columns import Decoder, Redefined, batch_of, decoded
 from pgrepl.replication.publisher.postgres.link import Link

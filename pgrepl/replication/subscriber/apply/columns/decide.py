@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.dml.defaults import column_default
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.types import oids

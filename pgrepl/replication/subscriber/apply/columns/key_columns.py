@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.replication.subscriber.apply.columns.described import TableKeys
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.subscriber.convert import MatchedColumns

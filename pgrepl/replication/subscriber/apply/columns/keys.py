@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.lake import footers
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.deleted_rows import joined

@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.catalog.statistics import count_index_scans
-from pgrepl.engine import Declined
-from pgrepl.errors import PgError
+from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.crash_points import crash_point

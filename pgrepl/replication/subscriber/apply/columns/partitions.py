@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.partition_order import PartitionDesc, partition_desc
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake.storage import uuid7
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable

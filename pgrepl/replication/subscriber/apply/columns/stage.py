@@ -20,8 +20,8 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import restart_sequences
-from pgrepl.engine import Declined, Engine, check_utf8
-from pgrepl.errors import PgError
+from pgrepl.engine import Engine, check_utf8
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.table import lake_table

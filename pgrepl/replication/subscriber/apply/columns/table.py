@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.statistics import count_index_scans
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.lake.table import LakeTable
 from pgrepl.lake.table_rows import rows_within

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import Declined
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers
 from pgrepl.lake.file_fields import with_fields
