@@ -219,11 +219,11 @@ def choose_direct(session: Session, size: int) -> Choice:
     if size < WORTH_A_FILE:
         return Choice(Engine.LOCAL, f"{size} bytes, less than {WORTH_A_FILE}", rows, size)
     if _setting(session) == Engine.SPARK.value:
-        return Choice(Engine.SPARK, _by_setting(Engine.SPARK.value), rows, size)
+        return Choice(Engine.SPARK, _by_setting(Engine.SPARK.value), rows, size, kernels=True)
     limit = int(session.settings.value("pgrepl.spark_rows"))
     if is_auto(session) and rows > limit and has_cluster():
-        return Choice(Engine.SPARK, _by_rows(rows, limit), rows, size)
-    return Choice(Engine.COLUMNS, f"{size} bytes, not less than {WORTH_A_FILE}", rows, size)
+        return Choice(Engine.SPARK, _by_rows(rows, limit), rows, size, kernels=True)
+    return Choice(Engine.COLUMNS, f"{size} bytes, not less than {WORTH_A_FILE}", rows, size, kernels=True)
 
 
 def choose_kernels(session: Session, rows: int) -> Choice:
@@ -234,9 +234,10 @@ def choose_kernels(session: Session, rows: int) -> Choice:
     if rows < least:
         return Choice(Engine.LOCAL, _by_rows(rows, least - 1), rows)
     if not is_auto(session):
-        return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), rows)
+        engine = Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS
+        return Choice(engine, _by_setting(wanted), rows, kernels=True)
     engine, limit = _of_kernels(session, rows)
-    return Choice(engine, _by_rows(rows, limit), rows)
+    return Choice(engine, _by_rows(rows, limit), rows, kernels=True)
 
 
 def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
@@ -273,12 +274,15 @@ def has_cluster() -> bool:
     return is_elsewhere()
 
 
-def choose_copy(session: Session, rows: int, *, direct: bool) -> Choice:
-    """The engine of an initial copy of about so many rows. `direct`: they can go into files as a server sends them."""
-    if not direct:
-        return choose_kernels(session, rows)
-    found = choose_direct(session, rows * BYTES_IN_ROW)
-    return choose_job(session, rows) if found.engine is Engine.LOCAL else found
+def choose_copy(session: Session, rows: int, *, size: int | None = None) -> Choice:
+    """The engine of an initial copy of about so many rows: kernels, or Spark SQL, if the rows are too few for kernels
+    and worth a job, as the settings say. `size`: a server sends them, in so many bytes. When kernels decline,
+    `choose_job` says whether Spark SQL is worth its job."""
+    found = choose_kernels(session, rows) if size is None else choose_direct(session, size)
+    if found.engine is not Engine.LOCAL:
+        return found
+    job = choose_job(session, rows)
+    return found if size is None and not job.on_spark else job
 
 
 def choose_job(session: Session, rows: int) -> Choice:

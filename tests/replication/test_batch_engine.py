@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pgrepl import engine
+from pgrepl.errors import Declined
+from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from tests.harness.pair import Pair
 
 
-def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(tmp_path: Path) -> None:
+def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = Pair(tmp_path)
     session = pair.sub.session
     assert [engine.least_changes(session, tables) for tables in (1, 10, 1000)] == [1001, 1501, 20001]
@@ -29,4 +35,14 @@ def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(tmp_pat
     assert pair.catch_up() == []
     assert pair.sub("SELECT count(*) FROM t") == [("2901",)]
     assert pair.sub(counted) == [("apply", "columns")]
+
+    def declines(*_: object, **__: object) -> None:
+        raise Declined("the test")
+
+    monkeypatch.setattr(LakePublisher, "batch", declines)
+    pair.pub("INSERT INTO u SELECT generate_series(1, 1001)")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*) FROM u") == [("1001",)]
+    declined = "SELECT DISTINCT work, engine, declined FROM pgrepl_stat_engine WHERE declined IS NOT NULL"
+    assert pair.sub(declined) == [("apply", "local", "the test")]
     pair.close()

@@ -17,6 +17,7 @@ from pgrepl.errors import Declined
 from pgrepl.replication.publisher.protocol import BeginCount, CountRows, TableCopy
 from pgrepl.replication.subscriber.copy_spark import stage_copy
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.rows.staged import StagedRows
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.types import oids
 from tests.harness.database import Database, Errors, Rows
@@ -80,7 +81,7 @@ class Ways:
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     def choose(session: Session, rows: int) -> Choice:
-        return Choice(WAYS[session.database.name], "the test", rows)
+        return Choice(WAYS[session.database.name], "the test", rows, kernels=True)
 
     monkeypatch.setattr(engine, "choose_kernels", choose)
     made: list[Ways] = []
@@ -175,7 +176,8 @@ def test_what_kernels_cannot_do_is_left_to_others(make: Make) -> None:
     ways.pub("INSERT INTO t SELECT g, g / 3.0 FROM generate_series(1, 40) g")
     rows, _ = ways.copy()
     assert rows[0] == ("1", "0.3333333333333333", "2")
-    assert ways.subs["here"].ways() == {}
+    assert ways.subs["here"].ways() == {"copy row by row": 1}
+    assert ways.subs["here"]("SELECT declined FROM pgrepl_stat_engine") == [('column "b" is kept as float64',)]
 
 
 def test_leaves_of_a_partitioned_table_and_a_partition_as_target(make: Make) -> None:
@@ -260,7 +262,8 @@ def test_files_and_row_groups_that_a_filter_cannot_pass_are_not_read(make: Make)
 def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Database(tmp_path, "here", new=True)
     here("CREATE TABLE t (a int)")
-    monkeypatch.setattr(engine, "choose_direct", lambda session, size: Choice(Engine.COLUMNS, "the test", size))
+    direct = Choice(Engine.COLUMNS, "the test", 100, kernels=True)
+    monkeypatch.setattr(engine, "choose_direct", lambda session, size: direct)
     monkeypatch.setattr(engine, "choose_job", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
     counted: list[list[int]] = []
 
@@ -271,13 +274,14 @@ def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pyt
     class Declining:
         size = estimate = 100
 
-        def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> None:
+        def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
             begins()(5, 50)
+            raise Declined("not straight")
 
         def frame(self) -> Any:
             assert here.session.rows_written is not None
             here.session.rows_written(3, 30)
-            raise Declined("the test")
+            raise Declined("not by Spark")
 
     sent = SentRelation(1, "public", "t", "d", (SentColumn("a", oids.INT4, -1, is_key=False),))
     rows: Any = Declining()
@@ -285,5 +289,9 @@ def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pyt
     with reading(here.session):
         table = find_relation(here.session, RangeVar("t"))
         assert stage_copy(here.session, table, source, sent, begins, lambda: None) is None
+        here.session.settings.set_encoding("LATIN1")
+        assert stage_copy(here.session, table, source, sent, begins, lambda: None) is None
+    declined = here("SELECT declined, calls FROM pgrepl_stat_engine WHERE work = 'initial copy' ORDER BY 1")
     here.close()
     assert counted == [[5], [3]]
+    assert declined == [("encoding LATIN1", "1"), ("not by Spark", "1"), ("not straight", "1")]

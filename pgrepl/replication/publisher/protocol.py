@@ -107,8 +107,8 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows | None:
-        """The staged rows; None: the rows have to be checked one by one. `begins` is called by each attempt."""
+    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
+        """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt."""
         ...
 
 
@@ -325,7 +325,8 @@ class ChangeStream(Protocol):
         self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
     ) -> tuple[WireBatch, int] | None:
         """The first of these transactions as columns, and the LSN before which they end. None: there are fewer than
-        about `least` changes, or they cannot be sent as columns."""
+        about `least` changes, or they have to be sent message by message. Declined: their messages do not become
+        columns."""
         return None
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:

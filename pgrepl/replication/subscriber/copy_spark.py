@@ -15,9 +15,10 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import Declined, PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import counting_writes
-from pgrepl.replication.publisher.protocol import BeginCount, CountRows, LakeSources, TableCopy
+from pgrepl.replication.publisher.protocol import BeginCount, TableCopy
 from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.subscriber.convert_spark import new_rows
+from pgrepl.replication.wire.batch import SparkCopyRows
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.rows.checks_table_spark import SparkChecks
 from pgrepl.rows.routing_spark import SparkRouter
@@ -111,28 +112,64 @@ def stage_copy(
 ) -> StagedCopy | None:
     """The rows as files. None: they are few, or have to be copied row by row. `begins` is called by each attempt.
     `check` raises the error that ends the work."""
-    if session.settings.get("server_encoding") != "UTF8":
-        return None  # each text must be looked at
-    if source.direct is not None:
-        choice = engine.choose_direct(session, source.direct.size)
-        if choice.engine is not engine.Engine.LOCAL:
-            direct = source.direct.stage(session, table, begins, on_spark=choice.on_spark)
-            if direct is not None:
-                engine.done(session, _WORK, choice.engine)
-                return StagedCopy(session, [direct])
-    if source.lake is not None:
-        choice = engine.choose_kernels(session, source.lake.estimate)
-        if choice.engine is not engine.Engine.LOCAL:
-            try:
-                return _by_kernels(session, table, source.lake, sent, begins(), choice, check)
-            except Declined as reason:
-                session.notice("DEBUG1", f'table "{table.name}" is not copied by kernels: {reason}')
-    if source.spark is None or not engine.choose_job(session, source.spark.estimate).on_spark:
+    if source.spark is None:
         return None
+    size = None if source.direct is None else source.direct.size
+    choice = engine.choose_copy(session, source.spark.estimate, size=size)
+    if choice.engine is engine.Engine.LOCAL:
+        return None
+    try:
+        engine.check_utf8(session)
+    except Declined as reason:
+        engine.declined(session, _WORK, reason, f'table "{table.name}" is copied row by row')
+        return None
+    if choice.kernels:
+        try:
+            return _by_kernels(session, table, source, sent, begins, choice, check)
+        except Declined as reason:
+            engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by kernels')
+        if not engine.choose_job(session, source.spark.estimate).on_spark:
+            return None
+    return _by_spark(session, table, source.spark, sent, begins)
+
+
+def _by_kernels(
+    session: Session,
+    table: Relation,
+    source: TableCopy,
+    sent: SentRelation,
+    begins: BeginCount,
+    choice: engine.Choice,
+    check: Callable[[], None],
+) -> StagedCopy | None:
+    """None: a row is wrong."""
+    from pgrepl.lake.kernels.copy import WrongRow
+    from pgrepl.replication.subscriber.copy_columns import stage_columns
+
+    if source.direct is not None:
+        staged = source.direct.stage(session, table, begins, on_spark=choice.on_spark)
+    else:
+        assert source.lake is not None, "rows that come neither from a server nor from a lake are copied one by one"
+        try:
+            with counting_writes(session, begins()):
+                staged = stage_columns(session, table, source.lake, sent, on_spark=choice.on_spark, check=check)
+        except (PgError, WrongRow) as error:
+            if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):
+                raise  # not an error of a row
+            engine.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
+            return None
+    engine.done(session, _WORK, choice.engine)
+    return StagedCopy(session, [staged])
+
+
+def _by_spark(
+    session: Session, table: Relation, rows: SparkCopyRows, sent: SentRelation, begins: BeginCount
+) -> StagedCopy | None:
+    """None: they have to be copied row by row."""
     copy = StagedCopy(session)
     try:
         with counting_writes(session, begins()):
-            copy.fill(table, sent, source.spark.frame())
+            copy.fill(table, sent, rows.frame())
     except Declined as reason:
         engine.declined(session, _WORK, reason, f'table "{table.name}" is not copied by Spark')
     except PgError as error:
@@ -148,27 +185,3 @@ def stage_copy(
         return copy
     copy.discard()
     return None
-
-
-def _by_kernels(
-    session: Session,
-    table: Relation,
-    source: LakeSources,
-    sent: SentRelation,
-    count_rows: CountRows,
-    choice: engine.Choice,
-    check: Callable[[], None],
-) -> StagedCopy | None:
-    from pgrepl.lake.kernels.copy import WrongRow
-    from pgrepl.replication.subscriber.copy_columns import stage_columns
-
-    try:
-        with counting_writes(session, count_rows):
-            staged = stage_columns(session, table, source, sent, on_spark=choice.on_spark, check=check)
-    except (PgError, WrongRow) as error:
-        if isinstance(error, PgError) and (error.sqlstate.startswith("XX") or not row_errors(error)):
-            raise  # not an error of a row
-        engine.declined(session, _WORK, error, f'table "{table.name}" is copied row by row')
-        return None
-    engine.done(session, _WORK, choice.engine)
-    return StagedCopy(session, [staged])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.engine import Choice, Engine, choose_batch, choose_copy
+from pgrepl.engine import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
@@ -110,7 +110,8 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
         if triggered is not None:
             plan.choice = triggered
         elif plan.to_copy is not None:
-            plan.choice = choose_copy(session, plan.to_copy, direct=not isinstance(publisher, LakePublisher))
+            size = None if isinstance(publisher, LakePublisher) else plan.to_copy * BYTES_IN_ROW
+            plan.choice = choose_copy(session, plan.to_copy, size=size)
         elif plan.changes:
             plan.choice = batch
     files = tuple(publisher.sources(start)) if start < end else ()

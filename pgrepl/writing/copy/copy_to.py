@@ -108,7 +108,8 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
         return None
     try:
         rows = TableColumns(session, query, context, where, wanted)
-    except Declined:
+    except Declined as reason:
+        engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None
     return _texts(session, rows, wanted, [column.type for column in query.columns])
 

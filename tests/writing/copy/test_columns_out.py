@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pgrepl
+from pgrepl.errors import Declined
 from pgrepl.types import oids
 from pgrepl.types.column_text import column_text
 from pgrepl.types.dates import INFINITY
@@ -20,6 +21,7 @@ from pgrepl.types.lake_arrays import content
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text, write_text
+from pgrepl.writing.copy import copy_to
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.writer import LineWriter
 
@@ -124,7 +126,7 @@ COPIED = (
 )
 
 
-def test_statements(tmp_path: Path) -> None:
+def test_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pgrepl.connect(tmp_path / "catalog.db", autocommit=True) as con:
         for statement in TABLES.split(";\n"):
             con.execute(statement)
@@ -142,3 +144,12 @@ def test_statements(tmp_path: Path) -> None:
             con.execute(f"COPY (SELECT a FROM t WHERE 1 / (id - 2000) < 5) TO '{tmp_path}/columns'")
         done = con.execute("SELECT sum(calls) FROM pgrepl_stat_engine WHERE work = 'COPY' AND engine = 'columns'")
         assert done.fetchall() == [(9,)]
+
+        def declines(*_: object) -> None:
+            raise Declined("the test")
+
+        monkeypatch.setattr(copy_to, "TableColumns", declines)
+        con.execute(f"COPY t TO '{tmp_path}/columns'")
+        assert (tmp_path / "columns").read_bytes().count(b"\n") == 2701
+        declined = con.execute("SELECT declined, calls FROM pgrepl_stat_engine WHERE engine = 'local'")
+        assert declined.fetchall() == [("the test", 1)]

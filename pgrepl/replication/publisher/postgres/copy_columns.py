@@ -84,21 +84,17 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows | None:
-        """The rows as files of the lake. None: the rows have to be converted or checked."""
+    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
+        """The rows as files of the lake. Declined: the rows have to be converted or checked."""
         from pgrepl.rows.staged import StagedRows
 
         columns = self._columns(session, table)
-        if columns is None:
-            return None
         staged = StagedRows(session, table, last_snapshot(session))
         binary = is_binary(columns)
         if on_spark:
             try:
                 staged.add_files(self._by_tasks(session, staged.table, columns, begins()))
                 return staged
-            except Declined:
-                return None
             except PgError as problem:  # executors have no way to the server, or no psycopg
                 declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
         reader = reader_of(self.names, columns, binary=binary)
@@ -112,27 +108,36 @@ class ServerRows:
         except BaseException as problem:
             for file in made:
                 storage.remove(staged.table.location + file.name)
-            if isinstance(problem, (Declined, PgError)):
-                return None
+            if isinstance(problem, PgError):
+                raise Declined(problem.message) from problem
             raise
         return staged
 
-    def _columns(self, session: Session, table: Relation) -> list[CopiedColumn] | None:
-        """The table's columns and their sources. None: the rows need checks that Arrow cannot do."""
-        lake = lake_table(session, table.oid) if table.kind == "r" else None
-        if lake is None or table.is_partition or not self.names:
-            return None
+    def _columns(self, session: Session, table: Relation) -> list[CopiedColumn]:
+        """The table's columns and their sources. Declined if the rows need checks that Arrow cannot do."""
+        if table.kind != "r" or table.is_partition:
+            raise Declined("a partitioned table" if table.kind == "p" else "a partition constraint")
+        if not self.names:
+            raise Declined("rows without columns")
+        lake = lake_table(session, table.oid)
         rules = table_rules(session, table)
+        if rules.checks or rules.generated:
+            raise Declined("a CHECK constraint" if rules.checks else "generated columns")
         sent = {column.name: column for column in self._rows.columns}
         local = {column.name: column for column in table.columns}
-        if rules.checks or rules.generated or not set(sent) <= set(local):
-            return None
-        if any(c.type >= FIRST_USER_OID or (c.name not in sent and c.has_default) for c in table.columns):
-            return None
+        if not set(sent) <= set(local):
+            raise Declined("a column that the table lacks")
+        for column in table.columns:
+            if column.type >= FIRST_USER_OID:
+                raise Declined(f'the type of column "{column.name}"')
+            if column.name not in sent and column.has_default:
+                raise Declined(f'the default of column "{column.name}"')
         columns = [CopiedColumn(sent.get(column.name), local[column.name], column.form) for column in lake.columns]
         if not reads_as_written(session) and not all(column.same for column in columns):
-            return None
-        return columns if self._keys_are_sure(session, table, lake, columns) else None
+            raise Declined("the settings by which columns are read")
+        if not self._keys_are_sure(session, table, lake, columns):
+            raise Declined("a unique key")
+        return columns
 
     def _keys_are_sure(
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]

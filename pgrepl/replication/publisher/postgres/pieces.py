@@ -40,14 +40,18 @@ class Piece:
         self.spool.close()
 
     def batch(self, start: int, end: int, least: int, data_path: str) -> tuple[WireBatch, int] | None:
-        """See ChangeStream.batch."""
+        """See ChangeStream.batch; Declined."""
         transactions = self.spool.transactions
         first, until = transactions.since(start), transactions.since(end)
         phases = self.spool.phases  # these are applied one by one
         until = min([until, *phases[phases >= first][:1].tolist()])
         if first >= until or self.spool.changes < least or self._left > 0:
             return None
-        found = self._columns(first, until, least, data_path)
+        try:
+            found = self._columns(first, until, least, data_path)
+        except Declined:
+            self._decline()
+            raise
         if found is None:
             self._decline()
         else:
@@ -86,7 +90,7 @@ class Piece:
 
     def _decoded(self, first: int, until: int, data_path: str) -> tuple[Decoder, int] | None:
         """Decode transactions from number `first` on: the decoder, and the number behind the last that it could decode.
-        None: not one could be decoded."""
+        None: the first redefines a relation of its own."""
         transactions = self.spool.transactions
         while first < until:
             seq = transactions[first].first_seq
@@ -94,8 +98,6 @@ class Piece:
                 return decoded(data_path, self.spool, seq, transactions[until - 1].last_seq + 1), until
             except Redefined as found:
                 until = transactions.holding(found.message)
-            except Declined:
-                return None
         return None
 
 

@@ -393,6 +393,9 @@ def receive(
             local_only=state.local_only(subscription),
             least=least,
         )
+    except Declined as reason:
+        engine.declined(session, _WORK, reason, "changes are not received by columns")
+        return None
     except PublisherError:
         return None  # reading message by message meets the error again
     if found is not None and found[0].count:
