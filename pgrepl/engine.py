@@ -25,7 +25,9 @@ small from the start is not counted.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -44,6 +46,7 @@ WHOLE_COLUMNS = 1000  # times `pgrepl.local_rows` that this process does by whol
 WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
+FEW_LINES = 1000  # of COPY TO
 LEAST_CHANGES = 1000  # of a batch that is applied by columns
 CHANGES_OF_TABLE = 150  # that pay for a table by columns
 
@@ -94,13 +97,24 @@ def never_spark(session: Session) -> bool:
     return _setting(session) == Engine.LOCAL.value
 
 
-def is_auto(session: Session) -> bool:
+def require_spark(session: Session, work: str) -> None:
+    """Declined if only Spark can do the work, and the user wants everything done in this process."""
+    if never_spark(session):
+        raise Declined(work)
+
+
+def _is_auto(session: Session) -> bool:
     return _setting(session) == "auto"
 
 
 def local_rows(session: Session) -> int:
     """The number of rows up to which `auto` stays in this process."""
     return int(session.settings.value("pgrepl.local_rows"))
+
+
+def _spark_rows(session: Session) -> int:
+    """The number of rows up to which `auto` runs kernels in this process."""
+    return int(session.settings.value("pgrepl.spark_rows"))
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -144,8 +158,35 @@ def choose(
     return Choice(engine, here or _by_rows(cost.rows, limit), cost.rows, cost.bytes)
 
 
-def choose_to_change(session: Session, extent: Callable[[], Extent], check: Callable[[], None]) -> Choice:
-    """The engine of a statement that changes rows. `check` raises Declined if kernels over Arrow cannot do it."""
+def choose_to_write(session: Session, choice: Choice, made: int, extent: Callable[[], Extent]) -> Choice:
+    """The engine of a query whose rows are written. `choice` is that of the query alone: it stands if it is Spark or
+    the setting says so, and if few rows are read and `made`. Otherwise `extent` counts what is read and written."""
+    few = choice.rows > 0 and max(choice.rows, made) <= local_rows(session)
+    if choice.on_spark or few or not _is_auto(session):
+        return choice
+    return choose(session, extent, cold=COLD_WRITES)
+
+
+def choose_to_change(
+    session: Session,
+    extent: Callable[[], Extent],
+    check: Callable[[], None] | None,
+    without_kernels: Callable[[], Choice],
+) -> Choice:
+    """The engine of a statement that changes rows. `check` raises Declined if kernels over Arrow cannot do it; None:
+    they have declined, or are not asked. `without_kernels` then chooses between Spark SQL and row by row."""
+    unfit = ""
+    if check is not None:
+        try:
+            return _choose_with_kernels(session, extent, check)
+        except Declined as reason:
+            unfit = str(reason)
+    if never_spark(session):
+        return Choice(Engine.LOCAL, _by_setting(Engine.LOCAL.value), unfit=unfit)
+    return replace(without_kernels(), unfit=unfit)
+
+
+def _choose_with_kernels(session: Session, extent: Callable[[], Extent], check: Callable[[], None]) -> Choice:
     wanted, cost = _setting(session), extent()
     limit = local_rows(session)
     if cost.rows <= limit and wanted != Engine.SPARK.value:
@@ -157,6 +198,34 @@ def choose_to_change(session: Session, extent: Callable[[], Extent], check: Call
         return Choice(Engine.COLUMNS, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
     engine, limit = _of_kernels(session, cost.rows)
     return Choice(engine, _by_rows(cost.rows, limit), cost.rows, cost.bytes, kernels=True)
+
+
+def choose_to_load(
+    session: Session,
+    extent: Callable[[int], Extent],
+    unfit: Callable[[], str],
+    *,
+    by_kernels: bool,
+    in_parts: bool,
+) -> Choice:
+    """The engine of COPY FROM. `extent` counts up to so many rows. `by_kernels`: kernels can read them, and have not
+    declined; `in_parts`: so can tasks of Spark. `unfit`: why Spark SQL cannot do it."""
+    if by_kernels:
+        most = sys.maxsize if in_parts else _spark_rows(session)
+        found = choose_kernels(session, extent(most).rows)
+        if found.engine is not Engine.LOCAL and found.rows <= most:
+            return found
+    return choose(session, lambda: extent(local_rows(session)), unfit=unfit())
+
+
+def choose_copy_to(session: Session, extent: Callable[[], Extent]) -> Choice:
+    """The engine of COPY TO of columns of one table: by columns, if they are worth it, else as any query."""
+    wanted = _setting(session)
+    if wanted == Engine.SPARK.value:
+        return Choice(Engine.SPARK, _by_setting(wanted))
+    cost = extent()
+    engine = Engine.COLUMNS if cost.rows > FEW_LINES else Engine.LOCAL
+    return Choice(engine, _by_rows(cost.rows, FEW_LINES), cost.rows, cost.bytes)
 
 
 def is_worth_a_look(session: Session, rows: int, cold: int = 1) -> bool:
@@ -204,7 +273,7 @@ def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
 def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
     """Do the changes of a batch that is large enough pay for its tables, too? One costs no more than to read the
     changes once more, row by row."""
-    return tables == 1 or not is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * tables)
+    return tables == 1 or not _is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * tables)
 
 
 def choose_sent(session: Session, rows: int) -> Choice:
@@ -220,8 +289,8 @@ def choose_direct(session: Session, size: int) -> Choice:
         return Choice(Engine.LOCAL, f"{size} bytes, less than {WORTH_A_FILE}", rows, size)
     if _setting(session) == Engine.SPARK.value:
         return Choice(Engine.SPARK, _by_setting(Engine.SPARK.value), rows, size, kernels=True)
-    limit = int(session.settings.value("pgrepl.spark_rows"))
-    if is_auto(session) and rows > limit and has_cluster():
+    limit = _spark_rows(session)
+    if _is_auto(session) and rows > limit and has_cluster():
         return Choice(Engine.SPARK, _by_rows(rows, limit), rows, size, kernels=True)
     return Choice(Engine.COLUMNS, f"{size} bytes, not less than {WORTH_A_FILE}", rows, size, kernels=True)
 
@@ -230,10 +299,10 @@ def choose_kernels(session: Session, rows: int) -> Choice:
     """The engine of a copy of about so many rows of a lake: row by row if they are few, else by kernels over Arrow, in
     this process or, from `pgrepl.spark_rows` rows on, as Spark tasks."""
     wanted = _setting(session)
-    least = WORTH_A_KERNEL if wanted == Engine.LOCAL.value or is_auto(session) else 1
+    least = WORTH_A_KERNEL if wanted == Engine.LOCAL.value or _is_auto(session) else 1
     if rows < least:
         return Choice(Engine.LOCAL, _by_rows(rows, least - 1), rows)
-    if not is_auto(session):
+    if not _is_auto(session):
         engine = Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS
         return Choice(engine, _by_setting(wanted), rows, kernels=True)
     engine, limit = _of_kernels(session, rows)
@@ -242,7 +311,7 @@ def choose_kernels(session: Session, rows: int) -> Choice:
 
 def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
     """The engine that runs kernels over so many rows, and the limit that decides."""
-    limit = int(session.settings.value("pgrepl.spark_rows"))
+    limit = _spark_rows(session)
     return Engine.SPARK if rows > limit else Engine.COLUMNS, limit
 
 
@@ -250,11 +319,11 @@ def choose_parts(session: Session, changes: int) -> Choice:
     """The engine of a batch that is divided into parts because it is too large for memory: threads of this process, or
     Spark tasks, if Spark has a cluster and there are more than `pgrepl.spark_rows` changes."""
     wanted = _setting(session)
-    if not is_auto(session):
+    if not _is_auto(session):
         return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), changes)
     if not has_cluster():
         return Choice(Engine.COLUMNS, "Spark would have this machine only", changes)
-    limit = int(session.settings.value("pgrepl.spark_rows"))
+    limit = _spark_rows(session)
     return Choice(Engine.SPARK if changes > limit else Engine.COLUMNS, _by_rows(changes, limit, "changes"), changes)
 
 
@@ -292,7 +361,7 @@ def choose_job(session: Session, rows: int) -> Choice:
 
 
 def _from(session: Session, least: int | None, rows: int, engine: Engine, what: str = "rows") -> Choice:
-    if least is None or not is_auto(session):
+    if least is None or not _is_auto(session):
         reason = _by_setting(_setting(session))
     else:
         reason = _by_rows(rows, least - 1, what)

@@ -68,10 +68,9 @@ def choose_to_write(session: Session, query: Query, context: Context) -> Choice:
     read here then; and each generated number becomes a row."""
     choice = choose(session, query, context)
     made = 0 if any(uses_groups(level) for level in levels(query)) else counted_rows(query, context)
-    known_few = choice.rows > 0 and max(choice.rows, made) <= engine.local_rows(session)
-    if choice.on_spark or known_few or made > ENDLESS or not engine.is_auto(session):
+    if made > ENDLESS:
         return choice
-    return engine.choose(session, lambda: extent_of(session, query, context, 1) + _rows(made), cold=engine.COLD_WRITES)
+    return engine.choose_to_write(session, choice, made, lambda: extent_of(session, query, context, 1) + _rows(made))
 
 
 def gives_few(query: Query, context: Context, choice: Choice) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
-from pgrepl.engine import Choice, Engine, choose_to_change, never_spark
+from pgrepl.engine import Choice, Engine, choose_to_change
 from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
 from pgrepl.expr.dml.plan import Command, Modify
@@ -47,17 +47,12 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     else:
         query = target_rows_query(session, modify, None, frozenset()).query
     query, context = expand_views(session, query), Context(session)
-    unfit = ""
-    if kernels and not session.transaction.keeps_pending:
-        try:
-            return choose_to_change(
-                session, lambda: _extent(session, query, context), lambda: _check_fits(session, modify)
-            )
-        except Declined as reason:
-            unfit = str(reason)
-    if never_spark(session):
-        return Choice(Engine.LOCAL, 'pgrepl.engine is "local"', unfit=unfit)
-    return replace(choose_to_write(session, query, context), unfit=unfit)
+    return choose_to_change(
+        session,
+        lambda: _extent(session, query, context),
+        partial(_check_fits, session, modify) if kernels and not session.transaction.keeps_pending else None,
+        lambda: choose_to_write(session, query, context),
+    )
 
 
 def _extent(session: Session, query: Query, context: Context) -> Extent:

@@ -66,9 +66,8 @@ def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> 
     differ = keys_differ(session, staged, info, spans)
     if differ is False:
         raise WrongRow(f'two rows have one key of index "{info.name}"')
-    if differ is None and engine.never_spark(session):
-        raise Declined(f'the keys of index "{info.name}"')
     if differ is None:
+        engine.require_spark(session, f'the keys of index "{info.name}"')
         from pgrepl.lake import spark
         from pgrepl.rows.unique_spark import SparkIndex
 

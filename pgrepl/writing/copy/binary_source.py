@@ -52,9 +52,8 @@ class BinarySource(RowSource):
         return Extent(count if count < _SAMPLE else size * count // max(reader.position, 1), size)
 
     @property
-    def columnar_rows(self) -> int:  # type: ignore[override]
-        """Larger files are left to Spark."""
-        return int(self.session.settings.value("pgrepl.spark_rows")) if self.target.where is None else 0
+    def is_columnar(self) -> bool:
+        return self.target.where is None
 
     def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
         return kernel_files(self.session, self.target, self.anew()._tables())

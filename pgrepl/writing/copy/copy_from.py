@@ -117,8 +117,13 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
     if options.freeze:
         check_freeze(session, target.relation)
     source = opening(target, options)
-    count = _by_columns(session, stmt, opening, source)
-    if count is None and _choice(session, source).on_spark:
+    choice = _choice(session, source, by_kernels=source.is_columnar)
+    count: int | None = None
+    if choice.kernels:
+        count = _by_kernels(session, stmt, opening, choice)
+        if count is None:
+            choice = _choice(session, source, by_kernels=False)
+    if count is None and choice.on_spark:
         from pgrepl.writing.copy import load_spark
 
         try:
@@ -137,12 +142,8 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
     return Result(f"COPY {count}")
 
 
-def _by_columns(session: Session, stmt: CopyStmt, opening: Opening, source: RowSource) -> int | None:
+def _by_kernels(session: Session, stmt: CopyStmt, opening: Opening, choice: engine.Choice) -> int | None:
     """Load by kernels over Arrow; None if another engine must do it."""
-    most = source.columnar_rows
-    choice = engine.choose_kernels(session, source.extent(most).rows if most else 0)
-    if choice.engine is engine.Engine.LOCAL or choice.rows > most:
-        return None
     from pgrepl.writing.copy.load_columns import load
 
     try:
@@ -165,13 +166,15 @@ def _take_locks(session: Session, target: CopyTarget) -> None:
     lock_tables(session, inheritors(session, target.relation.oid), RelationMode.ROW_EXCLUSIVE)
 
 
-def _choice(session: Session, source: RowSource) -> engine.Choice:
-    unfit = "" if source.target.relation.columns else "rows without columns"
-    try:
-        refuse_triggers(session, source.target.relation.oid, TriggerEvent.INSERT)
-    except Declined as reason:
-        unfit = str(reason)
-    return engine.choose(session, lambda: source.extent(engine.local_rows(session)), unfit=unfit)
+def _choice(session: Session, source: RowSource, *, by_kernels: bool) -> engine.Choice:
+    def unfit() -> str:
+        try:
+            refuse_triggers(session, source.target.relation.oid, TriggerEvent.INSERT)
+        except Declined as reason:
+            return str(reason)
+        return "" if source.target.relation.columns else "rows without columns"
+
+    return engine.choose_to_load(session, source.extent, unfit, by_kernels=by_kernels, in_parts=source.is_divided)
 
 
 def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions]:

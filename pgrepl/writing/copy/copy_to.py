@@ -95,13 +95,14 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
 def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]] | None:
     """The texts of the rows by columns, in portions; None: they are few, or their query does more than to read columns
     of one table."""
-    query = source.query
-    fits = query is not None and not session.unsettled and (engine.is_auto(session) or engine.never_spark(session))
-    if query is None or not fits:
+    if source.query is None or session.unsettled:
         return None
-    query = expand_views(session, query)
+    query = expand_views(session, source.query)
     wanted, context = plain_columns(query), Context(session)
-    if not wanted or extent_of(session, query, context).rows <= _LINES:
+    if not wanted:
+        return None
+    choice = engine.choose_copy_to(session, lambda: extent_of(session, query, context))
+    if choice.engine is not engine.Engine.COLUMNS:
         return None
     where = condition(query, context)
     if where is None or any(is_row_type(column.type) for column in query.columns):

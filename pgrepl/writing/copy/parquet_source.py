@@ -6,7 +6,6 @@ input function, as it would from any other file.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -50,7 +49,7 @@ _BATCH = 16384  # rows read at a time
 
 
 class ParquetSource(RowSource):
-    columnar_rows = sys.maxsize
+    is_divided = True
 
     def __init__(
         self, session: Session, target: CopyTarget, groups: Sequence[ParquetGroup], shown: str | None = None
@@ -62,6 +61,10 @@ class ParquetSource(RowSource):
         self._path = groups[0].paths[0]
         self._number = 0  # of the row in its file
         self._parts = [_Part(session, target, group, shown or group.paths[0], shown) for group in groups]
+
+    @property
+    def is_columnar(self) -> bool:
+        return True
 
     def anew(self) -> ParquetSource:
         return ParquetSource(self.session, self.target, self._groups, self._shown)

@@ -39,7 +39,7 @@ Row = tuple[Any, ...]  # by attribute number
 class RowSource(ABC):
     """The rows that COPY reads for one target."""
 
-    columnar_rows = 0  # the most rows that kernels over Arrow may read
+    is_divided = False  # tasks of Spark can read the rows for kernels, each a part
     skipped = 0  # rows that ON_ERROR ignore has passed over
 
     def __init__(self, session: Session, target: CopyTarget) -> None:
@@ -48,6 +48,11 @@ class RowSource(ABC):
         self._where = None
         if target.where is not None:
             self._where = compile(own(target.where, target.relation), Context(session))
+
+    @property
+    def is_columnar(self) -> bool:
+        """Can kernels over Arrow read the rows?"""
+        return False
 
     @abstractmethod
     def anew(self) -> RowSource:
@@ -167,10 +172,8 @@ class TextSource(RowSource):
         return Extent(count, size)
 
     @property
-    def columnar_rows(self) -> int:  # type: ignore[override]
-        """Larger files are left to Spark, which reads many rows in parallel."""
-        plain = self.options.default is None and not self.options.ignore_errors and self.target.where is None
-        return int(self.session.settings.value("pgrepl.spark_rows")) if plain else 0
+    def is_columnar(self) -> bool:
+        return self.options.default is None and not self.options.ignore_errors and self.target.where is None
 
     def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
         return kernel_files(self.session, self.target, self._tables())
