@@ -10,7 +10,7 @@ lacks it; the others are abstract. A caller that needs only one of the small pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -22,6 +22,7 @@ from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
+    from pgrepl.catalog import tables
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.engine import Choice
@@ -202,6 +203,10 @@ class PublisherConnection(Protocol):
         """End the connection's running or waiting command with an error; called from another thread."""
         return
 
+    def give_up(self) -> None:
+        """From now on wait for no lock for long: the connection is about to be closed."""
+        return
+
     def close(self) -> None: ...
 
 
@@ -287,8 +292,32 @@ class Slots(Protocol):
         return
 
 
+class ChangesWithin(Protocol):
+    """A few changes of a database of the subscriber's instance, read in the subscriber's own transaction."""
+
+    def is_usual(self, slot: tables.pg_replication_slot) -> bool:
+        """Is the slot a logical one of this database, without options or states that need further checks?"""
+        ...
+
+    def few(
+        self, within: Session, publications: Sequence[str], start: int, end: int, *, local_only: bool
+    ) -> list[WireTransaction] | None:
+        """All transactions between two LSNs; None: there are many changes, one cannot be sent, or the log shows empty
+        transactions."""
+        ...
+
+    def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
+        """Count the transactions of `few`, which have been applied."""
+        ...
+
+
 class ChangeStream(Protocol):
     """The transactions that a slot sends."""
+
+    @property
+    def within(self) -> ChangesWithin | None:
+        """The same changes for a transaction of the subscriber's own; None: they are read apart from it."""
+        return None
 
     def current_lsn(self) -> int:
         """The end of the publisher's WAL."""
@@ -341,6 +370,16 @@ class TableCopies(Protocol):
     def copies_tables(self) -> bool:
         """Whether there is anything to copy. Tables of other publishers are ready at once."""
         return True
+
+    @property
+    def copies_directly(self) -> bool:
+        """Whether the rows of large tables can go into files of the lake as they arrive (TableCopy.direct)."""
+        return False
+
+    def rows_in(self, names: Iterable[tuple[str, str]]) -> int | None:
+        """An upper bound for the rows of these tables, as (schema, table). None: the publisher is a process of its own,
+        which reads them while the subscriber waits."""
+        return None
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The published rows of a table as of now. They are read as they are taken; until then the publisher must not

@@ -25,8 +25,6 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
-from pgrepl.replication.publisher.lake.publisher import LakePublisher
-from pgrepl.replication.publisher.lake.stream import ChangeError
 from pgrepl.replication.subscriber import same_server, state
 from pgrepl.replication.subscriber.apply.transactions import play
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.protocol import ChangesWithin, Publisher
     from pgrepl.replication.wire.messages import WireTransaction
 
 _CANCELLED = "57014"
@@ -50,7 +49,8 @@ class _Seen(NamedTuple):
     """A subscription without anything unusual, with its publisher and slot."""
 
     subscription: tables.pg_subscription
-    publisher: LakePublisher
+    publisher: Publisher
+    changes: ChangesWithin
     slot: tables.pg_replication_slot
     position: int  # of the origin
     start: int
@@ -91,13 +91,13 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     except BaseException as problem:
         take_back_moves(session)  # the usual way takes the same numbers of sequences
         transaction.fail_statement()
-        if isinstance(problem, (_OutOfTheOrdinary, ChangeError, DimensionsNeeded, LockedByOthers, WorkerFailed)):
+        if isinstance(problem, (_OutOfTheOrdinary, DimensionsNeeded, LockedByOthers, WorkerFailed)):
             return None
         if begun and isinstance(problem, PgError) and problem.sqlstate != _CANCELLED:
             return None
         raise
     crash_point("apply.committed")
-    seen.publisher.has_sent(seen.slot.slot_name, sent)
+    seen.changes.has_sent(seen.slot.slot_name, sent)
     if applied.transactions:
         session.link.flush()  # before the observer reports it
     streamed = Streamed(seen.start, seen.end, seen.end, applied)
@@ -111,20 +111,21 @@ def _look(receiver: Receiver, session: Session) -> _Seen:
     if subscription is None or not subscription.subenabled or subscription.subskiplsn:
         raise _OutOfTheOrdinary
     publisher = receiver.connected(subscription, session)
-    if not receiver.is_within_instance or not isinstance(publisher, LakePublisher):
+    changes = None if publisher is None else publisher.within
+    if publisher is None or changes is None:
         raise _OutOfTheOrdinary
     states = state.table_states(session, subscription.oid).values()
     if subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED or any(s != catalog.READY for s, _ in states):
         raise _OutOfTheOrdinary
     slot = next((row for row in slots.all_slots(session) if row.slot_name == subscription.subslotname), None)
     origin = origin_or_none(session, catalog.origin_name(subscription.oid))
-    if slot is None or origin is None or not publisher.is_usual(slot):
+    if slot is None or origin is None or not changes.is_usual(slot):
         raise _OutOfTheOrdinary
     remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
     position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
     if end < position or 0 < position < confirmed:  # the usual way raises an error
         raise _OutOfTheOrdinary
-    return _Seen(subscription, publisher, slot, position, max(position, confirmed), end)
+    return _Seen(subscription, publisher, changes, slot, position, max(position, confirmed), end)
 
 
 _OTHERS = f"{OTHERS_AT_WORK}, ({sql.COUNT_SNAPSHOTS_FROM})"
@@ -149,7 +150,7 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
     if kept != seen.end - seen.start + 1:  # other writers have expired what the slot needs
         raise _OutOfTheOrdinary
     receiver.admit(seen.subscription)
-    sent = seen.publisher.few(
+    sent = seen.changes.few(
         session,
         seen.subscription.subpublications,
         seen.start,

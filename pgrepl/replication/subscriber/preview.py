@@ -12,7 +12,6 @@ from pgrepl.catalog.relation import Relation, find_relation, relation
 from pgrepl.engine import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
@@ -110,7 +109,7 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
         if triggered is not None:
             plan.choice = triggered
         elif plan.to_copy is not None:
-            size = None if isinstance(publisher, LakePublisher) else plan.to_copy * BYTES_IN_ROW
+            size = plan.to_copy * BYTES_IN_ROW if publisher.copies_directly else None
             plan.choice = choose_copy(session, plan.to_copy, size=size)
         elif plan.changes:
             plan.choice = batch

@@ -27,7 +27,6 @@ from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.log import LogOf, ServerLog
-from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_received, not_started
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.subscriber import lease, same_server, state
@@ -117,8 +116,8 @@ class Receiver:
             if self._leader is not None:
                 self._leader._beside.remove(self)
             self.session.link.give_up()
-            if isinstance(self._publisher, LakePublisher):
-                self._publisher.interrupt()
+            if self._publisher is not None:
+                self._publisher.give_up()
             self.release()
             self.disconnect()
             self.session.close()
@@ -432,7 +431,7 @@ class Receiver:
     @property
     def is_within_instance(self) -> bool:
         """Is it connected, and to a database of its own instance?"""
-        return isinstance(self._publisher, LakePublisher) and self._publisher.shares_catalog
+        return self._publisher is not None and self._publisher.within is not None
 
     def connected(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
         """The open connection, if it is the one that the subscription, as the session sees it, wants."""

@@ -20,7 +20,6 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import rows
 from pgrepl.engine import choose_job
 from pgrepl.lake import spark
-from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.copy import copy_table
@@ -48,13 +47,13 @@ def workers_for(receiver: Receiver, waiting: Sequence[Relation]) -> int:
             int(settings.get("max_logical_replication_workers")) - len(at_work),
         )
         publisher = receiver.publisher(subscription)
-        if count < 2 or not isinstance(publisher, LakePublisher):
-            return max(count, 1)
+        if count < 2:
+            return 1
         try:
             size = publisher.rows_in([(table.schema, table.name) for table in waiting])
         except PublisherError:  # the copy will raise it
             return 1
-        return count if choose_job(receiver.session, size).on_spark else 1
+        return count if size is None or choose_job(receiver.session, size).on_spark else 1
 
 
 def copy_together(

@@ -27,6 +27,7 @@ from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.protocol import (
     Backlog,
+    ChangesWithin,
     Published,
     Publisher,
     PublisherError,
@@ -279,18 +280,19 @@ class LakePublisher(Publisher):
                     transaction = replace(transaction, messages=_Sent(transaction.messages, transaction.size, decoding))
                 yield transaction
 
+    @property
+    def within(self) -> ChangesWithin | None:
+        return self if self._own_instance else None
+
     def is_usual(self, slot: tables.pg_replication_slot) -> bool:
-        """Is the slot a logical one of this database, without options or states that need further checks?"""
         special = slot.temporary or slot.two_phase or slot.failover or slot.synced or slot.invalidation_reason
         return slot.slot_type == "logical" and slot.datoid == self._session.database_oid and not special
 
     def few(
         self, within: Session, publications: Sequence[str], start: int, end: int, *, local_only: bool
     ) -> list[WireTransaction] | None:
-        """All transactions between two LSNs, read in a transaction of the same instance; None: there are many changes,
-        or the log shows empty transactions."""
         from pgrepl.replication.publisher.lake.size import changed_rows
-        from pgrepl.replication.publisher.lake.stream import MessageStream
+        from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 
         session = self._seen_within(within)
         if self._log.hears("DEBUG1") or end - start > _FEW_SNAPSHOTS:
@@ -299,7 +301,10 @@ class LakePublisher(Publisher):
         if count > _FEW or engine.choose_batch(within, count).engine is not engine.Engine.LOCAL:
             return None
         stream = MessageStream(session, publications, local_only=local_only, is_small=True)
-        return list(stream.transactions(start, end))
+        try:
+            return list(stream.transactions(start, end))
+        except ChangeError:
+            return None
 
     def _seen_within(self, other: Session) -> Session:
         """A session of the publishing database in another session's transaction."""
@@ -312,7 +317,6 @@ class LakePublisher(Publisher):
         return known[1]
 
     def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
-        """Count the transactions of `few`, which have been applied."""
         for transaction in transactions:
             _count(self._session, slot, 1, message_bytes(transaction.messages))
 
@@ -412,7 +416,7 @@ class LakePublisher(Publisher):
         return replace(found, rows=self._taken(found.rows, self._copying))
 
     def rows_in(self, names: Iterable[tuple[str, str]]) -> int:
-        """An upper bound for the rows of these tables. Reads no file."""
+        """Reads no file."""
         from pgrepl.lake.files import estimate
         from pgrepl.lake.table import lake_table
 
@@ -428,6 +432,9 @@ class LakePublisher(Publisher):
 
     def interrupt(self) -> None:
         """Stop waiting for the catalog's write lock; from another thread."""
+        self.give_up()
+
+    def give_up(self) -> None:
         self._session.link.give_up()
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:

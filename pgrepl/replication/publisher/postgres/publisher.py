@@ -218,6 +218,10 @@ class PostgresPublisher(Publisher):
         copied = tables.copied_rows(link, query, len(rows.columns))
         return TableCopy(relation, lsn, copied, direct, direct, may_be_binary=may_be_binary)
 
+    @property
+    def copies_directly(self) -> bool:
+        return True
+
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         link = self._link
         rows = published.published_rows(link, schema, name, publications)
