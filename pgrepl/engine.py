@@ -18,6 +18,18 @@ there whole rows are read and not only keys. What columns cost more is 5 millise
 150 changes (measured in processor time: 100 to 2,000 changes of 20,000 to 200,000 rows in 1 and 20 files, and of 30
 tables at once).
 
+The choice is made where the work begins, and carried along: in the plan of a statement (`choose`, `choose_to_change`),
+when COPY FROM has opened its source (`choose_to_load`), when a publisher has said how large a table is (`choose_copy`),
+when a batch of changes is received (`least_changes`, and `is_worth_columns` once its tables are known; a dry run, which
+counts the changes itself, asks `choose_batch`). It is made again only when an engine has declined, or of what is left
+of a batch. These are other questions, which are asked where they come up:
+
+* `choose_parts`, `choose_files`: who does the parts of work that is already done by columns, but is more than memory is
+  to hold: threads or Spark tasks. Each table's changes are read so at the publisher, and applied so at the subscriber.
+* `choose_job`: are rows worth a job of Spark SQL? Of what kernels declined, of row filters, of counts, and for several
+  tables together, which are then copied at the same time.
+* `is_worth_a_look`: does it pay to count before one chooses?
+
 An engine that cannot do the work as PostgreSQL does raises `Declined`, and the work is done row by row.
 `pgrepl_stat_engine` shows the work done by columns and by Spark, and the work declined with the reason. Work that is
 small from the start is not counted.
