@@ -38,7 +38,7 @@ def announce(jobs: Jobs | None) -> None:
 
 
 def announce_shared(runs: Callable[[], bool]) -> None:
-    """There is a Spark that this process shares with others; `runs` tells whether one has started it."""
+    """Announce a Spark that this process shares with others; `runs` tells whether one has started it."""
     global _shared
     _shared = runs
 

@@ -31,7 +31,7 @@ _SECOND = 1_000_000
 
 
 def loaders(columns: Sequence[ResultColumn], style: TextStyle) -> list[Load | None]:
-    """For each column the function of a value that is not NULL; None: values stay as they are."""
+    """The functions that convert each column's values that are not NULL; None: values stay as they are."""
     return [loader(column.type, style) for column in columns]
 
 

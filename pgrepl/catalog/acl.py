@@ -156,7 +156,7 @@ def default_acl(kind: ObjectKind, owner: int) -> Acl:
 
 
 def aclmask(session: CatalogSession, acl: Acl, role: int, owner: int, mask: int) -> int:
-    """Those privileges in `mask` that the role has by this list (aclmask)."""
+    """The privileges in `mask` that the role has by this list (aclmask)."""
     options = mask >> 16
     found = 0
     if options and has_privs_of_role(session, role, owner):
@@ -251,7 +251,7 @@ _DML = mask_of("INSERT", "UPDATE", "DELETE")
 
 
 def relation_mask(session: CatalogSession, relation: AclRelation, role: int, mask: int) -> int:
-    """Those privileges in `mask` that the role has on the whole relation (pg_class_aclmask_ext)."""
+    """The privileges in `mask` that the role has on the whole relation (pg_class_aclmask_ext)."""
     if is_superuser(session, role):
         return mask
     if mask & _CHANGES and relation.oid < FIRST_NORMAL_OID and relation.kind != "v":

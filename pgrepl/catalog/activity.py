@@ -82,7 +82,7 @@ _served: ActivityTable | None = None
 
 
 def serve(table: ActivityTable) -> None:
-    """This process is one of a server's."""
+    """Note that this process is one of a server's."""
     global _served
     _served = table
 

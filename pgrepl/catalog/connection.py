@@ -129,7 +129,7 @@ class CatalogConnection:
                 self._waits = False
 
     def give_up(self) -> None:
-        """From now on wait for no lock longer than `_GIVING_UP`. May be called from any thread."""
+        """Wait for no lock longer than `_GIVING_UP` from now on. May be called from any thread."""
         self._gives_up = True
         if self._waits:
             with suppress(*self.catalog.driver_error):

@@ -93,7 +93,7 @@ def check_role(session: CatalogSession, name: str, value: Value) -> tuple[Value,
 
 
 def check_session_authorization(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
-    """Only a session that began as superuser may become another user (check_session_authorization)."""
+    """Let only a session that began as superuser become another user (check_session_authorization)."""
     from pgrepl.catalog.roles import is_superuser
 
     text = str(value)
@@ -291,7 +291,7 @@ def check_transaction_deferrable(session: CatalogSession, name: str, value: Valu
 
 
 def check_max_stack_depth(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
-    """No more than the platform allows, less a margin (check_max_stack_depth)."""
+    """Allow no more than the platform does, less a margin (check_max_stack_depth)."""
     import resource
 
     soft, _hard = resource.getrlimit(resource.RLIMIT_STACK)

@@ -38,7 +38,7 @@ def now() -> float:
 
 
 def work_for(pid: int) -> None:
-    """This process works for another one, by whose PID it is known."""
+    """Note that this process works for another one, by whose PID it is known."""
     global _known_as
     _known_as = pid
 

@@ -126,7 +126,7 @@ def relations_named(
 
 
 def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
-    """None if there is no such relation in this database."""
+    """The relation; None if there is no such relation in this database."""
     session.transaction.require_read()
     key = ("relation", oid)
     known = session.derived.get(key)

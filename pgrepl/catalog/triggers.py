@@ -94,7 +94,7 @@ def values(trigger: Trigger) -> dict[str, object]:
 
 
 def _in_order(triggers: list[Trigger]) -> list[Trigger]:
-    """In the order in which they fire: by name."""
+    """The triggers in the order in which they fire: by name."""
     return sorted(triggers, key=lambda trigger: trigger.name.encode())
 
 

@@ -95,7 +95,7 @@ def find_among(
     *,
     expand_variadic: bool,
 ) -> Meaning | None:
-    """The same among the functions of that name."""
+    """The function among those of that name that fits the arguments."""
     types = tuple(arg.type for arg in args)
     nargs = len(types)
     candidates = function_candidates(procs, nargs, names, expand_variadic=expand_variadic)

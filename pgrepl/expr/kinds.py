@@ -10,7 +10,7 @@ from pgrepl.frozen import frozen
 
 @frozen
 class ExprKindRules:
-    """What an expression of a kind may have. `name` is the kind's as in "not allowed in NAME"; `plural` and `subquery`
+    """The rules for expressions of a kind. `name` is the kind's as in "not allowed in NAME"; `plural` and `subquery`
     replace it where PostgreSQL's message has other words."""
 
     name: str

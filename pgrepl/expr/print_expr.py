@@ -21,7 +21,7 @@ IMPLICIT = CoercionForm.IMPLICIT_CAST
 
 
 class UnknownForm(PgError):
-    """No loaded module prints a node of this class."""
+    """The error when no loaded module prints a node of this class."""
 
     def __init__(self, expr: Expr) -> None:
         super().__init__("0A000", f"printing {type(expr).__name__} is not supported")

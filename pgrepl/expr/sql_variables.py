@@ -37,7 +37,7 @@ class SqlVariables:
         self._found: dict[int, int] = {}  # the number of the parameter that stands at a place
 
     def of(self, values: Sequence[Any]) -> SqlVariables:
-        """The same parameters with values."""
+        """The parameters with these values."""
         return SqlVariables(self._scope.session, self._function, self._names, self._types, values)
 
     def value(self, variable: Variable) -> Expr:

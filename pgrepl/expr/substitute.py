@@ -19,7 +19,7 @@ def with_values(query: Query, value: Value) -> Query:
 
 
 def modify_with_values(modify: Any, value: Value) -> Any:
-    """The same for a data-modifying statement, an expr.dml.plan.Modify."""
+    """Put an expression in the place of each variable of a data-modifying statement, an expr.dml.plan.Modify."""
     return map_modify(modify, lambda expr: expr_with_values(expr, value), lambda inner: with_values(inner, value))
 
 

@@ -47,7 +47,8 @@ def type_definition_name(session: Session, row: pg_type) -> str:
 
 
 def create_type(session: Session, row: pg_type) -> str:
-    """With the validated constraints of a domain that call no user's functions, which may be made later."""
+    """The CREATE statement of a type, with those validated constraints of a domain that call no user's functions, which
+    may be made later."""
     name = type_definition_name(session, row)
     if row.typtype == "e":
         labels = [f"\n    {quote_literal(label.enumlabel)}" for label in labels_of(session, row.oid)]
@@ -81,7 +82,7 @@ def add_check(session: Session, domain: str, check: pg_constraint) -> str:
 
 
 def base_of_domain(session: Session, row: pg_type) -> str:
-    """Its base type and its collation."""
+    """The base type and the collation of a domain."""
     base = session.type_of(row.typbasetype)
     return type_text(session, base, row.typtypmod) + collation_text(base, row.typcollation)
 

@@ -123,12 +123,12 @@ class Gateway:
         return entrance, int(entrance.getJavaServer().getListeningPort())
 
     def disconnect(self) -> None:
-        """From now on py4j does not tell the JVM of objects that are gone."""
+        """Keep py4j from telling the JVM of objects that are gone, from now on."""
         self._client.is_connected = False
 
 
 def call_under_way(frame: FrameType | None) -> FrameType | None:
-    """Where what runs there has called the JVM, if it is in the middle of a call."""
+    """The frame in which the running code has called the JVM, if it is in the middle of a call."""
     found = None
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("py4j."):

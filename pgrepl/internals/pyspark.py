@@ -1,4 +1,5 @@
-"""What is used of pyspark that is not documented for its users: all of it stands here, and nowhere else.
+"""The parts of pyspark that pgrepl uses and that are not documented for its users: all of it stands here, and nowhere
+else.
 
 Starting a session fast needs it: pyspark's own way goes through Spark's scripts. So the versions are named that it was
 tried with, and with any other the session is made in the documented way (lake/spark_start_plain.py).

@@ -271,7 +271,7 @@ def merged(ours: Numbers, others: Numbers, side: Literal["left", "right"]) -> Nu
 
 
 def partners(inserted: Side, deleted: Side, by_deleted: Numbers) -> Numbers:
-    """For each inserted row the number of the one that was deleted with its row id at its snapshot."""
+    """The numbers, for each inserted row, of the one that was deleted with its row id at its snapshot."""
     import numpy as np
 
     partner = np.full(len(inserted), NONE, np.int64)

@@ -138,7 +138,7 @@ def compactions(session: Session, table_id: int, after: int, upto: int) -> froze
 
 
 def committed_since(session: Session, snapshot: int) -> datetime | None:
-    """When the first snapshot from this one on was committed; None: there is none."""
+    """The time at which the first snapshot from this one on was committed; None: there is none."""
     ((when,),) = session.link.execute(sql.SNAPSHOT_TIME_FROM, (snapshot,))
     return None if when is None else _EPOCH + timedelta(microseconds=_microseconds(when))
 

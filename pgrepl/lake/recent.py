@@ -53,6 +53,6 @@ _all: WeakSet[Recent[Any, Any]] = WeakSet()
 
 
 def forget_all() -> None:
-    """From now on files are read as they are on disk."""
+    """Forget all files, so that from now on they are read as they are on disk."""
     for each in list(_all):
         each.clear()

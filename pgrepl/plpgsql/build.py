@@ -288,7 +288,7 @@ def when(location: int, condition: SqlText, body: Statements) -> tuple[SqlText, 
 
 @build
 def case(location: int, operand: SqlText | None, whens: list[tuple[SqlText, Statements]], other: Any) -> Case:
-    """With an operand, it is kept in a variable, and each WHEN becomes `"variable" IN (…)` (make_case)."""
+    """A CASE statement. Its operand is kept in a variable, and each WHEN becomes `"variable" IN (…)` (make_case)."""
     line = line_of(location)
     if operand is None:
         return Case(line, None, -1, whens, other)

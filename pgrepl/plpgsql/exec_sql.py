@@ -66,7 +66,7 @@ def into(
 
 
 def _parameters(said: Any) -> str | None:
-    """For #print_strict_params."""
+    """The DETAIL line with the parameters, for #print_strict_params."""
     pairs = said() if said is not None else None
     if not pairs:
         return None

@@ -109,7 +109,7 @@ def _transaction_due(session: Session, timeout: int) -> Due:
 
 
 def idle_due(session: Session, since: float) -> Due | None:
-    """When a session that has been idle since then is to be terminated."""
+    """The time at which a session that has been idle since then is to be terminated."""
     passed = time.monotonic() - since
     found: list[Due] = []
     if session.transaction.block in (Block.EXPLICIT, Block.ABORTED):

@@ -164,7 +164,7 @@ class RowChecks:
         return frozenset(a.num for a in rel.columns if a.name in names)
 
     def named(self, change: ModifiedRow) -> Row:
-        """For RETURNING: the new row (of a DELETE the old one) in the layout of the relation that the statement
+        """The row for RETURNING: the new one (of a DELETE the old one) in the layout of the relation that the statement
         names."""
         row, table = (change.new, change.to) if change.new is not None else (change.old, change.table)
         assert row is not None
@@ -192,7 +192,7 @@ class RowChecks:
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
 
     def _prepared(self, change: ModifiedRow) -> ModifiedRow | None:
-        """None: a BEFORE trigger leaves the row out."""
+        """The change as BEFORE triggers leave it; None: one leaves the row out."""
         if change.new is None:
             triggers = self._triggers_of(relation(self._session, change.table))
             if triggers is not None:

@@ -20,7 +20,7 @@ _TIMES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)  # an = between two of th
 
 
 def equal_values(session: Session, source: int, target: int) -> EqualValues:
-    """From a value of the source type to the equal values of the target type: none, one or several."""
+    """The map from a value of the source type to the equal values of the target type: none, one or several."""
     source, target = typefacts.base(source), typefacts.base(target)
     if source == target:
         return lambda value: (value,)

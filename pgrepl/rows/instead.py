@@ -31,7 +31,7 @@ def fire_instead(session: Session, checks: RowChecks, changes: Iterable[Modified
 def instead_one_by_one(
     session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]
 ) -> Iterator[tuple[int, ModifiedRow]]:
-    """The same, each before the next is looked at; with the numbers of the changes."""
+    """Fire the triggers for each row before the next is looked at; gives the rows with the numbers of their changes."""
     view = checks.relation
     triggers = relation_triggers(session, view)
     for number, change in enumerate(changes):

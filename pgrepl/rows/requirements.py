@@ -14,7 +14,8 @@ from pgrepl.frozen import frozen
 
 @frozen
 class NotNull:
-    """No row has NULL in any column that is marked NOT NULL: `column "a" of relation "t" contains null values`."""
+    """The requirement that no row has NULL in a column that is marked NOT NULL: `column "a" of relation "t" contains
+    null values`."""
 
     table: int
 
@@ -45,7 +46,7 @@ class KeysExist:
 
 @frozen
 class Unique:
-    """No two rows agree in a unique index: `could not create unique index "i"`."""
+    """The requirement that no two rows agree in a unique index: `could not create unique index "i"`."""
 
     table: int
     index: int
@@ -81,7 +82,7 @@ class DefaultPartition:
 
 @frozen
 class NotReferenced:
-    """No row of a partition to be detached is referenced by a foreign key."""
+    """The requirement that no row of a partition to be detached is referenced by a foreign key."""
 
     table: int
     constraint: int

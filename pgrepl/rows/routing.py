@@ -73,7 +73,7 @@ class _Level:
 
 
 def key_values(session: Session, key: PartitionKey) -> list[Compiled]:
-    """For each column of a partition key, a function that gives its value for a row."""
+    """The functions that give the values of a partition key's columns for a row."""
     context = Context(session)
 
     def of_column(number: int) -> Compiled:
@@ -91,7 +91,7 @@ def converter(source: Relation, target: Relation) -> Callable[[Row], Row]:
 
 
 def column_places(source: Relation, target: Relation) -> tuple[int, ...]:
-    """For each column of the target, by number, its place in the rows of a source with the same columns; -1 for a
+    """The place, for each column of the target by number, in the rows of a source with the same columns; -1 for a
     dropped column."""
     places = {a.name: a.num - 1 for a in source.columns}
     return tuple([-1 if a.dropped else places.get(a.name, -1) for a in target.attributes])

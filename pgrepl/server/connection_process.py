@@ -110,8 +110,8 @@ class ConnectionProcess:
         return os.fstat(self._left).st_size > 0
 
     def _run(self, process: SessionProcess, waker: int) -> None:
-        """In the session's process. One that goes on takes no signal before it can answer it, and none takes SIGHUP
-        before it can read its settings again."""
+        """Run the session, in its own process. One that resumes it takes no signal before it can answer it, and none
+        takes SIGHUP before it can read its settings again."""
         end_with_parent(process.pid, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         for descriptor in (self._wake, waker):

@@ -216,7 +216,7 @@ def _with_precision(run: Run, item: Item, given: Moment) -> Moment:
 
 
 def moment_text(given: Moment) -> str:
-    """In ISO 8601, with the time zone that the value was given in (JsonEncodeDateTime)."""
+    """The text of a moment in ISO 8601, with the time zone that the value was given in (JsonEncodeDateTime)."""
     if given.type == _TSTZ:
         local = write_text(given.value - given.zone * USECS_PER_SEC, _TS).replace(" ", "T", 1)
         local, era = (local[:-3], " BC") if local.endswith(" BC") else (local, "")

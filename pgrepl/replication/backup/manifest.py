@@ -29,7 +29,7 @@ class Manifest:
 
 
 def read(folder: Path) -> Manifest | None:
-    """None: there is no backup in the folder."""
+    """The manifest in a folder; None: there is no backup in it."""
     try:
         text = (folder / NAME).read_text("utf-8")
     except FileNotFoundError:

@@ -202,7 +202,7 @@ class DebeziumRecords:
         return Columns(found, self.unavailable)
 
     def columns(self, schema: str | None, table: str | None) -> Columns:
-        """By the types of the declared table."""
+        """The conversion of a table's columns, by the types of the declared table."""
         key = (schema, table)
         if key not in self._known:
             converters = {name: by_type(*kind, self.modes) for name, kind in self.types(schema, table).items()}

@@ -138,7 +138,7 @@ class Reader(Protocol):
     def read(self, file: BinaryIO, name: str) -> Events: ...
 
     def blocks(self, file: BinaryIO, name: str) -> Blocks:
-        """The same events, by columns as far as that is possible; faster for large files."""
+        """The events by columns, as far as that is possible; faster for large files."""
         ...
 
     def is_divisible(self, start: bytes) -> bool:

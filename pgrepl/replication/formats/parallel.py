@@ -46,7 +46,7 @@ def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) ->
 
 
 class UnknownTable(Exception):
-    """Only the thread of the session may ask for the table's types."""
+    """The error in another thread than the session's, which alone may ask for the table's types."""
 
 
 class KnownTypes:

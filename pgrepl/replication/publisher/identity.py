@@ -52,8 +52,8 @@ class ReplicaIdentity:
         return any(old[number - 1] != new[number - 1] for number in self.columns)
 
     def have_image(self, deleted: Flags, updated: Flags, has_changed: Callable[[Flags], Flags]) -> Flags:
-        """For which of many changes an old row is logged. `has_changed` says whether the key of an updated row has
-        changed."""
+        """A mask of the changes for which an old row is logged. `has_changed` says whether the key of an updated row
+        has changed."""
         if self.whole:
             return deleted | updated
         if not self.columns:

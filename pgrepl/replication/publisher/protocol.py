@@ -214,7 +214,7 @@ class Publications(Protocol):
     """The publications, by the publisher's present catalog."""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
-        """Those of these publications that exist."""
+        """The publications, among these, that exist."""
         ...
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:

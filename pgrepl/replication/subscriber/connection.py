@@ -46,11 +46,11 @@ _NO_SOCKET = "No such file or directory\n\tIs the server running locally and acc
 
 
 class _NotHere(ConnectionFailure):
-    """This host did not answer; the next one is tried."""
+    """The error that this host did not answer; the next one is tried."""
 
 
 class NotContacted(PgError):
-    """In a rehearsal no publisher outside of it is contacted."""
+    """The error that a rehearsal contacts no publisher outside of it."""
 
     def __init__(self) -> None:
         super().__init__("0A000", "the publisher is not contacted")

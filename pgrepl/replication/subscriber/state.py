@@ -37,7 +37,7 @@ def move(session: Session, subid: int, lsn: int) -> None:
 
 
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
-    """By table, its state (srsubstate) and LSN (srsublsn, or 0)."""
+    """The state (srsubstate) and the LSN (srsublsn, or 0) of each table."""
     listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
 

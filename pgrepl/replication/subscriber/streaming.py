@@ -271,7 +271,7 @@ def _apply(
 
 
 def _following(receiver: Receiver, subscription: tables.pg_subscription, publisher: Publisher) -> Following | None:
-    """None: the subscription does not follow its publisher's definitions."""
+    """The definitions to follow; None: the subscription does not follow its publisher's."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
     from pgrepl.replication.subscriber.schema_changes.follow import Following

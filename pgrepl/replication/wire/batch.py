@@ -115,7 +115,7 @@ class RelationMessages(Protocol):
     def count(self) -> int: ...
 
     def until(self, seq: int) -> RelationMessages:
-        """Only the messages before a sequence number."""
+        """The messages before a sequence number."""
         ...
 
     def whole(self) -> RelationChanges: ...
@@ -148,8 +148,9 @@ class RelationChanges(Protocol):
 
     @property
     def unchanged(self) -> Mapping[int, npt.NDArray[np.bool_]]:
-        """By place, which messages were sent without the value because it did not change (messages.UNCHANGED); a place
-        where there are none is left out. The messages are UPDATEs, and have NULL there."""
+        """Masks, by place, of the messages that were sent without the value because it did not change
+        (messages.UNCHANGED); a place where there are none is left out. The messages are UPDATEs, and have NULL
+        there."""
         ...
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:

@@ -196,7 +196,7 @@ class MessageFiles:
         return sum(file.size * count // max(file.count, 1) for file, count in self.taken)
 
     def until(self, seq: int) -> MessageFiles:
-        """Only the messages before a sequence number."""
+        """The messages before a sequence number."""
         counts = [int(file.seq(count).searchsorted(seq)) for file, count in self.taken]
         return replace(self, counts=tuple(counts))
 

@@ -1,4 +1,4 @@
-"""What a server tells of itself over HTTP: `/metrics` for Prometheus, and `/healthz`.
+"""The monitoring of a server over HTTP: `/metrics` for Prometheus, and `/healthz`.
 
 One process of the server's answers (answers), so that nothing that a client does can hold up the postmaster. Numbers
 are collected (collect) by threads of it, only when somebody asks: an answer waits a moment for fresh ones and then

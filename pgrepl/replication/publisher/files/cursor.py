@@ -72,7 +72,7 @@ class Cursor:
         self._done: dict[int, ReadFile] = {}
 
     def what_was_read(self) -> dict[int, ReadFile]:
-        """By number, the files that were read since the last call."""
+        """The files that were read since the last call, by number."""
         found, self._done = self._done, {}
         if self._open is not None:
             read = self._open.what_was_read()

@@ -63,7 +63,7 @@ class NamedTables:
         return found.types
 
     def columns(self, schema: str | None, table: str | None) -> TableColumns | None:
-        """None: the name is not known."""
+        """The columns of a table; None: the name is not known."""
         found = self._known.get((schema, table))
         if found is None:
             self.unknown.add((schema, table))

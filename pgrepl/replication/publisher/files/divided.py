@@ -46,7 +46,7 @@ class DividedFiles:
         self._read: dict[int, ReadFile] = {}
 
     def parts(self, start: int, check: Callable[[], None]) -> Iterator[FilePart]:
-        """From the record at an LSN on."""
+        """The parts of the files from the record at an LSN on."""
         count = 0
         for file in self.files:
             if file.number < file_of(start):

@@ -139,7 +139,7 @@ def _read(task: PartsToRead, part: FilePart, watch: PartWatch) -> ReadPart:
 
 
 def _opened(part: FilePart) -> OpenedFile | None:
-    """None: the file is shorter than the driver has seen it, so it is another one."""
+    """The part of the file, opened; None: the file is shorter than the driver has seen it, so it is another one."""
     with storage.reading(part.file.path), storage.open_input(part.file.path) as raw:
         if raw.size() < part.file.size:
             return None

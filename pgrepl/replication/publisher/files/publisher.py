@@ -100,7 +100,7 @@ class FilesPublisher(Publisher):
 
     @property
     def system_identifier(self) -> str:
-        """Not that of the instance: the LSNs are others."""
+        """An identifier of the files, not the instance's: the LSNs are others."""
         return f"files {self._declaring.system_identifier}"
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:

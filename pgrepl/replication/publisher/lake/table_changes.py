@@ -145,7 +145,8 @@ class LakeChanges:
     # --- pgoutput's decision ------------------------------------------------------------------------------------------
 
     def _operations(self, told: Numbers) -> Numbers:
-        """For each change the code of the operation that is sent, or 0; `told`: the changes of wanted snapshots."""
+        """The codes of the operations that are sent, one for each change, or 0; `told`: the changes of wanted
+        snapshots."""
         import numpy as np
 
         plan, found = self.plan, self._found

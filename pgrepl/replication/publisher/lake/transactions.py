@@ -72,7 +72,7 @@ def read(session: Session, start: int, end: int, limit: int | None = None) -> tu
 
 
 def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
-    """Only complete transactions."""
+    """The transactions that are complete."""
     taken: list[Snapshot] = []
     for snapshot in found:
         taken.append(snapshot)

@@ -49,7 +49,7 @@ _PORTION = 1 << 17  # bytes that are handed on together
 
 
 class Unreachable(ConnectionFailure):
-    """No server answered."""
+    """The error that no server answered."""
 
 
 def psycopg_pq() -> Any:

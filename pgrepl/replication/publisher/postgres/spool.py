@@ -180,7 +180,7 @@ class Spool:
             left = left[os.write(self._file, left) :]
 
     def finish(self, begin: int = 0) -> None:
-        """No more messages come; they were requested from LSN `begin` on."""
+        """Note that no more messages come; they were requested from LSN `begin` on."""
         if not self._begun and not self._ended:
             return
         finish, when, xid, first, kinds = (np.concatenate(parts) for parts in zip(*self._begun, strict=True))

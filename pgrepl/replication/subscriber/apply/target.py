@@ -189,7 +189,7 @@ def differing_types(local: Relation, sent: SentRelation) -> bool:
 
 
 def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
-    """For each column of the table, by number, its place among the sent columns; -1: not sent."""
+    """The place among the sent columns of each column of the table, by number; -1: not sent."""
     numbers = {column.name: n for n, column in enumerate(sent.columns)}
     missing = dict(numbers)
     places = []

@@ -20,7 +20,7 @@ _LEFT_OUT, _IMPOSSIBLE = -20, -(1 << 30)
 def attnums(
     columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
 ) -> list[int]:
-    """For each column its number; 0: it cannot be told. `known`: as followed last, by number."""
+    """The number of each column; 0: it cannot be told. `known`: as followed last, by number."""
     if all(column.attnum for column in columns):
         return [column.attnum for column in columns]
     found = _by_name(columns, known, present)

@@ -191,7 +191,7 @@ class _Changes:
 
 
 def _type_name(column: Attribute) -> str:
-    """With its schema, if it is a user's."""
+    """The name of a column's type, with its schema if it is a user's."""
 
     def of_user(oid: int) -> str | None:
         if not isinstance(column.type, UserType):

@@ -44,7 +44,7 @@ class KnownTable:
 
 
 def known_table(session: Session, subid: int, relid: int) -> KnownTable | None:
-    """None: nothing is known of a table's publisher yet."""
+    """The table as it is known at its publisher; None: nothing is known yet."""
     row = store.one(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
     if row is None:
         return None

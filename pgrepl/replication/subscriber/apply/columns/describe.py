@@ -64,7 +64,7 @@ def described(
 
 
 def described_leaves(session: Session, target: Relation, messages: MessageFiles) -> dict[int, DescribedTable]:
-    """By oid, the table, or the leaf partitions of a partitioned one."""
+    """The table, or the leaf partitions of a partitioned one, by oid."""
     unsent = {place for file in messages.files for place in file.unchanged}
     found = {}
     for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:

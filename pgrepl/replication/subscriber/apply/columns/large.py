@@ -162,7 +162,7 @@ class LargeApply:
     def _merged(
         self, applied: Mapping[int, Sequence[AppliedPart]], folders: Mapping[int, str]
     ) -> dict[int, list[StagedDeletes]]:
-        """By table, the delete files of all data files that lose rows."""
+        """The delete files of all data files that lose rows, by table."""
         tasks: list[DeletesToMerge] = []
         whose: list[int] = []
         for oid, own in applied.items():

@@ -101,7 +101,7 @@ def with_kept(
 
 
 def _sources(count: int, steps: Steps, unsent: Numbers, done: Numbers) -> tuple[Numbers, Numbers]:
-    """For each message the number of the message that has its value, or FIRST_STORED minus the table's row; and these
+    """The number, for each message, of the message that has its value, or FIRST_STORED minus the table's row; and these
     rows. Only messages that are carried out are looked at: they have a row."""
     import numpy as np
 
