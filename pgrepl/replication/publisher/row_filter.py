@@ -6,7 +6,7 @@ change out; SENT says which, for single rows and for whole columns alike. identi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,14 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
 )
 from pgrepl.rows.routing import converter
+from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.expr.arrow.program import Program
+    from pgrepl.types.lake_arrays import Form
 
     Numbers = npt.NDArray[Any]
 
@@ -66,6 +71,38 @@ def sent_of(codes: Numbers, known: Numbers, before: Numbers | bool, after: Numbe
     for bit, flags in ((4, known), (2, before), (1, after)):
         place += np.uint16(bit) * flags
     found: Numbers = table.reshape(-1)[place]
+    return found
+
+
+def passing(
+    plan: SendPlan,
+    tests: Mapping[str, Program],
+    codes: Numbers,
+    rows: Numbers,
+    form_of: Callable[[int], Form],
+    pick: Callable[[int, Numbers], pa.Array],
+    *,
+    new: bool,
+) -> Numbers:
+    """A mask of the changes whose new, or old, rows pass the row filters of their operations; those that are not among
+    `rows` pass. `tests`: the filters, by columns (row_filter_exprs.py). `form_of`: of a column of the plan's table;
+    `pick`: its values in some changes. Of an old row only the replica identity is known."""
+    import numpy as np
+
+    found: Numbers = np.ones(len(codes), np.bool_)
+    for operation in (INSERT, UPDATE) if new else (UPDATE, DELETE):
+        test = tests.get(operation)
+        at = np.flatnonzero(rows & (codes == CODES[operation]))
+        if test is None or not len(at):
+            continue
+        forms = {attnum: form_of(attnum) for attnum in sorted(test.attnums)}
+        arrays = {
+            attnum: pick(attnum, at)
+            if new or plan.identity.covers(attnum)
+            else plain_array(form.to_array([None] * len(at)))
+            for attnum, form in forms.items()
+        }
+        found[at] = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
     return found
 
 

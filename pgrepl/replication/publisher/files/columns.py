@@ -5,8 +5,9 @@ What cannot be decided by columns exactly as it would be record by record is Dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from pgrepl.replication.publisher.files.declared import (
 )
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.row_filter import describe, sent_of
+from pgrepl.replication.publisher.row_filter import describe, passing, sent_of
 from pgrepl.replication.publisher.row_filter_exprs import by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE
@@ -37,6 +38,8 @@ from pgrepl.writing.copy.arrow_values import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pgrepl.types.lake_arrays import Form
 
 Numbers = npt.NDArray[Any]
 
@@ -136,7 +139,19 @@ class _Rows:
         known = plan.identity.have_image(op == DELETE, op == UPDATE, self._key_has_changed)
         if not tests:
             return known, True, True
-        return known, self._passing(tests, known, new=False), self._passing(tests, op != DELETE, new=True)
+        before = passing(plan, tests, op, known, self._form, partial(self._pick, self.old), new=False)
+        after = passing(plan, tests, op, op != DELETE, self._form, partial(self._pick, self.new), new=True)
+        return known, before, after
+
+    @staticmethod
+    def _pick(column: Callable[[int], pa.Array], number: int, at: Numbers) -> pa.Array:
+        import pyarrow as pa
+
+        return column(number).take(pa.array(at))
+
+    def _form(self, number: int) -> Form:
+        attribute = self._plan.table.attributes[number - 1]
+        return form(attribute.type, attribute.typmod)
 
     def _key_has_changed(self, updated: Numbers) -> Numbers:
         import pyarrow as pa
@@ -150,29 +165,6 @@ class _Rows:
             news = [self.new(n).take(chosen) for n in keys]
             changed[at] = differing(olds, news, len(at))
         return changed
-
-    def _passing(self, tests: Mapping[str, Any], rows: Numbers, *, new: bool) -> Numbers:
-        import pyarrow as pa
-
-        passing = np.ones(self._count, np.bool_)
-        asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
-        for operation in asked:
-            test = tests.get(operation)
-            at = np.flatnonzero(rows & (self._op == CODES[operation]))
-            if test is None or not len(at):
-                continue
-            columns = [self._plan.table.attributes[n - 1] for n in sorted(test.attnums)]
-            forms = {column.num: form(column.type, column.typmod) for column in columns}
-            chosen = pa.array(at)
-            covers = self._plan.identity.covers
-            arrays = {
-                n: (self.new(n) if new else self.old(n)).take(chosen)
-                if new or covers(n)
-                else pa.nulls(len(at), self.new(n).type)
-                for n in forms
-            }
-            passing[at] = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
-        return passing
 
     # --- values -------------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,9 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
-from pgrepl.lake.kernels.part import forms_of
 from pgrepl.replication.publisher.identity import differing
 from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.row_filter import describe, sent_of
+from pgrepl.replication.publisher.row_filter import describe, passing, sent_of
 from pgrepl.replication.publisher.row_filter_exprs import are_columnar, by_columns
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import (
@@ -169,8 +168,9 @@ class LakeChanges:
         if not asks_spark and not self._source.is_portable:
             self._source.is_sure = False
             return op
-        after = self._passing(op, asks_spark, new=True)
-        before = self._passing(op, asks_spark, new=False)
+        decide = self._passing_on_spark if asks_spark else self._passing
+        after = decide(op, new=True)
+        before = decide(op, new=False)
         return sent_of(op, self._known_old, before, after)
 
     def _asks_spark(self, count: int) -> bool:
@@ -189,39 +189,31 @@ class LakeChanges:
         changed[at] = differing(olds, news, len(at))
         return changed
 
-    def _passing(self, op: Numbers, asks_spark: bool, *, new: bool) -> Numbers:
+    def _passing(self, op: Numbers, *, new: bool) -> Numbers:
         """A mask of the changes whose new, or old, rows pass the row filters of their operations."""
+        found = self._found
+        return passing(
+            self.plan,
+            self._source.tests,
+            op,
+            found.has_new if new else self._known_old,
+            lambda attnum: found.table.column(attnum).form,
+            lambda attnum, at: found.pick([attnum], at, new=new)[0],
+            new=new,
+        )
+
+    def _passing_on_spark(self, op: Numbers, *, new: bool) -> Numbers:
         import numpy as np
 
-        found = self._found
         asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
         wanted = [each for each in asked if each in self.plan.filters]
-        passing = np.ones(found.count, np.bool_)
-        chosen = np.isin(op, [CODES[each] for each in wanted]) & (found.has_new if new else self._known_old)
-        if not wanted or not chosen.any():
-            return passing
-        if not asks_spark:
-            for each in wanted:
-                at = np.flatnonzero(chosen & (op == CODES[each]))
-                passing[at] = self._tested(each, at, new=new)
-        else:
-            self._ask_spark(passing, op, chosen, wanted, new=new)
-        return passing
+        found = np.ones(self._found.count, np.bool_)
+        chosen = np.isin(op, [CODES[each] for each in wanted]) & (self._found.has_new if new else self._known_old)
+        if wanted and chosen.any():
+            self._ask_spark(found, op, chosen, wanted, new=new)
+        return found
 
-    def _tested(self, operation: str, at: Numbers, *, new: bool) -> Numbers:
-        """A mask of the changes at `at` whose new, or old, rows pass the row filter of the operation."""
-        test, covers = self._source.tests[operation], self.plan.identity.covers
-        forms = forms_of(self._found.table, test.attnums)
-        arrays = {
-            attnum: self._found.pick([attnum], at, new=new)[0]
-            if new or covers(attnum)
-            else plain_array(kind.to_array([None] * len(at)))
-            for attnum, kind in forms.items()
-        }
-        told: Numbers = test.test(forms)(arrays, len(at)).to_numpy(zero_copy_only=False)
-        return told
-
-    def _ask_spark(self, passing: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
+    def _ask_spark(self, into: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
         from pgrepl.lake import spark
 
         rows = self._filter_rows(chosen, wanted, new=new)
@@ -231,7 +223,7 @@ class LakeChanges:
         at = told[AT].to_numpy()
         for each in wanted:
             mine = op[at] == CODES[each]
-            passing[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
+            into[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
 
     def _test(self, operation: str) -> str:
         from pgrepl.expr.spark import to_sql
