@@ -122,9 +122,12 @@ def _run_under_locks(session: Session, stmt: Statement) -> Result:
         planned = _chosen(session, written) if not _is_small(stmt, session) else None
         if _is_large(planned):
             # too many rows for locks of their own
+            version = transaction.version
             lock_tables(session, tables, RelationMode.EXCLUSIVE)
             transaction.require_write()
-            return _locked(session, analyze_modifying(session, stmt))
+            if version is None or transaction.version != version:
+                return _locked(session, analyze_modifying(session, stmt))
+            return _locked(session, written, planned=with_choice(session, planned))  # kernels are allowed now
         if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
             return _locked(session, written, small=True, planned=planned)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from pgrepl.catalog.session import Session
 from pgrepl.engine import Choice, Engine
 from pgrepl.errors import Declined, PgError
 from pgrepl.query import rowset
+from pgrepl.rows.locking import lock_tables
 from pgrepl.statements.run import run
 from pgrepl.writing import modify_spark
 from pgrepl.writing import run as writing_run
+from pgrepl.writing.copy import copy_from
 from tests.harness.played import Instance
 from tests.harness.programs import eventually
 from tests.lake.duck import duck
@@ -232,6 +235,27 @@ def test_rows_in_columns_are_text_to_duckdb(instance: Instance) -> None:
     ]  # fmt: skip
 
 
+def count(
+    module: ModuleType,
+    name: str,
+    calls: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[..., Any] | None = None,
+) -> None:
+    """Note each call of a module's function, which answers as ever or with `answer`."""
+    called = answer or getattr(module, name)
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(name)
+        return called(*args, **options)
+
+    monkeypatch.setattr(module, name, counted)
+
+
+def declines(*_: object) -> None:
+    raise Declined("the test")
+
+
 @pytest.mark.parametrize("engine", ["auto", "spark"])
 def test_a_statement_is_planned_and_its_engine_chosen_once(
     instance: Instance, monkeypatch: pytest.MonkeyPatch, engine: str
@@ -244,20 +268,60 @@ def test_a_statement_is_planned_and_its_engine_chosen_once(
         f"SET pgrepl.engine = {engine}",
     )
     calls: list[str] = []
-
-    def counted(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **options: Any) -> Any:
-            calls.append(name)
-            return answer(*args, **options)
-
-        return called
-
-    def declines(*_: object) -> None:
-        raise Declined("the test")
-
-    monkeypatch.setattr(writing_run, "plan", counted("plan", writing_run.plan))
-    monkeypatch.setattr(writing_run, "choose_to_modify", counted("choose", writing_run.choose_to_modify))
-    monkeypatch.setattr(modify_spark, "stage", counted("stage", declines))
+    count(writing_run, "plan", calls, monkeypatch)
+    count(writing_run, "choose_to_modify", calls, monkeypatch)
+    count(modify_spark, "stage", calls, monkeypatch, declines)
     monkeypatch.setattr(rowset, "choose", lambda *_, **__: Choice(Engine.LOCAL, "the test"))
     assert instance.play("pub", "UPDATE t SET n = a WHERE a > (SELECT 0)") == ["UPDATE 2"]
-    assert calls == ["plan", "choose", *(["stage"] if engine == "spark" else [])]
+    assert calls == ["plan", "choose_to_modify", *(["stage"] if engine == "spark" else [])]
+
+
+def test_a_large_statement_in_a_block_is_planned_again_only_if_others_have_changed_something(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its engine is chosen again once the table is locked, as kernels lock no rows."""
+    instance.play(
+        "pub", "CREATE TABLE t (a int, n int)", "INSERT INTO t VALUES (1, 0), (2, 0)", "SET pgrepl.engine = spark"
+    )
+    calls: list[str] = []
+    for name in ("analyze_modifying", "plan", "choose_to_modify"):
+        count(writing_run, name, calls, monkeypatch)
+    count(modify_spark, "stage", calls, monkeypatch, declines)
+    monkeypatch.setattr(rowset, "choose", lambda *_, **__: Choice(Engine.LOCAL, "the test"))
+    update = "UPDATE t SET n = a WHERE a > (SELECT 0)"
+    once = ["analyze_modifying", "plan", "choose_to_modify"]
+    assert instance.play("pub", "BEGIN", update) == ["BEGIN", "UPDATE 2"]
+    assert calls == [*once, "choose_to_modify", "stage"]
+    assert instance.play("pub", "COMMIT") == ["COMMIT"]
+    calls.clear()
+
+    def meanwhile(*args: Any) -> Any:
+        assert instance.play("sub", "CREATE TABLE other (a int)") == ["CREATE TABLE"]
+        return lock_tables(*args)
+
+    monkeypatch.setattr(writing_run, "lock_tables", meanwhile)
+    assert instance.play("pub", "BEGIN", update, "COMMIT")[-2:] == ["UPDATE 2", "COMMIT"]
+    assert calls == [*once, *once, "stage"]
+
+
+def test_copy_looks_its_table_up_again_only_if_others_have_changed_something(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance.play("pub", "CREATE TABLE t (a int, n int DEFAULT 7)")
+    file = instance.folder / "rows.txt"
+    file.write_text("1\n2\n")
+    calls: list[str] = []
+    count(copy_from, "find_target", calls, monkeypatch)
+    copy = f"COPY t (a) FROM '{file}'"
+    assert instance.play("pub", copy) == ["COPY 2"]
+    assert calls == ["find_target"]
+
+    def meanwhile(*args: Any) -> Any:
+        assert instance.play("sub", "CREATE TABLE other (a int)") == ["CREATE TABLE"]
+        return check_target(*args)
+
+    check_target = copy_from.check_target
+    monkeypatch.setattr(copy_from, "check_target", meanwhile)
+    calls.clear()
+    assert instance.play("pub", copy)[-1] == "COPY 2"
+    assert calls == ["find_target"] * 2

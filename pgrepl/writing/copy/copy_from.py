@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 def copy_from(stmt: CopyStmt, session: Session) -> Result:
     check_place(session, stmt)
-    target, options = _prepared(session, stmt)
+    prepared = _Prepared(session, stmt)
+    target, options = prepared.now()
     if options.format == "parquet" and stmt.filename is not None and not stmt.program:
-        return _finished(session, stmt, options, target, _parquet(session, stmt, stmt.filename))
+        return _finished(session, prepared, _parquet(session, stmt, stmt.filename))
     binary, columns = options.format in ("binary", "parquet"), len(target.columns)
     with incoming(session, stmt, binary=binary, columns=columns) as data:
         if options.format == "parquet":
@@ -43,13 +44,13 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
         while True:
             begun = session.transaction.numbering.begun
             try:
-                done = _finished(session, stmt, options, target, source)
+                done = _finished(session, prepared, source)
             except DimensionsNeeded as needed:
                 from pgrepl.writing.rewrite.dimensions import check_unchanged, keep_as_text
 
                 check_unchanged(session, needed, begun)
                 keep_as_text(session, needed)
-                target, options = _prepared(session, stmt)
+                prepared = _Prepared(session, stmt)
             else:
                 break
         data.finish()
@@ -66,9 +67,9 @@ def copy_files(session: Session, stmt: CopyStmt, paths: Sequence[str]) -> int:
     from pgrepl.writing.copy.parquet_files import groups_of
     from pgrepl.writing.copy.parquet_source import ParquetSource
 
-    target, options = _prepared(session, stmt)
+    prepared = _Prepared(session, stmt)
     groups = groups_of(paths)
-    done = _finished(session, stmt, options, target, lambda to, _: ParquetSource(session, to, groups))
+    done = _finished(session, prepared, lambda to, _: ParquetSource(session, to, groups))
     return int((done.tag or "").rpartition(" ")[2])
 
 
@@ -111,8 +112,10 @@ def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
     return lambda target, options: TextSource(session, target, options, data, from_client=from_client)
 
 
-def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: CopyTarget, opening: Opening) -> Result:
-    """Load the rows by the engine that fits."""
+def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result:
+    """Load the rows by the engine that fits. What the statement has seen of the catalog may change while the client is
+    sending."""
+    target, options = prepared.now()
     check_target(session, target.relation)
     if options.freeze:
         check_freeze(session, target.relation)
@@ -120,14 +123,14 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
     choice = _choice(session, source, by_kernels=source.is_columnar)
     count: int | None = None
     if choice.kernels:
-        count = _by_kernels(session, stmt, opening, choice)
+        count = _by_kernels(session, prepared, opening, choice)
         if count is None:
             choice = _choice(session, source, by_kernels=False)
     if count is None and choice.on_spark:
         from pgrepl.writing.copy import load_spark
 
         try:
-            count = load_spark.load(session, lambda: opening(*_prepared(session, stmt)))
+            count = load_spark.load(session, lambda: opening(*prepared.now()))
         except Declined as reason:
             engine.declined(session, "COPY", reason, "COPY is not carried out by Spark")
         else:
@@ -135,19 +138,18 @@ def _finished(session: Session, stmt: CopyStmt, options: CopyOptions, target: Co
     if count is None:
         from pgrepl.writing.copy.load_rows import load
 
-        # What the statement has seen of the catalog may have changed while the client was sending.
         _take_locks(session, target)
-        target, options = _prepared(session, stmt)
+        target, options = prepared.now()
         count = load(session, opening(target, options), one_by_one=one_by_one(target, options))
     return Result(f"COPY {count}")
 
 
-def _by_kernels(session: Session, stmt: CopyStmt, opening: Opening, choice: engine.Choice) -> int | None:
+def _by_kernels(session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice) -> int | None:
     """Load by kernels over Arrow; None if another engine must do it."""
     from pgrepl.writing.copy.load_columns import load
 
     try:
-        count = load(session, lambda: opening(*_prepared(session, stmt)), choice)
+        count = load(session, lambda: opening(*prepared.now()), choice)
     except Declined as reason:
         engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None
@@ -175,6 +177,25 @@ def _choice(session: Session, source: RowSource, *, by_kernels: bool) -> engine.
         return "" if source.target.relation.columns else "rows without columns"
 
     return engine.choose_to_load(session, source.extent, unfit, by_kernels=by_kernels, in_parts=source.is_divided)
+
+
+class _Prepared:
+    """Target and options, as of the catalog's last change by another session."""
+
+    def __init__(self, session: Session, stmt: CopyStmt) -> None:
+        self._session, self._stmt = session, stmt
+        self._look_up()
+
+    def _look_up(self) -> None:
+        self._found = _prepared(self._session, self._stmt)
+        self._version = self._session.transaction.version
+
+    def now(self) -> tuple[CopyTarget, CopyOptions]:
+        transaction = self._session.transaction
+        transaction.require_read()
+        if self._version is None or transaction.version != self._version:
+            self._look_up()
+        return self._found
 
 
 def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions]:
