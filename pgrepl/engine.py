@@ -59,8 +59,9 @@ WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
 FEW_LINES = 1000  # of COPY TO
-LEAST_CHANGES = 1000  # of a batch that is applied by columns
-CHANGES_OF_TABLE = 150  # that pay for a table by columns
+LEAST_CHANGES = 1000  # of a batch that is applied by columns, where `pgrepl.local_rows` is as it comes
+CHANGES_OF_TABLE = 150  # that pay for a table by columns, likewise
+_USUAL_ROWS = 20_000  # the default of `pgrepl.local_rows`
 
 
 class Engine(str, Enum):
@@ -264,17 +265,20 @@ def _by_rows(count: int, limit: int, what: str = "rows") -> str:
 # --- copies and batches of changes ----------------------------------------------------------------------------------
 
 
-def least_changes(session: Session, tables: int = 1) -> int | None:
-    """The number of changes of so many tables from which a batch is applied by columns; None: it never is."""
-    return _least(session, min(local_rows(session), max(LEAST_CHANGES, CHANGES_OF_TABLE * tables)))
+def least_changes(session: Session, tables: int = 1) -> int:
+    """The number of changes of so many tables from which a batch is applied by columns."""
+    return _least(session, _few_changes(session, max(LEAST_CHANGES, CHANGES_OF_TABLE * tables)))
 
 
-def _least(session: Session, limit: int) -> int | None:
-    """More than `limit`, if the setting leaves it open."""
-    wanted = _setting(session)
-    if wanted == Engine.LOCAL.value:
-        return None
-    return 1 if wanted == Engine.SPARK.value else limit + 1
+def _few_changes(session: Session, usual: int) -> int:
+    """So many changes, or as many more or less as the user has set `pgrepl.local_rows` higher or lower."""
+    rows = local_rows(session)
+    return min(rows, usual * rows // _USUAL_ROWS)
+
+
+def _least(session: Session, limit: int) -> int:
+    """More than `limit`, unless the setting is spark."""
+    return 1 if _setting(session) == Engine.SPARK.value else limit + 1
 
 
 def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
@@ -285,7 +289,8 @@ def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
 def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
     """Do the changes of a batch that is large enough pay for its tables, too? One costs no more than to read the
     changes once more, row by row."""
-    return tables == 1 or not _is_auto(session) or rows > min(local_rows(session), CHANGES_OF_TABLE * tables)
+    wanted = _setting(session)
+    return tables == 1 or wanted == Engine.SPARK.value or rows > _few_changes(session, CHANGES_OF_TABLE * tables)
 
 
 def choose_sent(session: Session, rows: int) -> Choice:
@@ -368,16 +373,16 @@ def choose_copy(session: Session, rows: int, *, size: int | None = None) -> Choi
 
 def choose_job(session: Session, rows: int) -> Choice:
     """Spark, if so many rows are worth a job, else local."""
+    if never_spark(session):
+        return Choice(Engine.LOCAL, _by_setting(Engine.LOCAL.value), rows)
     least = _least(session, local_rows(session) * (WARM if jobs.started_anywhere() else COLD))
     return _from(session, least, rows, Engine.SPARK)
 
 
-def _from(session: Session, least: int | None, rows: int, engine: Engine, what: str = "rows") -> Choice:
-    if least is None or not _is_auto(session):
-        reason = _by_setting(_setting(session))
-    else:
-        reason = _by_rows(rows, least - 1, what)
-    return Choice(engine if least is not None and rows >= least else Engine.LOCAL, reason, rows)
+def _from(session: Session, least: int, rows: int, engine: Engine, what: str = "rows") -> Choice:
+    wanted = _setting(session)
+    reason = _by_setting(wanted) if wanted == Engine.SPARK.value else _by_rows(rows, least - 1, what)
+    return Choice(engine if rows >= least else Engine.LOCAL, reason, rows)
 
 
 # --- what came of it ------------------------------------------------------------------------------------------------

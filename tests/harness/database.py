@@ -82,7 +82,9 @@ def by_columns(database: Database) -> None:
 
 
 def by_message(database: Database) -> None:
+    """Its workers apply every batch message by message, in this process."""
     database(f"ALTER DATABASE {database.name} SET pgrepl.engine = local")
+    database(f"ALTER DATABASE {database.name} SET pgrepl.local_rows = 1000000000")
 
 
 class Database:

@@ -21,9 +21,11 @@ def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
     assert [engine.is_worth_columns(session, 1001, tables) for tables in (1, 6, 7)] == [True, True, False]
     pair.sub("SET pgrepl.local_rows = 0")
     assert engine.least_changes(session, 1000) == 1 and engine.is_worth_columns(session, 1, 1000)
-    pair.sub("SET pgrepl.engine = local")
-    assert engine.least_changes(session) is None
-    pair.sub("RESET pgrepl.engine; RESET pgrepl.local_rows")
+    pair.sub("SET pgrepl.local_rows = 1000000")
+    assert [engine.least_changes(session, tables) for tables in (1, 10)] == [50001, 75001]
+    pair.sub("RESET pgrepl.local_rows; SET pgrepl.engine = spark")
+    assert engine.least_changes(session, 1000) == 1 and engine.is_worth_columns(session, 1, 1000)
+    pair.sub("SET pgrepl.engine = local")  # whole columns are this process's work, too
     pair.both("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE u (id int PRIMARY KEY)")
     pair.pub("CREATE PUBLICATION p FOR ALL TABLES")
     pair.subscribe()

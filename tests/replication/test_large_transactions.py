@@ -8,6 +8,7 @@ from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.lake.changes import changes_at
 from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 from pgrepl.replication.subscriber.apply import transactions
+from pgrepl.replication.subscriber.worker import Worker
 from pgrepl.replication.wire import message_files, messages
 from tests.harness.database import Rows
 from tests.harness.dose import dose
@@ -77,6 +78,20 @@ def test_in_portions_it_is_one_transaction_all_the_same(pair: Pair, portion: int
     lines = sent_on(pair)
     assert lines.count("BEGIN") == lines.count("COMMIT") == 2
     assert before < played
+
+
+def test_changes_are_counted_as_they_are_sent(pair: Pair, portion: int) -> None:
+    """Not the rows that are read for them."""
+    pair.both("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    pair.pub("INSERT INTO t SELECT g, 1 FROM generate_series(1, 900) g")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t WHERE (a > 600)")
+    pair.subscribe()
+    assert pair.catch_up() == []
+    pair.pub("UPDATE t SET b = 2")
+    pair.sub.leave()
+    (subid,) = pair.sub("SELECT oid FROM pg_subscription")[0]
+    done = Worker(pair.sub.session, int(str(subid)), pair.sub.log).round()
+    assert (done.transactions, done.changes, done.error) == (1, 300, None)
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def step_through(
         if several:
             session.transaction.begin_subtransaction()
         try:
-            found = _step(session, subscription, transaction, log, between, follow)
+            found, unapplied = _step(session, subscription, transaction, log, between, follow)
         except PgError as failure:
             if done == skipped:
                 raise
@@ -128,8 +128,8 @@ def step_through(
             break
         if several:
             session.transaction.release_subtransaction()
-        passed += found
-        changes += transaction.size
+        passed += unapplied
+        changes += found
         done += 1
     applied = Applied(done, changes, transactions[done - 1].end_lsn, error, passed)
     return _advance(session, subscription, transactions[:done], applied, log)
@@ -142,15 +142,16 @@ def _step(
     log: ServerLog,
     between: Callable[[], None],
     follow: Follow | None,
-) -> int:
-    """Apply one transaction; returns the number of messages that were not applied."""
-    passed = 0
+) -> tuple[int, int]:
+    """Apply one transaction; returns the number of its messages, and of those that were not applied."""
+    count = passed = 0
     waiting = len(session.transaction.before_commit)
     for number, portion in enumerate(_portions(transaction, follow)):
         between()
+        count += len(portion)
         passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
     _fire_deferred(session, subscription, transaction, waiting)
-    return passed
+    return count, passed
 
 
 def apply_phases(

@@ -382,7 +382,7 @@ def receive(
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
     SKIP is pending, a logical slot decodes this database, or the log reports each row that is not found."""
     least = engine.least_changes(session)
-    if least is None or subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
+    if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
     try:
         found = publisher.batch(
