@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.programs import environment
 from tests.house.test_floors import FLOORS
 from tests.house.trees import nodes_of, tree_of
 from tests.postgres.replicas import replicating_server
@@ -69,7 +70,7 @@ def test_the_journeys_are_as_told(tmp_path: Path) -> None:
         uri = f"host={server.host} port={server.port} user=postgres dbname=postgres"
         played = subprocess.run(
             [sys.executable, "-m", "tests.docs.journeys", str(tmp_path), uri],
-            cwd=ROOT, capture_output=True, text=True, timeout=600,
+            cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=600,
         )  # fmt: skip
     finally:
         server.stop()

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -47,13 +46,16 @@ pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at pro
 @pytest.mark.slow  # it starts a JVM
 def test_the_jvm_ends_when_the_process_is_killed_in_the_middle_of_a_job() -> None:
     process = play(
+        "import threading, time\n"
         "session = spark.session()\n"
-        "print(child_of(os.getpid()), flush=True)\n"
+        "def tell():\n"
+        "    while not session.sparkContext.statusTracker().getActiveJobsIds(): time.sleep(0.1)\n"
+        "    print(child_of(os.getpid()), flush=True)\n"
+        "threading.Thread(target=tell).start()\n"
         "session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
     )
     assert process.stdout is not None
     jvm = int(process.stdout.readline())
-    time.sleep(1)
     process.kill()
     process.wait()
     wait_for_end(jvm)
