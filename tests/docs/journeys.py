@@ -1,4 +1,4 @@
-"""The seven journeys of docs/architecture.md, played as commands in this process: which modules are entered, in order.
+"""The seven journeys of docs/architecture.md, played in this process: which modules are entered, in order.
 
 python -m tests.docs.journeys FOLDER [URI]    prints them, room by room; URI is an empty database of a server
 """
@@ -9,8 +9,9 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
+from pathlib import Path
 from types import FrameType
 
 from pgrepl.cli import run
@@ -34,8 +35,19 @@ FROM_SERVER = (
 )  # fmt: skip
 
 
-def traced(*arguments: str) -> list[str]:
-    """The modules that a command enters, each once."""
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether a module's own lines call it: when that is depends on who imports it first."""
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
+
+def command(*arguments: str) -> None:
+    assert run(arguments) == 0, arguments
+
+
+def traced(action: Callable[..., object], *arguments: str) -> list[str]:
+    """The modules that an action enters, each once."""
     entered: dict[str, None] = {}  # a set in order, to which threads add
     unnamed: set[str] = set()
 
@@ -45,35 +57,44 @@ def traced(*arguments: str) -> list[str]:
             return
         if not module.startswith("pgrepl.") or module.split(".")[1] in LOW:
             unnamed.add(module)
-        elif frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # not a module's or a class's own lines
+        elif frame.f_code.co_flags & inspect.CO_OPTIMIZED and not is_importing(frame):
             entered.setdefault(module)
 
     threading.settrace(note)
     sys.settrace(note)  # hears of calls only, which is cheaper than a profile
     try:
-        code = run(arguments)
+        action(*arguments)
     finally:
         sys.settrace(None)
         threading.settrace(None)
-    assert code == 0, arguments
     return [module.removeprefix("pgrepl.") for module in entered]
+
+
+def one_changed_row() -> list[str]:
+    """A row that reaches a session before its next statement; it is not the first one."""
+    from tests.harness.database import Database
+
+    with Database(Path(), "shop") as shop, Database(Path(), "copy") as copy:
+        for key in (8, 9):
+            shop(f"UPDATE t SET v = 'y' WHERE k = {key}")
+            modules = traced(copy.catch_up)
+    return modules
 
 
 def journeys(uri: str) -> Iterator[tuple[str, list[str]]]:
     for arguments in SETUP:
         run(arguments)
     publication = ("-q", "-d", "shop", "-c", "CREATE PUBLICATION p FOR TABLE t WHERE (k > 5)", "-c", "\\dRp+")
-    yield "CREATE PUBLICATION to \\dRp+", traced(*publication)
+    yield "CREATE PUBLICATION to \\dRp+", traced(command, *publication)
     run(SUBSCRIBE)
-    yield "A large copy", traced("sync", "s")
-    yield "UPDATE by key", traced("-q", "-d", "shop", "-c", "UPDATE t SET v = 'y' WHERE k = 7")
-    run(("apply", "s"))  # the first one after a copy goes another way
-    run(("-q", "-d", "shop", "-c", "UPDATE t SET v = 'y' WHERE k = 8"))
-    yield "One changed row", traced("apply", "s")
+    yield "A large copy", traced(command, "sync", "s")
+    yield "UPDATE by key", traced(command, "-q", "-d", "shop", "-c", "UPDATE t SET v = 'y' WHERE k = 7")
+    run(("apply", "s"))
+    yield "One changed row", one_changed_row()
     run(("-q", "-d", "shop", "-c", "ALTER PUBLICATION p SET TABLE t", "-c", "UPDATE t SET v = 'z'"))
-    yield "5 M changes", traced("apply", "s")
+    yield "5 M changes", traced(command, "apply", "s")
     select = "SELECT v, count(*) FROM t GROUP BY v"
-    yield "SELECT on Spark", traced("-q", "-d", "copy", "-c", "SET pgrepl.engine = spark", "-c", select)
+    yield "SELECT on Spark", traced(command, "-q", "-d", "copy", "-c", "SET pgrepl.engine = spark", "-c", select)
     if uri:
         import psycopg
 
@@ -83,7 +104,7 @@ def journeys(uri: str) -> Iterator[tuple[str, list[str]]]:
             run(tuple(word.format(uri=uri) for word in FROM_SERVER))
             run(("sync", "r"))
             server.execute("INSERT INTO remote VALUES (1, 'x')")
-            yield "A change from a server", traced("apply", "r")
+            yield "A change from a server", traced(command, "apply", "r")
             run(("-q", "-d", "mirror", "-c", "DROP SUBSCRIPTION r"))
 
 
