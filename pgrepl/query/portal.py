@@ -61,6 +61,7 @@ class Declared:
     binary: bool = False
     holds: bool = False
     standing: Standing | None = None  # None: of a query that is no plain SELECT
+    origins: Sequence[tuple[int, int]] | None = None  # of the columns; None: of no table's
 
 
 @dataclass(eq=False, slots=True)

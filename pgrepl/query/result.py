@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from pgrepl.expr.tree import Target
+
+NO_ORIGIN = (0, 0)
 
 
 class ValueRows(Protocol):
@@ -26,6 +31,20 @@ class ResultColumn:
     name: str
     type: int
     typmod: int = -1
+    origin: tuple[int, int] = field(default=NO_ORIGIN, compare=False)  # (relid, attnum) of the column that it shows
+
+
+def result_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
+    """The columns as clients are told, with the base types of domains (SendRowDescriptionMessage)."""
+    from pgrepl.expr.typefacts import base_and_typmod
+
+    return tuple(
+        [
+            ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod), t.origin or NO_ORIGIN)
+            for t in targets
+            if not t.junk
+        ]
+    )
 
 
 @frozen

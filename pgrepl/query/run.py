@@ -12,10 +12,9 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, has_modifying_cte
-from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
 from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
@@ -45,7 +44,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         rows = passing_rows(session, expanded, expanded=True)
         # functions with effects run within the statement: the rows cannot wait for the client
         waits = waits and not has_effects(expanded)
-    columns = tuple(ResultColumn(c.name, *base_and_typmod(c.type, c.typmod)) for c in query.columns)
+    columns = result_columns(query.targets)
     if session.keeps_values:
         if isinstance(rows, SparkRows):
             return Result("SELECT", columns, values=rows)

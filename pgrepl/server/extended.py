@@ -274,7 +274,9 @@ class Extended:
 
     def _describe_cursor(self, cursor: Cursor) -> None:
         """A cursor of DECLARE is a portal, too."""
-        columns = [ResultColumn(name, typoid, typmod) for name, typoid, typmod in cursor.columns]
+        from pgrepl.statements.cursor import fetched_columns
+
+        columns = fetched_columns(cursor)
         formats = [int(cursor.declared.binary)]
         self._client.channel.send(b"T", rows.description(columns, formats, self._client.encode))
 

@@ -17,7 +17,7 @@ from pgrepl.types.text import reader
 if TYPE_CHECKING:
     from pgrepl.types.style import TextStyle
 
-_FIELD = struct.Struct("!ihihih")
+_FIELD = struct.Struct("!IhIhih")
 _INT16, _INT32 = struct.Struct("!h"), struct.Struct("!i")
 _NULL = _INT32.pack(-1)
 _TAIL = 6  # bytes of a DataRow before its values: length and count
@@ -35,7 +35,9 @@ def description(columns: Sequence[ResultColumn], formats: Sequence[int], encode:
     for column, form in zip(columns, _for_each(formats, len(columns)), strict=True):
         kind = type_by_oid(column.type)
         length = kind.len if kind is not None else -1
-        parts.append(encode(column.name) + b"\0" + _FIELD.pack(0, 0, column.type, length, column.typmod, form))
+        parts.append(
+            encode(column.name) + b"\0" + _FIELD.pack(*column.origin, column.type, length, column.typmod, form)
+        )
     return b"".join(parts)
 
 

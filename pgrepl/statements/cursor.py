@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
-from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.expr.walk import returns_set
 from pgrepl.query import permissions
 from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text, with_table_locks
 from pgrepl.query.shape import locks_rows
@@ -39,7 +39,6 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
         query = with_table_locks(session, stmt.query, query)
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    listed = query.columns
     standing, found = placed_rows(session, query)
     rows = CursorRows(found)
     if _may_wait(session, query):
@@ -47,8 +46,10 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
     else:
         rows.finish()
     scrolls = stmt.scroll if stmt.scroll is not None else not query.row_marks and goes_backward(query)
-    declared = Declared(session.query, binary=stmt.binary, holds=stmt.holds, standing=standing)
-    columns = [(c.name, *base_and_typmod(c.type, c.typmod)) for c in listed]
+    shown = result_columns(query.targets)
+    origins = [column.origin for column in shown]
+    declared = Declared(session.query, binary=stmt.binary, holds=stmt.holds, standing=standing, origins=origins)
+    columns = [(column.name, column.type, column.typmod) for column in shown]
     open_portal(session, stmt.name, columns, rows, scrolls=scrolls, declared=declared)
     return Result("DECLARE CURSOR")
 
@@ -152,7 +153,8 @@ def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tup
 
 
 def fetched_columns(portal: Portal) -> tuple[ResultColumn, ...]:
-    return tuple([ResultColumn(*column) for column in portal.columns])
+    origins = portal.declared.origins or repeat(NO_ORIGIN)
+    return tuple([ResultColumn(*column, origin) for column, origin in zip(portal.columns, origins, strict=False)])
 
 
 def close(stmt: ClosePortalStmt, session: Session) -> Result:

@@ -21,9 +21,8 @@ from pgrepl.errors import Declined, PgError
 from pgrepl.expr.analyze import analyze_modifying
 from pgrepl.expr.dml.plan import Command, Modify
 from pgrepl.expr.tree import has_modifying_cte
-from pgrepl.expr.typefacts import base_and_typmod
 from pgrepl.frozen import frozen
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.locking import lock_tables, others_hold_locks
@@ -208,7 +207,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
 def _result(session: Session, written: Modify, done: Pending) -> Result:
     if not written.returning:
         return Result(_tag(written, done.count))
-    columns = tuple([ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning])
+    columns = result_columns(written.returning)
     if session.keeps_values:
         return Result(_tag(written, done.count), columns, values=LocalRows((), done.returned))
     rows = as_text(done.returned, [t.expr.type for t in written.returning], session.text_style)

@@ -66,6 +66,44 @@ def test_a_value_that_its_type_refuses_is_told_at_bind(served: Serving, server: 
         assert answers(ours) == answers(theirs)
 
 
+SHOWN = (
+    "SELECT a, b AS c, a + 1, seen, seen.b, ctid FROM seen",
+    "SELECT * FROM seen_view",
+    "SELECT x.a, y.b FROM seen x JOIN seen y USING (a)",
+    "SELECT a, z FROM (SELECT a, b AS z FROM seen) s",
+    "WITH w AS (SELECT b FROM seen) SELECT b, count(*) FROM w GROUP BY b",
+    "SELECT a FROM seen UNION SELECT 2",
+    "SELECT a FROM seen ORDER BY b",
+    "SELECT (SELECT b FROM seen LIMIT 1), g FROM generate_series(1, 2) g",
+    "INSERT INTO seen VALUES (3, 'x') RETURNING b, a, a + 1",
+    "UPDATE seen SET b = 'z' FROM seen o WHERE seen.a = o.a RETURNING o.b, seen.a",
+    "FETCH 1 FROM shown",
+)
+
+
+def test_columns_say_whose_they_are(served: Serving, server: Server) -> None:
+    """The table and the number of the column, which JDBC's metadata and browsers read."""
+
+    def answers(con: psycopg.Connection[Any]) -> list[Any]:
+        con.execute(
+            "CREATE TABLE seen (gone int, a int, b text); ALTER TABLE seen DROP gone;"
+            "CREATE VIEW seen_view AS SELECT b, a FROM seen; INSERT INTO seen VALUES (1, 'one')"
+        )
+        con.execute("BEGIN; DECLARE shown CURSOR FOR SELECT b, 1 FROM seen")
+        asked, told = con.pgconn, []
+        for text in map(str.encode, SHOWN):
+            asked.prepare(b"", text)
+            told += [asked.describe_prepared(b""), asked.exec_prepared(b"", []), asked.exec_(text)]
+        told.append(asked.describe_portal(b"shown"))
+        names = dict(con.execute("SELECT oid, relname FROM pg_class WHERE relname LIKE 'seen%'").fetchall())
+        con.execute("ROLLBACK; DROP TABLE seen CASCADE")
+        columns = [[(each.ftable(n), each.ftablecol(n)) for n in range(each.nfields)] for each in told]
+        return [[(names.get(oid, oid), number) for oid, number in each] for each in columns]
+
+    with connected(server.host, server.port) as theirs, served.connect() as ours:
+        assert answers(ours) == answers(theirs)
+
+
 WIRE = {
     "each Execute counts its rows": [
         [query("DROP TABLE IF EXISTS portions; CREATE TABLE portions (a int, b text)")],

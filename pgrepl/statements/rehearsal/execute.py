@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import FIRST_NORMAL_OID
 from pgrepl.errors import PgError
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import Result, ResultColumn, result_columns
 from pgrepl.replication.subscriber.connection import NotContacted
 from pgrepl.sql.nodes import (
     MODIFYING,
@@ -127,14 +127,13 @@ def analyzed(stmt: SelectStmt, session: Session) -> Query:
 def _planned(stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, session: Session) -> tuple[ResultColumn, ...]:
     """The columns that RETURNING gives."""
     from pgrepl.expr.analyze import analyze_modifying
-    from pgrepl.expr.typefacts import base_and_typmod
 
     written = analyze_modifying(session, stmt)
     for cte in written.ctes:
         if cte.modify is not None:
             _plan(cte.modify, session)
     _plan(written, session)
-    return tuple(ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod)) for t in written.returning)
+    return result_columns(written.returning)
 
 
 def _plan(modify: Modify, session: Session) -> None:
