@@ -59,3 +59,4 @@ class Result:
     columns: tuple[ResultColumn, ...] | None = None
     rows: Sequence[tuple[str | None, ...]] = ()
     values: ValueRows | None = None
+    binary: bool = False  # is the client to get them in binary format, unless it says otherwise?

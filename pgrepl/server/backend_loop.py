@@ -348,9 +348,10 @@ class Backend:
             results = self.results(run(self.session, text))
             for result in results:
                 empty = False
+                formats = (1,) if result.binary else ()
                 if result.columns is not None:
-                    self.channel.send(b"T", rows.description(result.columns, (), self.encode))
-                self.send_rows(result, ())
+                    self.channel.send(b"T", rows.description(result.columns, formats, self.encode))
+                self.send_rows(result, formats)
         finally:
             self.session.streams = False
         if empty:

@@ -140,6 +140,7 @@ class Server:
         waiting: list[Report] = []
         settings = {**_options(packet.options), **packet.settings}
         session = open_session(catalog, packet.database, packet.user, on_report=waiting.append, settings=settings)
+        session.reads_binary = True
         session.settings.set_by_command_line(self.settings.given)
         self._check_room(session, incoming)
         if packet.replication:

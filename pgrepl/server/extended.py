@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 from pgrepl.expr.parameters import not_read, portal_name
+from pgrepl.query.portal import close_portal
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
@@ -253,7 +255,7 @@ class Extended:
             columns = self._described(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
             channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
-        elif kind == b"P" and name not in self._portals and name in self._client.session.transaction.portals:
+        elif kind == b"P" and self._is_cursor(name):
             self._describe_cursor(self._client.session.transaction.portals[name])
             return
         elif kind == b"P":
@@ -273,12 +275,9 @@ class Extended:
         return None if prepared.columns is None else described(self._client.session, prepared)
 
     def _describe_cursor(self, cursor: Cursor) -> None:
-        """A cursor of DECLARE is a portal, too."""
         from pgrepl.statements.cursor import fetched_columns
 
-        columns = fetched_columns(cursor)
-        formats = [int(cursor.declared.binary)]
-        self._client.channel.send(b"T", rows.description(columns, formats, self._client.encode))
+        self._client.channel.send(b"T", rows.description(fetched_columns(cursor), (), self._client.encode))
 
     def _check_describable(self, prepared: PreparedStatement) -> None:
         if prepared.columns is not None:
@@ -290,6 +289,9 @@ class Extended:
         client = self._client
         name, limit = client.decode(body.string()), body.int32()
         body.end()
+        if self._is_cursor(name):
+            self._execute_cursor(name, limit)
+            return
         portal = self._portal(name)
         prepared = portal.prepared
         if prepared.tag is None:
@@ -305,6 +307,24 @@ class Extended:
             self._send(portal, limit if limit > 0 else None)
         except PgError as error:
             raise self._with_parameters(error, name, portal.parameters) from None
+
+    def _is_cursor(self, name: str) -> bool:
+        """A cursor of DECLARE is a portal, too."""
+        return name not in self._portals and name in self._client.session.transaction.portals
+
+    def _execute_cursor(self, name: str, limit: int) -> None:
+        """The rows are sent as FETCH finds them, in text format whatever DECLARE says: only FETCH heeds BINARY."""
+        from pgrepl.statements.describe import prepare
+
+        session = self._client.session
+        prepared = prepare(session, f"FETCH FORWARD {limit if limit > 0 else 'ALL'} FROM {quote_identifier(name)}")
+        self._check_not_aborted(prepared)
+        portal = Portal(prepared, (), (), prepared.columns)
+        if not self._run(portal):
+            return
+        assert portal.result is not None
+        portal.result = replace(portal.result, tag="SELECT 0")
+        self._send(portal, limit if limit > 0 else None)
 
     def _with_parameters(self, error: PgError, portal: str, parameters: Sequence[Parameter]) -> PgError:
         """The error of a statement, with the values that it had, if the user wants them (ParamsErrorCallback)."""
@@ -381,6 +401,8 @@ class Extended:
             self._client.session.prepared.pop(name, None)
         elif kind == b"S":
             self.unnamed = None
+        elif kind == b"P" and self._is_cursor(name):
+            close_portal(self._client.session, name)
         elif kind == b"P":
             self._portals.pop(name, None)
         else:

@@ -130,9 +130,10 @@ def fetch(stmt: FetchStmt, session: Session) -> Result:
     if session.keeps_values:
         return Result(tag, columns, values=LocalRows((), [tuple(row) for row in rows]))
     types = [column.type for column in columns]
-    if portal.declared.binary:
+    binary = portal.declared.binary
+    if binary and not session.reads_binary:
         return Result(tag, columns, _as_bytes([tuple(row) for row in rows], types))
-    return Result(tag, columns, as_text([tuple(row) for row in rows], types, session.text_style))
+    return Result(tag, columns, as_text([tuple(row) for row in rows], types, session.text_style), binary=binary)
 
 
 def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tuple[str | None, ...]]:

@@ -106,10 +106,10 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
     if isinstance(stmt, ExecuteStmt):
         return find_prepared(session, stmt.name).columns if stmt.name in session.prepared else None
     if isinstance(stmt, FetchStmt) and not stmt.moves:
-        from pgrepl.query.portal import find_portal
         from pgrepl.statements.cursor import fetched_columns
 
-        return fetched_columns(find_portal(session, stmt.name))
+        portal = session.transaction.portals.get(stmt.name)
+        return None if portal is None else fetched_columns(portal)
     if isinstance(stmt, ExplainStmt):
         from pgrepl.statements.explain import described_column
 

@@ -44,6 +44,10 @@ def describe(kind: bytes, name: str) -> bytes:
     return message(b"D", kind + text(name))
 
 
+def close(kind: bytes, name: str) -> bytes:
+    return message(b"C", kind + text(name))
+
+
 def query(string: str) -> bytes:
     return message(b"Q", text(string))
 

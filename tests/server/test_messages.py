@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.harness.serving import Serving, serving
-from tests.harness.wire import SYNC, Wire, bind, describe, execute, parse, query
+from tests.harness.wire import SYNC, Wire, bind, close, describe, execute, parse, query
 from tests.postgres.server import Server, new_server
 
 
@@ -114,6 +114,28 @@ WIRE = {
             SYNC,
         ],
         [parse("", "SELECT a FROM portions"), bind("p", ""), *[execute("p", 2)] * 3, SYNC],
+    ],
+    "a cursor is a portal": [
+        [query("BEGIN; DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 7) g")],
+        [query("DECLARE b BINARY CURSOR FOR SELECT 1 AS one")],
+        [query("DECLARE e CURSOR FOR SELECT 1 / g FROM generate_series(1, 0, -1) g")],
+        [describe(b"P", "c"), *[execute("c", 2)] * 2, SYNC],
+        [query("FETCH 1 FROM c; MOVE 1 FROM c")],
+        [*[execute("c", 2)] * 2, execute("c", 0), SYNC],
+        [describe(b"P", "b"), SYNC],
+        [query("DECLARE t BINARY CURSOR FOR SELECT 1 AS n, 'x' AS t, NULL::date UNION SELECT 2, 'y', '2024-02-29'")],
+        [query("FETCH 1 FROM t")],
+        [parse("", "FETCH ALL FROM t"), bind("", ""), describe(b"P", ""), execute("", 0), SYNC],
+        [query("MOVE 0 FROM t; FETCH 0 FROM t")],
+        [execute("b", 0), SYNC],
+        [close(b"P", "c"), SYNC],
+        [query("SELECT name FROM pg_cursors ORDER BY name")],
+        [execute("e", 1), execute("e", 1), SYNC],
+        [execute("b", 1), SYNC],
+        [query("ROLLBACK")],
+        [parse("", "FETCH 1 FROM nobody"), describe(b"S", ""), SYNC],
+        [bind("", ""), execute("", 0), SYNC],
+        [execute("nobody", 0), SYNC],
     ],
     "formats are looked at when rows are sent": [
         [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],
