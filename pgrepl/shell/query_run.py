@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
+from pgrepl.interrupts import user_request
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.shell import interrupt
 from pgrepl.shell.copydata import CopiedTo, CopyTraffic, count_copies
@@ -111,19 +112,21 @@ class QueryRun:
     def _results(self, traffic: CopyTraffic) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
         iterator = self._run_query()
-        shell, session = self.shell, self.connection.session
+        shell, session, begins = self.shell, self.connection.session, True
         while True:
             session.client = traffic
             session.streams = self._takes_portions()
             try:
                 with interrupt.cancels_query(), statement_bar(shell, self.watched):
+                    if begins and shell.cancelled:  # Ctrl-C came when the query was typed, but had not begun
+                        raise user_request()
                     result = next(iterator, None)
             except PgError as error:
                 traffic.end_of_statement()
                 yield None, error
                 return
             finally:
-                session.streams = False
+                session.streams = begins = False
             copied = traffic.end_of_statement()
             if copied is CopiedTo.NOWHERE:
                 self._ok = False

@@ -12,6 +12,7 @@ import pytest
 
 from pgrepl.shell.conditional import Branch
 from pgrepl.shell.connection import Connection, ConnectTarget
+from pgrepl.shell.execute import send_query
 from pgrepl.shell.interactive import prompts_of
 from pgrepl.shell.lexer import Lexer, Prompt
 from pgrepl.shell.prompt import prompt_text
@@ -250,6 +251,18 @@ def test_control_c_cancels_what_runs(terminal: Terminal) -> None:
     terminal.press("\x03")
     terminal.see("ERROR:  canceling statement due to user request\n")
     terminal.see("postgres=#")
+
+
+def test_control_c_before_a_query_begins_cancels_it(tmp_path: Path) -> None:
+    """Its modules may still be loading."""
+    shell = Shell()
+    shell.connection = Connection(ConnectTarget(str(tmp_path / "catalog.db")), shell.on_notice)
+    shell.cancelled = True
+    assert not send_query(shell, "CREATE TABLE t ()")
+    shell.cancelled = False
+    assert shell.variables.get("LAST_ERROR_MESSAGE") == "canceling statement due to user request"
+    assert send_query(shell, "CREATE TABLE t ()")
+    shell.connection.close()
 
 
 @pytest.mark.parametrize("word", dose(["\\q", "quit", "exit;", "\x04"], 8))
