@@ -34,17 +34,23 @@ class ResultColumn:
     origin: tuple[int, int] = field(default=NO_ORIGIN, compare=False)  # (relid, attnum) of the column that it shows
 
 
-def result_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
+def listed_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
+    """The columns of a target list."""
+    return tuple(
+        [ResultColumn(t.name, t.expr.type, t.expr.typmod, t.origin or NO_ORIGIN) for t in targets if not t.junk]
+    )
+
+
+def sent_columns(columns: Iterable[ResultColumn]) -> tuple[ResultColumn, ...]:
     """The columns as clients are told, with the base types of domains (SendRowDescriptionMessage)."""
     from pgrepl.expr.typefacts import base_and_typmod
 
-    return tuple(
-        [
-            ResultColumn(t.name, *base_and_typmod(t.expr.type, t.expr.typmod), t.origin or NO_ORIGIN)
-            for t in targets
-            if not t.junk
-        ]
-    )
+    return tuple([ResultColumn(c.name, *base_and_typmod(c.type, c.typmod), c.origin) for c in columns])
+
+
+def result_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
+    """The columns of a target list, as clients are told."""
+    return sent_columns(listed_columns(targets))
 
 
 @frozen

@@ -18,7 +18,7 @@ from pgrepl.query.portal import close_portal
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.nodes import FetchStmt
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
@@ -314,12 +314,14 @@ class Extended:
 
     def _execute_cursor(self, name: str, limit: int) -> None:
         """The rows are sent as FETCH finds them, in text format whatever DECLARE says: only FETCH heeds BINARY."""
-        from pgrepl.statements.describe import prepare
+        from pgrepl.statements.cursor import fetched_columns
+        from pgrepl.statements.plan_cache import PreparedStatement
 
-        session = self._client.session
-        prepared = prepare(session, f"FETCH FORWARD {limit if limit > 0 else 'ALL'} FROM {quote_identifier(name)}")
+        transaction = self._client.session.transaction
+        cursor, fetch = transaction.portals[name], FetchStmt(name, count=limit if limit > 0 else None)
+        prepared = PreparedStatement("", cursor.declared.text, fetch, transaction.statement_now, from_sql=False)
         self._check_not_aborted(prepared)
-        portal = Portal(prepared, (), (), prepared.columns)
+        portal = Portal(prepared, (), (), fetched_columns(cursor))
         if not self._run(portal):
             return
         assert portal.result is not None

@@ -112,21 +112,19 @@ class QueryRun:
     def _results(self, traffic: CopyTraffic) -> Iterator[tuple[Result | None, PgError | None]]:
         """Each result, then (None, the error) or (None, None)."""
         iterator = self._run_query()
-        shell, session, begins = self.shell, self.connection.session, True
+        shell, session = self.shell, self.connection.session
         while True:
             session.client = traffic
             session.streams = self._takes_portions()
             try:
                 with interrupt.cancels_query(), statement_bar(shell, self.watched):
-                    if begins and shell.cancelled:  # Ctrl-C came when the query was typed, but had not begun
-                        raise user_request()
                     result = next(iterator, None)
             except PgError as error:
                 traffic.end_of_statement()
                 yield None, error
                 return
             finally:
-                session.streams = begins = False
+                session.streams = False
             copied = traffic.end_of_statement()
             if copied is CopiedTo.NOWHERE:
                 self._ok = False
@@ -167,8 +165,10 @@ class QueryRun:
             return True, error
 
     def _run_query(self) -> Iterator[Result]:
+        if self.shell.cancelled:  # Ctrl-C came when the query was typed, but had not begun
+            raise user_request()
         values = self.shell.next.bind
-        return self.connection.run(self.query, None if values is None else [(UNKNOWN, value) for value in values])
+        yield from self.connection.run(self.query, None if values is None else [(UNKNOWN, value) for value in values])
 
     def _fail(self, error: PgError) -> None:
         self._ok = False

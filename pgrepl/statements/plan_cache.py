@@ -26,11 +26,10 @@ from pgrepl.expr.dml.mapping import query_of, with_literals
 from pgrepl.expr.lookup import read_value
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.sql_variables import SqlVariables, analysing
-from pgrepl.expr.tree import Query, Target, has_modifying_cte
-from pgrepl.expr.typefacts import base_and_typmod
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import walk_deep
 from pgrepl.frozen import frozen
-from pgrepl.query.result import NO_ORIGIN, ResultColumn
+from pgrepl.query.result import ResultColumn, listed_columns, sent_columns
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
 from pgrepl.sql.tags import command_tag, ends_block
 from pgrepl.statements.dependencies import objects_of
@@ -78,7 +77,7 @@ class PreparedStatement:
         """The columns as clients are told, with the base types of domains."""
         if self.columns is None:
             return None
-        return tuple([ResultColumn(c.name, *base_and_typmod(c.type, c.typmod), c.origin) for c in self.columns])
+        return sent_columns(self.columns)
 
     @property
     def tag(self) -> str | None:
@@ -136,14 +135,8 @@ def _tree(session: Session, stmt: Statement) -> Query | Modify:
 
 def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
     if isinstance(tree, Query):
-        return _listed(tree.targets)
-    return _listed(tree.returning) or None
-
-
-def _listed(targets: Sequence[Target]) -> tuple[ResultColumn, ...]:
-    return tuple(
-        [ResultColumn(t.name, t.expr.type, t.expr.typmod, t.origin or NO_ORIGIN) for t in targets if not t.junk]
-    )
+        return listed_columns(tree.targets)
+    return listed_columns(tree.returning) or None
 
 
 def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Sequence[int]) -> Meaning | None:

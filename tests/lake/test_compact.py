@@ -13,7 +13,6 @@ from pgrepl.catalog.relation import find_relation, range_var
 from pgrepl.catalog.transaction import statement
 from pgrepl.lake import compact, fold_deletes
 from pgrepl.lake.commit import Stale
-from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import difference, feed, state
 
@@ -156,7 +155,7 @@ def test_a_data_file_that_gets_a_delete_file_meanwhile(t: Lake, monkeypatch: pyt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", dose(range(4), 4))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_work_of_others(t: Lake, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_deletes, "POSITIONS", 5)
     play(t, random.Random(seed), 6)

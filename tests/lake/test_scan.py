@@ -8,7 +8,6 @@ import pytest
 
 from pgrepl.lake import scan
 from pgrepl.lake.bounds import Bound
-from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined, values
 
@@ -42,7 +41,7 @@ def test_values_of_every_type(lake: Lake, inlined: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inlined", dose([True, False], 2), ids=["inlined", "in files"])
+@pytest.mark.parametrize("inlined", [True, False], ids=["inlined", "in files"])
 def test_composite_types_whose_attributes_change(lake: Lake, inlined: bool) -> None:
     if not inlined:
         nothing_inlined(lake)

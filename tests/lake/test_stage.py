@@ -15,7 +15,6 @@ from pgrepl.errors import PgError, marked
 from pgrepl.lake import commit, scan, stage
 from pgrepl.lake.files import data_files
 from pgrepl.lake.write import Write
-from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 
@@ -103,7 +102,7 @@ def test_files_carry_all_field_ids_and_true_statistics(lake: Lake, spark: SparkS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", dose([40, 200], 2))
+@pytest.mark.parametrize("count", [40, 200])
 def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession, count: int) -> None:
     """A list of many schema elements has another header in the footer."""
     last = count - 1

@@ -13,7 +13,6 @@ import pytest
 from pgrepl.lake import fold_deletes
 from pgrepl.lake.verify import Verification
 from pgrepl.statements.autovacuum import Autovacuum
-from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, environment, eventually, started
 
@@ -119,7 +118,7 @@ def test_tables_are_vacuumed_beside_the_worker(ready: Pair, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", dose(["compact.begin", "commit.file", "compact.end"], 3, 1))
+@pytest.mark.parametrize("step", ["compact.begin", "commit.file", "compact.end"])
 def test_killed_while_it_vacuums(ready: Pair, tmp_path: Path, step: str) -> None:
     catalog = str(ready.sub.session.catalog.path)
     killing = environment(PGREPL_KILL_AT=step)

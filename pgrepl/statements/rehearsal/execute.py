@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import FIRST_NORMAL_OID
 from pgrepl.errors import PgError
-from pgrepl.query.result import Result, ResultColumn, result_columns
+from pgrepl.query.result import Result, ResultColumn, listed_columns, result_columns
 from pgrepl.replication.subscriber.connection import NotContacted
 from pgrepl.sql.nodes import (
     MODIFYING,
@@ -81,7 +81,7 @@ class Rehearsal:
         query = analyzed(stmt, session)
         if _sets_parameters(stmt) or (self.wants_rows and _is_known(query)):
             return execute(stmt, session)
-        self.unknown = tuple(ResultColumn(c.name, c.type, c.typmod) for c in query.columns)
+        self.unknown = listed_columns(query.targets)
         return Result("SELECT 0", self.unknown, [])
 
     def _unrun(self, stmt: CallStmt | DoStmt, session: Session) -> Result:
