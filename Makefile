@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # the release of pyspark that all tests are known to pass with, as in pyproject.toml's test
 PYSPARK := 'pyspark<4.2'
 
-# the grammar's tables are made when the package is installed
-GRAMMAR := hatch_build.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
+# the grammar's tables and the empty catalog are made when the package is installed
+GRAMMAR := hatch_build.py pgrepl/catalog/ddl.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
 
 $(BIN)/pgrepl: pyproject.toml $(GRAMMAR)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
@@ -61,6 +61,7 @@ compat:
 
 tables: $(VENV)/.test
 	$(BIN)/python -m pgrepl.sql.make_tables
+	$(BIN)/python -m pgrepl.catalog.ddl
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

@@ -4,9 +4,11 @@ empty DuckLake with a schema for the database postgres."""
 from __future__ import annotations
 
 import secrets
+import sqlite3
 import time
 import uuid
 from datetime import datetime, timezone
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -67,13 +69,16 @@ SCHEMAS = {
 
 def create(link: CatalogConnection, data_path: str) -> None:
     """Make all tables in a new file, and fill them."""
-    from pgrepl.catalog import ddl
-
-    ddl.copy_empty(link.driver)
+    _empty_file().backup(link.driver)
     link.begin(write=True)
     _fill(link, data_path)
     sums.sum_up(link, declarative.every)
     link.commit()
+
+
+@cache
+def _empty_file() -> sqlite3.Connection:
+    return sqlite3.connect(f"{declarative.EMPTY_FILE.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
 
 
 def _fill(link: CatalogConnection, data_path: str) -> None:

@@ -24,7 +24,7 @@ from weakref import WeakSet
 from pgrepl.catalog import disk, driver_errors, read_only
 from pgrepl.catalog.data_folder import DataFolder
 from pgrepl.catalog.read_only import Obstacle
-from pgrepl.catalog.sql import DATA_PATH, VERSION_ON_SERVER
+from pgrepl.catalog.sql import ADD_TO_SUM, DATA_PATH, VERSION_ON_SERVER
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
@@ -61,6 +61,7 @@ class CatalogConnection:
         self._waits = False  # is it waiting for the lock in PostgreSQL?
         self._syncs = True  # SQLite syncs its log with each commit
         self._is_writing = False
+        self._sums: dict[str, tuple[int, int]] = {}  # of rows written since they were last stored (sums.py)
         self.transactions = 0  # the number of those begun
         _connections.add(self)
         if not self.is_sqlite:
@@ -144,6 +145,7 @@ class CatalogConnection:
         its default; SQLite waits, and a server follows its own configuration."""
         if not self.is_sqlite and synchronous_commit is not None:
             self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
+        self.store_sums()
         self.execute("COMMIT")
         if self.is_sqlite and self._is_writing and synchronous_commit != "off":
             if self._syncs:
@@ -173,7 +175,26 @@ class CatalogConnection:
             self.execute("SELECT pg_catalog.pg_logical_emit_message(true, 'pgrepl', '')")  # for a commit record
             self.execute("COMMIT")
 
+    def savepoint(self, name: str) -> None:
+        self.store_sums()
+        self.execute(f"SAVEPOINT {name}")
+
+    def rollback_to_savepoint(self, name: str) -> None:
+        self._sums.clear()
+        self.execute(f"ROLLBACK TO SAVEPOINT {name}")
+
+    def add_to_sum(self, table: str, row_count: int, checksum: int) -> None:
+        """Add to what pgrepl_sum says of a table, at the transaction's end."""
+        rows, sum_ = self._sums.get(table, (0, 0))
+        self._sums[table] = rows + row_count, sum_ + checksum
+
+    def store_sums(self) -> None:
+        if self._sums:
+            self.execute_many(ADD_TO_SUM, [(table, *added) for table, added in self._sums.items()])
+            self._sums.clear()
+
     def rollback(self) -> None:
+        self._sums.clear()
         if self.in_transaction:
             self.execute("ROLLBACK")
 

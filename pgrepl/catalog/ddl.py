@@ -1,12 +1,17 @@
 """CREATE TABLE and CREATE INDEX of the system tables, worded by SQLAlchemy for SQLite and for PostgreSQL.
 
-Only making, migrating and verifying a catalog load this module: SQLAlchemy takes longer to load than most commands run.
+SQLAlchemy takes longer to load than most commands run. Hence only migrating, verifying and a catalog on a server load
+this module; a new file starts as a copy of `empty.db`, which is made when the package is built (hatch_build.py) or by
+`make tables`.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from contextlib import closing
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -102,19 +107,20 @@ def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
     return found
 
 
-@cache
-def _empty() -> sqlite3.Connection:
-    """All system tables, without rows, in memory. To copy them takes a tenth of the time that making them takes."""
-    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    for statements in _statements(is_sqlite=True).values():
-        for statement in statements:
-            made.execute(statement)
-    return made
+def main(path: Path = declarative.EMPTY_FILE) -> None:
+    """Write `empty.db`: all system tables, without rows."""
+    from pgrepl.catalog import ducklake, tables  # noqa: F401 - they declare them
 
-
-def copy_empty(target: sqlite3.Connection) -> None:
-    """Make the system tables in a new file."""
-    _empty().backup(target)
+    new = path.with_suffix(f".{os.getpid()}")
+    new.unlink(missing_ok=True)
+    with closing(sqlite3.connect(new, isolation_level=None)) as made:
+        made.execute("PRAGMA synchronous = OFF")
+        made.execute("BEGIN")
+        for statements in _statements(is_sqlite=True).values():
+            for statement in statements:
+                made.execute(statement)
+        made.execute("COMMIT")
+    new.replace(path)  # whole at every moment: another process may be reading
 
 
 def create(link: CatalogConnection) -> None:
@@ -132,3 +138,7 @@ def create(link: CatalogConnection) -> None:
 def sqlite_type(column: Column[Any]) -> str:
     made_by: Any = sqlite.dialect
     return column.type.compile(made_by())
+
+
+if __name__ == "__main__":
+    main()

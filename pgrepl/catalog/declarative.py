@@ -14,6 +14,7 @@ type. A row is a tuple of the columns' values. `store` reads and writes them; `d
 from __future__ import annotations
 
 from operator import itemgetter
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 _T = TypeVar("_T")
@@ -60,6 +61,9 @@ class SystemTable:
         """The name of the column's type, such as `Int8`."""
         return self.columns[column].removesuffix(" | None").partition("[")[0]
 
+
+EMPTY_FILE = Path(__file__).with_name("empty.db")
+"""All system tables without rows, as a new catalog's file begins. `ddl` makes it when the package is built."""
 
 every: list[SystemTable] = []
 _getters = [property(itemgetter(position)) for position in range(40)]

@@ -36,6 +36,11 @@ OTHERS_AT_WORK = """SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?),
     (SELECT count(*) FROM pgrepl_walsender WHERE slot_name = ?), (SELECT count(*) FROM pgrepl_walsender),
     (SELECT count(*) FROM pgrepl_subscription_error WHERE subid = ?)"""
 
+ADD_TO_SUM = (
+    "INSERT INTO pgrepl_sum (table_name, row_count, checksum) VALUES (?, ?, ?) ON CONFLICT (table_name) DO UPDATE"
+    " SET row_count = row_count + excluded.row_count, checksum = checksum + excluded.checksum"
+)
+
 
 # --- snapshots -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import sums
 
 if TYPE_CHECKING:
     from pgrepl.catalog.declarative import SystemTable
@@ -42,21 +45,24 @@ _OUT_OF_SERVER: dict[str, Convert] = {**_OUT_OF, "Moment": _text, "Uuid": _text}
 
 
 class Statement:
-    """A statement: `names` of its parameters, in order; `readers` convert columns that are not NULL."""
+    """A statement: `names` of its parameters, in order; `readers` convert columns that are not NULL; `summed` gives of
+    the parameters of an INSERT, and a NULL behind them, the row as its checksum is of (sums.py)."""
 
-    __slots__ = ("_binders", "names", "readers", "sql")
+    __slots__ = ("_binders", "names", "readers", "sql", "summed")
 
     def __init__(
         self, action: str, table: SystemTable, names: tuple[str, ...], where: Where, *, is_sqlite: bool
     ) -> None:
         self.names: list[str] = []
-        self._binders: list[Convert | None] = []
+        self._binders: list[tuple[int, Convert]] = []
         self.readers: list[tuple[int, Convert]] = []
         into = _INTO_SQLITE if is_sqlite else _INTO
 
         def parameter(name: str, column: str) -> str:
+            convert = into.get(table.kind(column))
+            if convert is not None:
+                self._binders.append((len(self.names), convert))
             self.names.append(name)
-            self._binders.append(into.get(table.kind(column)))
             return "?"
 
         if action == "select":
@@ -66,6 +72,8 @@ class Statement:
             start = f"SELECT {_listed(table.columns)} FROM {table.name}"
         elif action == "insert":
             values = ", ".join([parameter(name, name) for name in names])
+            places = {name: place for place, name in enumerate(names)}
+            self.summed = itemgetter(*[places.get(name, len(names)) for name in sums.names(table)])
             start = f"INSERT INTO {table.name} ({_listed(names)}) VALUES ({values})"
         elif action == "update":
             start = f"UPDATE {table.name} SET " + ", ".join([f'"{name}" = {parameter(name, name)}' for name in names])
@@ -89,8 +97,10 @@ class Statement:
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         given = [values[name] for name in self.names]
-        converted = zip(given, self._binders, strict=True)
-        return tuple([v if v is None or convert is None else convert(v) for v, convert in converted])
+        for place, convert in self._binders:
+            if given[place] is not None:
+                given[place] = convert(given[place])
+        return tuple(given)
 
 
 def _listed(columns: Any) -> str:

@@ -93,14 +93,8 @@ def insert_many(session: CatalogSession, table: type[SystemRow], values: Sequenc
     else:
         link.execute_many(statement.sql, bound)
     if link.is_sqlite and sums.is_summed(table.__table__):
-        sums.add(link, table.__table__, [_in_order(table, statement.names, row) for row in bound])
+        sums.add(link, table.__table__, [statement.summed((*row, None)) for row in bound])
     session.forget(table)
-
-
-def _in_order(table: type[SystemRow], names: Sequence[str], row: Sequence[Any]) -> list[Any]:
-    """The row's values in the order of `sums.names`."""
-    given = dict(zip(names, row, strict=True))
-    return [given.get(name) for name in sums.names(table.__table__)]
 
 
 def update(session: CatalogSession, table: type[SystemRow], where: Mapping[str, Any], **values: Any) -> int:

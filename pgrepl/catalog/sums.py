@@ -38,15 +38,7 @@ def names(table: SystemTable) -> list[str]:
 def add(link: CatalogConnection, table: SystemTable, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:
     """Add rows, with the columns of `names`, to a table's sum; or subtract them (-1)."""
     if rows:
-        _add(link, table.name, sign * len(rows), sign * sum(map(of_row, rows)))
-
-
-def _add(link: CatalogConnection, table: str, count: int, checksum: int) -> None:
-    link.execute(
-        "INSERT INTO pgrepl_sum (table_name, row_count, checksum) VALUES (?, ?, ?) ON CONFLICT (table_name) DO UPDATE"
-        " SET row_count = row_count + excluded.row_count, checksum = checksum + excluded.checksum",
-        (table, count, checksum),
-    )
+        link.add_to_sum(table.name, sign * len(rows), sign * sum(map(of_row, rows)))
 
 
 def rows(link: CatalogConnection, table: SystemTable, condition: str = "", values: Any = ()) -> list[tuple[Any, ...]]:
@@ -60,6 +52,7 @@ def sum_up(link: CatalogConnection, tables: Iterable[SystemTable]) -> None:
     for table in tables:
         if is_summed(table):
             add(link, table, rows(link, table))
+    link.store_sums()
 
 
 def disagreeing(link: CatalogConnection, tables: Iterable[SystemTable]) -> list[str]:

@@ -393,7 +393,7 @@ class Transaction(CatalogTransaction):
             action()
 
     def _rollback_sql_to(self, sql_name: str) -> None:
-        self._session.link.execute(f"ROLLBACK TO SAVEPOINT {sql_name}")
+        self._session.link.rollback_to_savepoint(sql_name)
         self.numbering.rolled_back_to_savepoint()
         self._session.forget_all()
 
@@ -444,7 +444,7 @@ class Transaction(CatalogTransaction):
         # a transaction that only reads has nothing to undo, and may end with the statement
         if self.sql is SqlTransaction.WRITE:
             sql_name = f"s{len(self.savepoints) + 1}"
-            self._session.link.execute(f"SAVEPOINT {sql_name}")
+            self._session.link.savepoint(sql_name)
         self.savepoints.append(
             Savepoint(
                 name,

@@ -28,7 +28,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import map_children, map_parts, returns_set, walk
+from pgrepl.expr.walk import map_children, map_parts, query_exprs, returns_set, walk
 from pgrepl.types import oids
 from pgrepl.types.numbers import parse_bool
 
@@ -71,6 +71,8 @@ def view_role(session: Session, view: Relation) -> int:
 def expand_views(session: Session, query: Query, role: int | None = None) -> Query:
     """The query with every view in it, at any depth, replaced by a subquery; its range table entry keeps the view's
     relid. Relations get their present columns under their own names, as a whole-row reference needs them."""
+    if _has_nothing_to_expand(query):
+        return query
     who = session.role if role is None else role
 
     conditional = 0  # how many nodes around the expression may leave it uncomputed
@@ -116,6 +118,17 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         if rte.relkind == "v" and rte.subquery is not None:
             expanded[mark.varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
     return replace(query, rtable=tuple(expanded))
+
+
+def _has_nothing_to_expand(query: Query) -> bool:
+    """Whether the query is a row of expressions, as that of INSERT … VALUES is."""
+    if query.rtable or query.ctes or query.set_operation is not None or query.has_target_srfs:
+        return False
+    return not any(
+        isinstance(node, SubLink) or (isinstance(node, FuncExpr) and node.volatile)
+        for expr in query_exprs(query)
+        for node in walk(expr)
+    )
 
 
 def _inlined_set(session: Session, rte: Rte) -> Query | None:

@@ -33,20 +33,22 @@ def _part_names(kind: type) -> tuple[str, ...]:
     return names
 
 
-def _found(part: Any) -> Iterator[Expr]:
+def _collect(part: Any, found: list[Expr]) -> None:
     if isinstance(part, Expr):
-        yield part
+        found.append(part)
     elif isinstance(part, tuple):
         for item in part:
-            yield from _found(item)
+            _collect(item, found)
     elif isinstance(part, tree.AggOrder):
-        yield part.expr
+        found.append(part.expr)
 
 
-def children(expr: Expr) -> Iterator[Expr]:
+def children(expr: Expr) -> list[Expr]:
     """The expressions directly inside this one, in the order PostgreSQL's expression_tree_walker sees them."""
+    found: list[Expr] = []
     for name in _part_names(type(expr)):
-        yield from _found(getattr(expr, name))
+        _collect(getattr(expr, name), found)
+    return found
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -55,7 +57,8 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += reversed(list(children(node)))
+        if _part_names(type(node)):
+            waiting += reversed(children(node))
 
 
 _Part = TypeVar("_Part")
@@ -221,6 +224,8 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
             inside = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
         else:
             yield node, at
+            if not _part_names(type(node)):
+                continue
             inside = [(child, at) for child in children(node)]
             if isinstance(node, tree.SubLink) and node.query is not None:
                 inside.append((node.query, at + 1))

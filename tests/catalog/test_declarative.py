@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +44,17 @@ def test_a_versioned_row_has_its_snapshots_around_its_columns() -> None:
     row = declared_versioned((7, 1, 3, None))
     assert (row.row_version, row.a, row.begin_snapshot, row.end_snapshot) == (7, 1, 3, None)
     assert tuple(declared_versioned.__table__.columns) == row._fields
+
+
+def test_the_empty_catalog_has_the_tables_that_are_declared(tmp_path: Path) -> None:
+    from pgrepl.catalog import ddl
+
+    def made(path: Path) -> list[tuple[str, str]]:
+        with closing(sqlite3.connect(path)) as file:
+            return file.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+    ddl.main(tmp_path / "empty.db")
+    assert made(declarative.EMPTY_FILE) == made(tmp_path / "empty.db"), "run make tables"
 
 
 @pytest.mark.parametrize("is_sqlite", [True, False])
