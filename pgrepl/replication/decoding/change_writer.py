@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
 from pgrepl.errors import PgError, Report
+from pgrepl.replication.formats.sink_owner import SinkOwner
 from pgrepl.replication.formats.sinks import Sink
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
@@ -33,6 +34,7 @@ class ChangeWriter:
         self._session, self._publications, self._slot, self._sink = session, tuple(publications), slot, sink
         there = session.elsewhere(session.database.oid, session.role, apart=True)
         self._publisher = LakePublisher(there, used_password=False, own_instance=True, apart=True)
+        self._owner = SinkOwner(slot, session.catalog.identity)
         self._token = ""
         self._position = 0
 
@@ -52,7 +54,7 @@ class ChangeWriter:
                 self._session.report(Report("NOTICE", "00000", told))
             self._position = self._publisher.start(self._slot, max(position, since or 0))
         if not is_new:
-            self._sink.resume(self._position, is_new=False)
+            self._sink.resume(self._position, self._owner, is_new=False)
 
     def _check_publications(self) -> None:
         known = self._publisher.existing_publications(self._publications)
@@ -72,7 +74,7 @@ class ChangeWriter:
                 slots.check_start(there, since)
                 if since < start:
                     start = slots.begin_at(there, made, since)
-            self._sink.resume(start, is_new=True)  # an output that cannot be written on leaves no slot
+            self._sink.resume(start, self._owner, is_new=True)  # an output that cannot be written on leaves no slot
         session.report(Report("NOTICE", "00000", f'created replication slot "{self._slot}" at {lsn_text(start)}'))
 
     def round(self, upto: int | None, stopped: Callable[[], bool]) -> bool:
@@ -129,6 +131,7 @@ class ChangeWriter:
                     self._publisher.leave(self._slot, self._token)
         finally:
             self._publisher.close()
+            self._sink.close()
 
 
 @contextmanager

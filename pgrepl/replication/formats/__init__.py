@@ -10,7 +10,7 @@ debezium.py           Debezium's events (debezium_values.py, by columns debezium
 rows.py               CSV, Parquet and JSON lines as rows: plain.py with columns named by options and AWS DMS's,
                       feeds.py of Delta and DuckLake
 written.py            what writers share; writers.py by name; jsonl_written.py, wal2json_written.py, debezium_written.py
-                      (debezium_encode.py); sinks.py: where it goes, Parquet among it
+                      (debezium_encode.py); sinks.py: where it goes, Parquet among it; sink_owner.py: whose it is
 
 Rule of the room: a reader knows no catalog and no subscription. It turns bytes into events, in the order of the file,
 and keeps at most one record or one block of them in memory. Values stay text, digit by digit.

@@ -1,7 +1,8 @@
 """The sinks of written changes: standard output, a file of lines, a folder of Parquet files.
 
 A sink is flushed before the slot moves on. After a crash in between the slot sends again what is already there: so a
-file is cut where the slot stands (`resume`) before it is written on, and no change is in it twice.
+file is cut where the slot stands (`resume`) before it is written on, and no change is in it twice. Only what the slot
+has written itself is cut (sink_owner.py).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import quote
 
+from pgrepl.catalog import disk
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.replication.formats.sink_owner import Mark, SinkOwner, locked, read_mark, write_mark
 from pgrepl.replication.formats.written import LineWriter, check_phase, old_places
 from pgrepl.replication.wire.messages import (
     TRUNCATE,
@@ -44,8 +47,9 @@ class Sink(Protocol):
     @property
     def name(self) -> str: ...
 
-    def resume(self, start: int, *, is_new: bool) -> None:
-        """Remove what belongs to commits at this LSN or behind it. A new slot has written none of it: an error."""
+    def resume(self, start: int, owner: SinkOwner, *, is_new: bool) -> None:
+        """Remove what this slot has written of commits at this LSN or behind it. It is an error if another one has
+        written some there; a new slot has written nothing yet."""
         ...
 
     def write(self, transaction: WireTransaction) -> int:
@@ -60,11 +64,17 @@ class Sink(Protocol):
         """Remove what was written since the last flush, if possible."""
         ...
 
+    def close(self) -> None:
+        """Let others write there."""
+        ...
 
-def _of_another_slot(name: str, lsn: int, start: int) -> PgError:
+
+def _of_another_slot(name: str, lsn: int, start: int, wrote: SinkOwner | None, *, is_new: bool) -> PgError:
+    slot = "the new replication slot begins" if is_new else "the replication slot stands"
+    told = "with another replication slot, or with one of this name in another catalog"
     return PgError(
-        "55000", f'"{name}" has changes at LSN {lsn_text(lsn)}, the new replication slot begins at {lsn_text(start)}',
-        detail="What is there at this LSN and behind it was written with another slot.",
+        "55000", f'"{name}" has changes at LSN {lsn_text(lsn)}, {slot} at {lsn_text(start)}',
+        detail=f"What is there at this LSN and behind it was written {told if wrote is None else wrote.told()}.",
         hint="Name that slot (--slot), or another output.",
     )  # fmt: skip
 
@@ -81,14 +91,20 @@ class LineSink:
         self._end = 0  # of what was flushed
         self._waiting: list[bytes] = []  # lines; a buffer of Python's would be written when the file is closed
         self._size = 0  # of these
+        self._unmarked: SinkOwner | None = None  # who marks the file before it is written on
 
-    def resume(self, start: int, *, is_new: bool) -> None:
+    def resume(self, start: int, owner: SinkOwner, *, is_new: bool) -> None:
         if not self._is_regular:
             return
+        locked(self._file.fileno(), self.name)
         size = self._file.seek(0, os.SEEK_END)
+        mark = read_mark(self.name, self._file.fileno())
+        own = mark.begin if mark is not None and mark.owner == owner and mark.begin <= size else None
         end = size
         for begin, line in _lines_backwards(self._file, size):
-            at = self._writer.position(line) if line.endswith(b"\n") else None if is_new else start
+            is_own = own is not None and begin >= own and not is_new
+            whole = line.endswith(b"\n")
+            at = self._writer.position(line) if whole else start if is_own else None
             if at is None:
                 raise PgError(
                     "55000", f'file "{self.name}" has other lines than these changes',
@@ -96,11 +112,13 @@ class LineSink:
                 )  # fmt: skip
             if at < start:
                 break
-            if is_new:
-                raise _of_another_slot(self.name, at, start)
+            if not is_own:
+                wrote = mark.owner if mark is not None and begin >= mark.begin else None
+                raise _of_another_slot(self.name, at, start, wrote, is_new=is_new)
             end = begin
         self._file.truncate(end)
         self._end = self._file.seek(end)
+        self._unmarked = owner if own is None or own > end else None
 
     def write(self, transaction: WireTransaction) -> int:
         size = 0
@@ -113,6 +131,9 @@ class LineSink:
         return size
 
     def _write_out(self) -> None:
+        if self._unmarked is not None and self._waiting:
+            write_mark(self.name, Mark(self._unmarked, os.fstat(self._file.fileno()).st_ino, self._end))
+            self._unmarked = None
         rest = memoryview(b"".join(self._waiting))
         self._waiting, self._size = [], 0
         while rest:
@@ -130,6 +151,9 @@ class LineSink:
         if self._is_regular:
             self._file.truncate(self._end)
             self._file.seek(self._end)
+
+    def close(self) -> None:
+        """The lock ends when the file is closed."""
 
 
 def _lines_backwards(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
@@ -152,32 +176,47 @@ def _lines_backwards(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
 
 # --- Parquet ----------------------------------------------------------------------------------------------------------
 
-_FILE = re.compile(r"([0-9A-F]{16})-(\d+)\.parquet(\.part)?\Z")
+_PART = ".part"
+_FILE = re.compile(r"[0-9A-F]{16}-\d+\.parquet(\.part)?\Z")
+_OWNER = b"pgrepl.written_by"
 OP, XID, LSN, AT, OLD = "_op", "_xid", "_lsn", "_at", "_old"
 
 
 class ParquetSink:
     """A folder with a folder for each table. A file has the changes of one table from one flush to the next; its name
-    begins with the LSN of its first commit."""
+    begins with the LSN of its first commit; its metadata have the slot."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.name = str(folder)
         self._open: dict[SentRelation, _TableFile] = {}
         self._closed: list[_TableFile] = []
+        self._owner: SinkOwner | None = None
+        self._lock: int | None = None
 
-    def resume(self, start: int, *, is_new: bool) -> None:
-        if not self._folder.exists():
-            return
-        for path in sorted(self._folder.glob("*/*")):
-            found = _FILE.match(path.name)
-            if found is None:
-                continue
-            lsn = int(found[1], 16)
-            if lsn >= start and is_new:
-                raise _of_another_slot(self.name, lsn, start)
-            if found[3] or lsn >= start:
-                path.unlink()
+    def resume(self, start: int, owner: SinkOwner, *, is_new: bool) -> None:
+        self._owner = owner
+        self._lock = _opened_folder(self._folder)
+        locked(self._lock, self.name)
+        parts, behind = [], []
+        for folder in sorted(self._folder.glob("*/")):
+            found = [path for path in sorted(folder.iterdir()) if _FILE.match(path.name)]
+            whole = [path for path in found if not path.name.endswith(_PART)]
+            parts += [path for path in found if path.name.endswith(_PART)]
+            behind += [path for path in whole if _first_lsn(path) >= start]
+            self._check_before([path for path in whole if _first_lsn(path) < start][-1:], start, is_new=is_new)
+        for path in behind:
+            wrote = _owner_of(path)
+            if is_new or wrote != owner:
+                raise _of_another_slot(self.name, _first_lsn(path), start, wrote, is_new=is_new)
+        for path in parts + behind:  # nobody has confirmed a part of a file
+            path.unlink()
+
+    def _check_before(self, last: list[Path], start: int, *, is_new: bool) -> None:
+        """The last file that begins before the start ends there, too."""
+        for path in last:
+            if (lsn := _last_lsn(path)) >= start:
+                raise _of_another_slot(self.name, lsn, start, _owner_of(path), is_new=is_new)
 
     def write(self, transaction: WireTransaction) -> int:
         check_phase(transaction)
@@ -200,7 +239,7 @@ class ParquetSink:
             folder.mkdir(parents=True, exist_ok=True)
             number = sum(each.path.parent == folder for each in self._closed)
             path = folder / f"{transaction.finish_lsn:016X}-{number}.parquet"
-            self._open[relation] = _TableFile(relation, path)
+            self._open[relation] = _TableFile(relation, path, self._owner)
         return self._open[relation]
 
     def flush(self) -> None:
@@ -211,20 +250,51 @@ class ParquetSink:
         for file in done:
             os.replace(file.part, file.path)
         for folder in {file.path.parent for file in done}:
-            _sync_folder(folder)
+            disk.sync_folder(folder)
 
     def abandon(self) -> None:
         for file in [*self._closed, *self._open.values()]:
             file.remove()
         self._closed, self._open = [], {}
 
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+
+def _opened_folder(folder: Path) -> int:
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder, os.O_RDONLY)
+    except OSError as problem:
+        raise PgError("58P01", f'could not open folder "{folder}": {problem.strerror}') from None
+
+
+def _first_lsn(path: Path) -> int:
+    return int(path.name[:16], 16)
+
+
+def _last_lsn(path: Path) -> int:
+    """The last LSN in a file, by its footer."""
+    footer = _footer(path)
+    place = footer.schema.names.index(LSN)
+    groups = [footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)]
+    return max([int(each.max) for each in groups if each is not None and each.has_min_max], default=0)
+
+
+def _owner_of(path: Path) -> SinkOwner | None:
+    return SinkOwner.read((_footer(path).metadata or {}).get(_OWNER, b""))
+
+
+def _footer(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as problem:
+        raise PgError("58030", f'could not read file "{path}": {problem}') from None
 
 
 def _known(message: Message) -> Row:
@@ -245,11 +315,12 @@ class _Waiting:
 
 
 class _TableFile:
-    def __init__(self, relation: SentRelation, path: Path) -> None:
+    def __init__(self, relation: SentRelation, path: Path, owner: SinkOwner | None) -> None:
         from pgrepl.writing.copy.parquet_writer import parquet_columns
 
         self._relation = relation
-        self.path, self.part = path, path.with_name(path.name + ".part")
+        self.path, self.part = path, path.with_name(path.name + _PART)
+        self._metadata = {} if owner is None else {_OWNER: owner.text}
         names = [column.name for column in relation.columns]
         kinds = [(column.type, column.typmod) for column in relation.columns]
         self._columns = parquet_columns(names, kinds) if names else []
@@ -295,6 +366,7 @@ class _TableFile:
         table = pa.table({name: array for name, array in arrays.items() if array is not None})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema, compression="snappy", store_schema=False)
+            self._writer.add_key_value_metadata(self._metadata)
         self._writer.write_table(table)
 
     def _old(self, rows: list[_Waiting]) -> pa.Array | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import resource
 import signal
 import sys
@@ -266,6 +268,18 @@ def test_runs_go_on_exactly_behind_each_other(instance: Instance, form: str, tmp
     assert [each.new and each.new["id"] for each in written.events()] == [str(number) for number in range(6)]
 
 
+def _broken_off(written: Written, monkeypatch: pytest.MonkeyPatch, slot: str | None = None) -> None:
+    """A run that is killed when all is written, and nothing confirmed."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgrepl.replication.publisher.lake.publisher.LakePublisher.confirm", killed)
+        with pytest.raises(KeyboardInterrupt):
+            written.run(slot=slot)
+
+
 @pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_what_was_written_but_not_confirmed_is_not_written_twice(
     instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -275,15 +289,7 @@ def test_what_was_written_but_not_confirmed_is_not_written_twice(
     instance.play("pub", "INSERT INTO t VALUES (0)")
     written.run()
     instance.play("pub", "INSERT INTO t VALUES (1), (2)", "INSERT INTO t VALUES (3)")
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("pgrepl.replication.publisher.lake.publisher.LakePublisher.confirm", killed)
-        patch.setattr("pgrepl.replication.formats.sinks.LineSink.abandon", lambda sink: None)
-        with pytest.raises(KeyboardInterrupt):
-            written.run()
+    _broken_off(written, monkeypatch)
     if written.path.is_file():
         with written.path.open("ab") as file:
             file.write(b'{"op":"ins')  # the beginning of a line
@@ -317,7 +323,7 @@ def test_the_slot_moves_on_with_each_portion(
     ids = [each.new and each.new["id"] for each in written.events()]
     assert ids == ["0", "1", "2", "3"][: len(ids)] and len(ids) < 4
     monkeypatch.setattr(
-        "pgrepl.replication.formats.sinks.LineSink.resume", lambda sink, start, is_new: sink._file.seek(0, 2)
+        "pgrepl.replication.formats.sinks.LineSink.resume", lambda sink, start, owner, is_new: sink._file.seek(0, 2)
     )
     written.run()
     ids = [each.new and each.new["id"] for each in written.events()]
@@ -364,6 +370,69 @@ def test_a_new_slot_cuts_nothing_off(instance: Instance, form: str, tmp_path: Pa
     other.run(None, slot="fresh")  # from now on: nothing stands there
     written.run()
     assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_slot_cuts_nothing_of_another_one(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play(
+        "pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t",
+        "SELECT pg_create_logical_replication_slot('y', 'pgoutput')", "INSERT INTO t VALUES (1)",
+    )  # fmt: skip
+    written = Written(instance, form, tmp_path)
+    written.run(slot="x")
+    with pytest.raises(PgError, match=r"has changes at LSN 0/.*, the replication slot stands at 0/.*") as caught:
+        written.run(slot="y")
+    assert caught.value.sqlstate == "55000"
+    assert 'was written with replication slot "x" of catalog' in str(caught.value.report.detail)
+    assert [each.new for each in written.events()] == [{"id": "1"}]
+
+    instance.play("pub", "SELECT pg_replication_slot_advance('y', pg_current_wal_lsn())", "INSERT INTO t VALUES (2)")
+    written.run(slot="y")  # it goes on behind the other one
+    with pytest.raises(PgError, match="has changes at LSN") as caught:
+        written.run(slot="x")
+    assert 'was written with replication slot "y" of catalog' in str(caught.value.report.detail)
+    assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_after_a_crash_the_slot_s_own_changes_are_cut_in_any_file(
+    instance: Instance, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one that another slot began, but not in a copy or in one of the same name, which may be anybody's."""
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)")
+    written = Written(instance, form, tmp_path)
+    written.run(slot="x")
+    instance.play(
+        "pub", "SELECT pg_create_logical_replication_slot('y', 'pgoutput')", "INSERT INTO t VALUES (2)",
+        "INSERT INTO t VALUES (3)",
+    )  # fmt: skip
+    _broken_off(written, monkeypatch, "y")
+    assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+    if form == "jsonl":
+        moved = written.path.with_name("moved")
+        written.path.rename(moved)
+        written.path.write_bytes(moved.read_bytes())
+        with pytest.raises(PgError, match="has changes at LSN"):
+            written.run(slot="y")
+        moved.replace(written.path)
+    written.run(slot="y")
+    assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_two_processes_do_not_write_to_one_output(instance: Instance, form: str, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1)")
+    written = Written(instance, form, tmp_path)
+    written.run()
+    handle = os.open(written.path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(PgError, match='another process writes changes to "') as caught:
+            written.run(slot="new")
+    finally:
+        os.close(handle)
+    assert caught.value.sqlstate == "55006"
+    assert instance.play("pub", "SELECT count(*) FROM pg_replication_slots") == ["1"]
 
 
 def test_where_a_new_slot_begins(instance: Instance, tmp_path: Path) -> None:
