@@ -38,7 +38,7 @@ OF_INITDB: dict[tuple[int, int], str] = {
 def comment_on(session: Session, classid: int, oid: int, column: int = 0) -> str | None:
     if (classid, oid) in OF_INITDB:
         return OF_INITDB[classid, oid]
-    row = one(session, pg_description, datid=session.database.oid, objoid=oid, classoid=classid, objsubid=column)
+    row = one(session, pg_description, datid=session.database_oid, objoid=oid, classoid=classid, objsubid=column)
     return None if row is None else str(row.description)
 
 
@@ -53,7 +53,7 @@ def put_comment(session: Session, address: ObjectAddress, text: str) -> None:
     insert(
         session,
         pg_description,
-        datid=session.database.oid,
+        datid=session.database_oid,
         classoid=address.classid,
         objoid=address.objid,
         objsubid=address.subid,

@@ -69,7 +69,8 @@ class CatalogConnection:
 
     def execute(self, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
         """Run one statement, whose parameters are written `?`, and fetch all of its rows."""
-        sql = self._for_driver(sql)
+        if not self.is_sqlite:
+            sql = for_psycopg(sql)
         try:
             cursor = self._cursor
             cursor.execute(sql, parameters)
@@ -81,12 +82,9 @@ class CatalogConnection:
 
     def execute_many(self, sql: str, parameters: Sequence[Any]) -> None:
         try:
-            self._cursor.executemany(self._for_driver(sql), parameters)
+            self._cursor.executemany(sql if self.is_sqlite else for_psycopg(sql), parameters)
         except self.catalog.driver_error as problem:
             raise self.catalog.failure(problem) from problem
-
-    def _for_driver(self, sql: str) -> str:
-        return sql if self.is_sqlite else for_psycopg(sql)
 
     @property
     def changed_rows(self) -> int:

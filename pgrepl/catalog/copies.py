@@ -59,7 +59,7 @@ def report(session: Session, token: str, copying: Copying) -> None:
         relid=copying.relid,
         pid=copying.pid,
         host=processes.machine(),
-        datid=session.database.oid,
+        datid=session.database_oid,
         command=copying.command,
         type=copying.kind,
         **numbers,

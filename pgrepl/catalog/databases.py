@@ -34,7 +34,7 @@ def database_name(session: Session, oid: int | None) -> str | None:
 
 
 def current_database(session: Session) -> tables.pg_database:
-    row = one(session, tables.pg_database, oid=session.database.oid)
+    row = one(session, tables.pg_database, oid=session.database_oid)
     assert row is not None
     return row
 

@@ -26,7 +26,7 @@ def user_default_acl(session: Session, kind: ObjectKind, owner: int, namespace: 
     """The list of a new object, None for the built-in one (get_user_default_acl). What a schema's entry grants is added
     to what the global entry, or else PostgreSQL, grants."""
     entries = rows(
-        session, pg_default_acl, datid=session.database.oid, defaclrole=owner, defaclobjtype=OBJECT_TYPES[kind]
+        session, pg_default_acl, datid=session.database_oid, defaclrole=owner, defaclobjtype=OBJECT_TYPES[kind]
     )  # fmt: skip
     if not entries:
         return None
@@ -43,14 +43,14 @@ def user_default_acl(session: Session, kind: ObjectKind, owner: int, namespace: 
 
 def default_entries(session: Session) -> list[pg_default_acl]:
     """The entries of the database, the oldest first."""
-    return sorted(rows(session, pg_default_acl, datid=session.database.oid), key=lambda entry: int(entry.oid))
+    return sorted(rows(session, pg_default_acl, datid=session.database_oid), key=lambda entry: int(entry.oid))
 
 
 def default_entry(session: Session, role: int, namespace: int, kind: ObjectKind) -> pg_default_acl | None:
     return one(
         session,
         pg_default_acl,
-        datid=session.database.oid,
+        datid=session.database_oid,
         defaclrole=role,
         defaclnamespace=namespace,
         defaclobjtype=OBJECT_TYPES[kind],

@@ -89,7 +89,7 @@ def record_dependencies(
 ) -> None:
     """Record what `depender` needs, once for each object, except pinned ones (recordMultipleDependencies)."""
     wanted = [r for r in dict.fromkeys(referenced) if not is_pinned(r)]
-    datid = session.database.oid
+    datid = session.database_oid
     insert_many(
         session,
         tables.pg_depend,
@@ -112,7 +112,7 @@ def forget_dependencies(
 ) -> int:
     """Delete the records of what `depender` needs, of one class or kind if given (deleteDependencyRecordsFor…)."""
     where: dict[str, int | str] = {
-        "datid": session.database.oid, "classid": depender.classid, "objid": depender.objid, "objsubid": depender.subid,
+        "datid": session.database_oid, "classid": depender.classid, "objid": depender.objid, "objsubid": depender.subid,
     }  # fmt: skip
     if refclassid is not None:
         where["refclassid"] = refclassid
@@ -123,7 +123,7 @@ def forget_dependencies(
 
 def dependencies_of(session: Session, depender: ObjectAddress) -> list[tables.pg_depend]:
     """The rows of pg_depend of an object; without a column number those of its columns too."""
-    where = {"datid": session.database.oid, "classid": depender.classid, "objid": depender.objid}
+    where = {"datid": session.database_oid, "classid": depender.classid, "objid": depender.objid}
     if depender.subid:
         where["objsubid"] = depender.subid
     return rows(session, tables.pg_depend, **where)
@@ -131,7 +131,7 @@ def dependencies_of(session: Session, depender: ObjectAddress) -> list[tables.pg
 
 def dependents_of(session: Session, referenced: ObjectAddress) -> list[tables.pg_depend]:
     """The rows of pg_depend that refer to an object; without a column number those to its columns too."""
-    where = {"datid": session.database.oid, "refclassid": referenced.classid, "refobjid": referenced.objid}
+    where = {"datid": session.database_oid, "refclassid": referenced.classid, "refobjid": referenced.objid}
     if referenced.subid:
         where["refobjsubid"] = referenced.subid
     return rows(session, tables.pg_depend, **where)
@@ -325,7 +325,7 @@ def _report(
 
 def _forget_object(session: Session, address: ObjectAddress) -> None:
     """Delete an object's dependencies and comments, those of its columns included (deleteOneObject)."""
-    datid = session.database.oid
+    datid = session.database_oid
     depender: dict[str, int] = {"datid": datid, "classid": address.classid, "objid": address.objid}
     comment: dict[str, int] = {"datid": datid, "objoid": address.objid, "classoid": address.classid}
     if address.subid:

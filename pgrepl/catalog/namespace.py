@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
@@ -17,12 +18,12 @@ QUALIFIED = (("search_path", ""),)  # settings with which definitions name the s
 
 def schemas(session: CatalogSession) -> list[tables.pg_namespace]:
     """The schemas of the database by name."""
-    found = rows(session, tables.pg_namespace, datid=session.database.oid)
+    found = rows(session, tables.pg_namespace, datid=session.database_oid)
     return sorted(found, key=lambda row: str(row.nspname))
 
 
 def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | None:
-    return one(session, tables.pg_namespace, datid=session.database.oid, nspname=name)
+    return one(session, tables.pg_namespace, datid=session.database_oid, nspname=name)
 
 
 def schema_by_name(session: CatalogSession, name: str, location: int | None = None) -> tables.pg_namespace:
@@ -34,7 +35,7 @@ def schema_by_name(session: CatalogSession, name: str, location: int | None = No
 
 
 def schema_row(session: CatalogSession, oid: int) -> tables.pg_namespace | None:
-    return one(session, tables.pg_namespace, datid=session.database.oid, oid=oid)
+    return one(session, tables.pg_namespace, datid=session.database_oid, oid=oid)
 
 
 def schema_name(session: CatalogSession, oid: int) -> str:
@@ -77,15 +78,17 @@ def explicit_schema(
     return int(row.oid)
 
 
-def _listed(session: CatalogSession) -> list[str]:
+@lru_cache(64)
+def _listed(search_path: str) -> tuple[str, ...]:
     from pgrepl.catalog.identifiers import split_identifiers
 
-    return split_identifiers(session.settings.get("search_path")) or []
+    return tuple(split_identifiers(search_path) or ())
 
 
 def _named_schemas(session: CatalogSession) -> list[int]:
     """The schemas of search_path that exist and may be used, pg_catalog only if search_path names it."""
-    key = ("search_path", session.settings.get("search_path"), session.role)
+    path = session.settings.get("search_path")
+    key = ("search_path", path, session.role)
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
@@ -93,7 +96,7 @@ def _named_schemas(session: CatalogSession) -> list[int]:
     from pgrepl.catalog.roles import role_display
 
     found: list[int] = []
-    for listed in _listed(session):
+    for listed in _listed(path):
         if listed == TEMPORARY:
             if (own := temporary_schema(session)) and own not in found:
                 found.append(own)
@@ -133,7 +136,7 @@ def creation_schema(session: CatalogSession, *, location: int | None = None) -> 
 
 def creates_temporary(session: CatalogSession) -> bool:
     """Is pg_temp the first schema of search_path, so that new relations are temporary?"""
-    return _listed(session)[:1] == [TEMPORARY]
+    return _listed(session.settings.get("search_path"))[:1] == (TEMPORARY,)
 
 
 def schema_for_creation(session: CatalogSession, schema: str | None, location: int | None = None) -> int:

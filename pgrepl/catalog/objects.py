@@ -52,7 +52,7 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         default = one(session, tables.pg_attrdef, oid=objid)
         return None if default is None else f"default value for {_relation(session, default.adrelid, default.adnum)}"
     if classid == classes.PG_NAMESPACE:
-        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=objid)
+        schema = one(session, tables.pg_namespace, datid=session.database_oid, oid=objid)
         return None if schema is None else f"schema {schema.nspname}"
     if classid == classes.PG_REWRITE:
         rule = one(session, tables.pg_rewrite, oid=objid)
@@ -96,7 +96,7 @@ def _type(session: Session, oid: int) -> str:
             element = _type(session, user_type.typelem)
             return f"{element}[]"
         return f"type {type_display_name(session, user_type)}"
-    row = one(session, tables.pg_class, datid=session.database.oid, reltype=oid)
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
     found = None if row is None else relation_or_none(session, row.oid)
     return f"type {format_type(oid) if found is None else display_name(session, found)}"
 
@@ -142,7 +142,7 @@ def _of_replication(session: Session, address: ObjectAddress) -> str | None:
         if whole is None:
             return None
         publication = one(session, tables.pg_publication, oid=whole.pnpubid)
-        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=whole.pnnspid)
+        schema = one(session, tables.pg_namespace, datid=session.database_oid, oid=whole.pnnspid)
         if publication is None or schema is None:
             return None
         return f"publication of schema {schema.nspname} in publication {publication.pubname}"

@@ -41,7 +41,7 @@ class PublishedTable:
 
 
 def publication_or_none(session: Session, name: str) -> tables.pg_publication | None:
-    return one(session, tables.pg_publication, datid=session.database.oid, pubname=name)
+    return one(session, tables.pg_publication, datid=session.database_oid, pubname=name)
 
 
 def publication_by_name(session: Session, name: str) -> tables.pg_publication:
@@ -52,7 +52,7 @@ def publication_by_name(session: Session, name: str) -> tables.pg_publication:
 
 
 def publications(session: Session) -> list[tables.pg_publication]:
-    return rows(session, tables.pg_publication, datid=session.database.oid)
+    return rows(session, tables.pg_publication, datid=session.database_oid)
 
 
 # --- members ---
@@ -114,7 +114,7 @@ def is_publishable(relation: Relation) -> bool:
 def all_tables_relations(session: Session, via_root: bool) -> list[int]:
     """The relations that FOR ALL TABLES publishes (GetAllTablesPublicationRelations)."""
     plain, partitioned = [], []
-    for row in rows(session, tables.pg_class, datid=session.database.oid):
+    for row in rows(session, tables.pg_class, datid=session.database_oid):
         if row.relpersistence != "p" or (row.relispartition and via_root):
             continue
         if row.relkind == "r":
@@ -127,7 +127,7 @@ def all_tables_relations(session: Session, via_root: bool) -> list[int]:
 def schema_relations(session: Session, schema: int, part: PublicationPart) -> list[int]:
     """The relations of a schema that TABLES IN SCHEMA publishes (GetSchemaPublicationRelations)."""
     found: list[int] = []
-    for row in rows(session, tables.pg_class, datid=session.database.oid, relnamespace=schema):
+    for row in rows(session, tables.pg_class, datid=session.database_oid, relnamespace=schema):
         if row.relpersistence != "p":
             continue
         if row.relkind == "r":

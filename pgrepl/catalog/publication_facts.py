@@ -39,7 +39,7 @@ class PublicationFacts:
 def publication_facts(session: Session, name: str | None = None) -> list[PublicationFacts]:
     """The publications of the database, or the one of this name, by name."""
     named = {} if name is None else {"pubname": name}
-    found = rows(session, tables.pg_publication, datid=session.database.oid, **named)
+    found = rows(session, tables.pg_publication, datid=session.database_oid, **named)
     return sorted((_publication(row) for row in found), key=lambda each: each.name)
 
 
@@ -85,14 +85,14 @@ def publications_of_table(session: Session, table: Relation) -> list[tuple[str, 
     ]
     if is_publishable(table):
         named += [(name, None) for name in publications_of_schema(session, table.namespace)]
-        everything = rows(session, tables.pg_publication, datid=session.database.oid, puballtables=True)
+        everything = rows(session, tables.pg_publication, datid=session.database_oid, puballtables=True)
         named += [(row.pubname, None) for row in everything]
     return named
 
 
 def publications_of_schema(session: Session, schema: int) -> list[str]:
     """The publications FOR TABLES IN SCHEMA of this schema."""
-    found = rows(session, tables.pg_publication_namespace, pnnspid=schema, datid=session.database.oid)
+    found = rows(session, tables.pg_publication_namespace, pnnspid=schema, datid=session.database_oid)
     return [publication_name(session, row.pnpubid) for row in found]
 
 

@@ -117,7 +117,7 @@ def relations_named(
     session: CatalogSession, name: str | None = None, namespace: int | None = None
 ) -> list[tables.pg_class]:
     """The rows of pg_class in this database, or those with a name or of a schema."""
-    wanted: dict[str, object] = {"datid": session.database.oid}
+    wanted: dict[str, object] = {"datid": session.database_oid}
     if name is not None:
         wanted["relname"] = name
     if namespace is not None:
@@ -136,7 +136,7 @@ def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
         found = _system(session, oid)
     else:
         row = one(session, tables.pg_class, oid=oid)
-        if row is None or row.datid != session.database.oid:
+        if row is None or row.datid != session.database_oid:
             return None
         found = _made(session, row)
     if found is not None:
@@ -262,7 +262,7 @@ def oid_in_schema(session: CatalogSession, namespace: int, name: str) -> int | N
         found = session.system_relations().by_name(schema, name)
         if found is not None:
             return found.oid
-    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
+    row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
     return None if row is None else int(row.oid)
 
 

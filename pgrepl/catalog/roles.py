@@ -91,7 +91,7 @@ def _walk(
 
     With `admin_of`, also the first of them that holds ADMIN OPTION on that role.
     """
-    database = one(session, tables.pg_database, oid=session.database.oid)
+    database = one(session, tables.pg_database, oid=session.database_oid)
     found = [role]
     admin: int | None = None
     for member in found:

@@ -29,13 +29,13 @@ def is_user_routine(oid: int) -> bool:
 
 def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
     """The row of a user's routine; None: there is none of that OID in the database."""
-    row = one(session, tables.pg_proc, datid=session.database.oid, oid=oid)
+    row = one(session, tables.pg_proc, datid=session.database_oid, oid=oid)
     return None if row is None else _with_types(session, row)
 
 
 def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
     """The users' routines of the database in OID order."""
-    found = rows(session, tables.pg_proc, datid=session.database.oid)
+    found = rows(session, tables.pg_proc, datid=session.database_oid)
     return [_with_types(session, row) for row in sorted(found, key=lambda row: int(row.oid))]
 
 
@@ -69,7 +69,7 @@ def routine(session: CatalogSession, oid: int) -> Proc | None:
 
 def routines_named(session: CatalogSession, name: str) -> list[Proc]:
     """The routines of this name in all schemas of the database."""
-    own = rows(session, tables.pg_proc, datid=session.database.oid, proname=name)
+    own = rows(session, tables.pg_proc, datid=session.database_oid, proname=name)
     return [*builtin.procs.named(name), *(as_proc(session, row) for row in own)]
 
 

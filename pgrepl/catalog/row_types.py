@@ -27,7 +27,7 @@ def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
         return relation(session, found.relid) if found.relid else None
     if not typoid:
         return None  # indexes and sequences have no row type: theirs is 0
-    row = one(session, tables.pg_class, datid=session.database.oid, reltype=typoid)
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=typoid)
     return relation(session, row.oid) if row is not None else None
 
 

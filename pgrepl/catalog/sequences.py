@@ -38,7 +38,7 @@ def sequences_of(session: Session, relid: int) -> list[tuple[int, int, str]]:
     """The sequences that belong to columns of a table: (sequence, column, kind of dependency)."""
     found = []
     for row in store.rows(
-        session, pg_depend, datid=session.database.oid, refclassid=PG_CLASS, refobjid=relid, classid=PG_CLASS
+        session, pg_depend, datid=session.database_oid, refclassid=PG_CLASS, refobjid=relid, classid=PG_CLASS
     ):
         if row.refobjsubid and not row.objsubid and row.deptype in ("a", "i"):
             rel = relation_or_none(session, row.objid)

@@ -168,7 +168,10 @@ class Session:
             connection if isinstance(connection, SessionConnection) else SessionConnection(connection, self)
         )
         self._identity = identity
+        self.catalog = self._connection.catalog
+        self.link = self._connection.link
         self._view = view or SessionView()
+        self.memory = self._view.memory
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.pid = processes.session_pid()
@@ -185,6 +188,7 @@ class Session:
         self.reads_at: int | None = None  # the snapshot at which tables are read; None: as they are now
         self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
         self.touches = 0  # how many rows were
+        self.transaction = self._connection.transaction
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""
@@ -230,18 +234,6 @@ class Session:
     # --- the connection -------------------------------------------------------------------------------------------
 
     @property
-    def catalog(self) -> Catalog:
-        return self._connection.catalog
-
-    @property
-    def link(self) -> CatalogConnection:
-        return self._connection.link
-
-    @property
-    def transaction(self) -> Transaction:
-        return self._connection.transaction
-
-    @property
     def beside(self) -> Beside:
         return self._connection.beside
 
@@ -257,13 +249,9 @@ class Session:
         self.forget_all()
 
     @property
-    def memory(self) -> dict[str, dict[Any, list[SystemRow]]]:
-        return self._view.memory
-
-    @property
     def derived(self) -> dict[Any, Any]:
         """The cache of what is made from several tables, as of the running statement."""
-        transaction = self._connection.transaction
+        transaction = self.transaction
         if transaction.in_statement:
             transaction.require_read()
         return self._view.derived

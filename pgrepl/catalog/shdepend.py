@@ -104,7 +104,7 @@ def check_not_pinned(role: int, session: Session) -> None:
 def describe_role_dependencies(session: Session, role: int) -> str | None:
     """The DETAIL of a refused DROP ROLE, or None (checkSharedDependencies)."""
     check_not_pinned(role, session)
-    here = session.database.oid
+    here = session.database_oid
     lines: list[str] = []
     elsewhere: dict[int, int] = {}
     more = more_databases = 0

@@ -6,7 +6,7 @@ Values are stored as SQLAlchemy does: JSON as text, booleans in SQLite as number
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class Statement:
     """A statement: `names` of its parameters, in order; `readers` convert columns that are not NULL; `summed` gives of
     the parameters of an INSERT, and a NULL behind them, the row as its checksum is of (sums.py)."""
 
-    __slots__ = ("_binders", "names", "readers", "sql", "summed")
+    __slots__ = ("_binders", "_taken", "names", "readers", "sql", "summed")
 
     def __init__(
         self, action: str, table: SystemTable, names: tuple[str, ...], where: Where, *, is_sqlite: bool
@@ -94,13 +94,24 @@ class Statement:
         elif table.versioned and action != "insert" and "row_version" not in dict(where):
             conditions.append("end_snapshot IS NULL")
         self.sql = f"{start} WHERE {' AND '.join(conditions)}" if conditions else start
+        self._taken = _taker(self.names)
 
     def bind(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        given = [values[name] for name in self.names]
+        taken = self._taken(values)
+        if not self._binders:
+            return taken
+        given = [*taken]
         for place, convert in self._binders:
             if given[place] is not None:
                 given[place] = convert(given[place])
         return tuple(given)
+
+
+def _taker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """The values of these names."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple([values[name] for name in names])
 
 
 def _listed(columns: Any) -> str:

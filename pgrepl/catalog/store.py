@@ -243,9 +243,11 @@ def _write(
     if before:
         sums.add(link, table.__table__, before, -1)
         if action == "update":
-            new = dict(zip(statement.names, parameters, strict=True))
             names = sums.names(table.__table__)
-            after = [[new.get(n, value) for n, value in zip(names, row, strict=True)] for row in before]
+            after = [list(row) for row in before]
+            for place, value in zip(map(names.index, values), parameters, strict=False):
+                for row in after:
+                    row[place] = value
             sums.add(link, table.__table__, after)
     session.forget(table)
     return changed

@@ -22,11 +22,11 @@ TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 
 
 def subscriptions(session: Session) -> list[tables.pg_subscription]:
-    return rows(session, tables.pg_subscription, subdbid=session.database.oid)
+    return rows(session, tables.pg_subscription, subdbid=session.database_oid)
 
 
 def subscription_or_none(session: Session, name: str) -> tables.pg_subscription | None:
-    return one(session, tables.pg_subscription, subdbid=session.database.oid, subname=name)
+    return one(session, tables.pg_subscription, subdbid=session.database_oid, subname=name)
 
 
 def slot_of(subscription: tables.pg_subscription) -> str:

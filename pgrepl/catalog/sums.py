@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _STEADY = frozenset((
     "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
     "pg_proc", "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel", "pg_trigger",
 ))  # fmt: skip
-_UNSUMMED = ("row_version",)
 
 
 def of_row(values: Iterable[Any]) -> int:
@@ -31,8 +31,10 @@ def is_summed(table: SystemTable) -> bool:
     return table.versioned or table.name in _STEADY
 
 
-def names(table: SystemTable) -> list[str]:
-    return [column for column in table.columns if column not in _UNSUMMED]
+@cache
+def names(table: SystemTable) -> tuple[str, ...]:
+    """The columns of a row that its checksum is of."""
+    return tuple([column for column in table.columns if column != "row_version"])
 
 
 def add(link: CatalogConnection, table: SystemTable, rows: Sequence[Sequence[Any]], sign: int = 1) -> None:

@@ -148,11 +148,11 @@ def all_triggers(session: CatalogSession) -> Iterator[Trigger]:
     """The triggers of this database."""
     from pgrepl.catalog.tables import pg_class
 
-    here = {row.oid for row in store.rows(session, pg_class, datid=session.database.oid)}
+    here = {row.oid for row in store.rows(session, pg_class, datid=session.database_oid)}
     for row in store.rows(session, pg_trigger):
         if row.tgrelid in here and not row.tgisinternal:
             yield _made(row)
-    for constraint in store.rows(session, pg_constraint, datid=session.database.oid):
+    for constraint in store.rows(session, pg_constraint, datid=session.database_oid):
         yield from _of_constraint(session, constraint)
 
 

@@ -53,7 +53,7 @@ def type_in_schema_named(session: Session, schema: str, name: str) -> int:
     known = type_in_schema(session, namespace, name)
     if known is not None:
         return session.type_of(known.oid)
-    row = one(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace, relname=name)
+    row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
     return int(row.reltype or 0) if row is not None else 0
 
 

@@ -62,5 +62,5 @@ def _emit_again(session: Session, prefix: str, content: bytes) -> None:
 
 def _note(session: Session, transactional: bool, prefix: str, content: bytes) -> None:
     session.transaction.numbering.note_message(
-        transactional=transactional, prefix=prefix, content=content, database=session.database.oid
+        transactional=transactional, prefix=prefix, content=content, database=session.database_oid
     )

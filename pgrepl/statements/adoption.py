@@ -66,7 +66,7 @@ def _make_up(difference: adopt.Difference, session: Session) -> None:
 
 
 def _in_database(session: Session, database: int) -> Session:
-    return session if session.database.oid == database else session.elsewhere(database, BOOTSTRAP_SUPERUSER)
+    return session if session.database_oid == database else session.elsewhere(database, BOOTSTRAP_SUPERUSER)
 
 
 def _of_relation(session: Session, oid: int) -> Session:
@@ -155,7 +155,7 @@ def _table_moved(moved: adopt.TableMoved, session: Session) -> None:
     there = _of_relation(session, moved.oid)
     rel = relation(there, moved.oid)
     namespace = _namespace(session, moved.schema_id)
-    if namespace.oid != rel.namespace and namespace.datid == there.database.oid:
+    if namespace.oid != rel.namespace and namespace.datid == there.database_oid:
         move_relation(there, rel, namespace.oid)
         rel = relation(there, moved.oid)
     if rel.name != moved.name:

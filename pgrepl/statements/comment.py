@@ -58,7 +58,7 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
             session,
             tables.pg_description,
             stmt.comment,
-            datid=session.database.oid,
+            datid=session.database_oid,
             objoid=address.objid,
             classoid=address.classid,
             objsubid=address.subid,
@@ -162,7 +162,7 @@ def _role(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddr
 
 
 def _publication(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = one(session, tables.pg_publication, datid=session.database.oid, pubname=name[-1])
+    row = one(session, tables.pg_publication, datid=session.database_oid, pubname=name[-1])
     if row is None:
         raise PgError("42704", f'publication "{name[-1]}" does not exist')
     check_owner(session, "publication", name[-1], row.pubowner)
@@ -170,7 +170,7 @@ def _publication(session: Session, kind: ObjectType, name: Sequence[str]) -> Obj
 
 
 def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = one(session, tables.pg_subscription, subdbid=session.database.oid, subname=name[-1])
+    row = one(session, tables.pg_subscription, subdbid=session.database_oid, subname=name[-1])
     if row is None:
         raise PgError("42704", f'subscription "{name[-1]}" does not exist')
     check_owner(session, "subscription", name[-1], row.subowner)

@@ -302,7 +302,7 @@ def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
         values["datconnlimit"] = _connection_limit(given)
     row = database_by_name(session, stmt.name)
     check_owner(session, "database", stmt.name, row.datdba)
-    if values.get("datallowconn") is False and row.oid == session.database.oid:
+    if values.get("datallowconn") is False and row.oid == session.database_oid:
         raise PgError("22023", "cannot disallow connections for current database")
     if values:
         update(session, tables.pg_database, {"oid": row.oid}, **values)
@@ -318,7 +318,7 @@ def rename_database(stmt: RenameStmt, session: Session) -> Result:
         raise PgError("42501", "permission denied to rename database")
     if database_or_none(session, stmt.new_name) is not None:
         raise PgError("42P04", f'database "{stmt.new_name}" already exists')
-    if row.oid == session.database.oid:
+    if row.oid == session.database_oid:
         raise PgError("0A000", "current database cannot be renamed")
     update(session, tables.pg_database, {"oid": row.oid}, datname=stmt.new_name)
     return Result("ALTER DATABASE")
@@ -359,7 +359,7 @@ def drop_database(stmt: DropDatabaseStmt, session: Session) -> Result:
     check_owner(session, "database", stmt.name, row.datdba)
     if row.datistemplate:
         raise PgError("42809", "cannot drop a template database")
-    if row.oid == session.database.oid:
+    if row.oid == session.database_oid:
         raise PgError("55006", "cannot drop the currently open database")
     _check_unused(session, row)
     _remove_contents(session, row.oid)

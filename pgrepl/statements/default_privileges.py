@@ -96,7 +96,7 @@ def set_default_acl(session: Session, role: int, namespace: int, kind: ObjectKin
         insert(
             session,
             pg_default_acl,
-            datid=session.database.oid,
+            datid=session.database_oid,
             oid=oid,
             defaclrole=role,
             defaclnamespace=namespace,

@@ -120,7 +120,7 @@ def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], No
 
 
 def _remove_schema(session: Session, address: ObjectAddress) -> None:
-    store.delete(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
+    store.delete(session, tables.pg_namespace, datid=session.database_oid, oid=address.objid)
 
 
 _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {

@@ -113,7 +113,7 @@ def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
         found: list[tables.pg_proc] = []
         for name in stmt.objects:
             namespace = explicit_schema(session, name[-1])
-            listed = rows(session, tables.pg_proc, datid=session.database.oid, pronamespace=namespace)
+            listed = rows(session, tables.pg_proc, datid=session.database_oid, pronamespace=namespace)
             found += sorted(
                 (row for row in listed if row.prokind in _ROUTINES[stmt.kind]), key=lambda row: int(row.oid)
             )
@@ -144,7 +144,7 @@ def _type(session: Session, stmt: GrantStmt, name: tuple[str, ...]) -> tables.pg
 def _relations_in(session: Session, schema: str, kinds: str) -> list[int]:
     """The relations of a schema, kind by kind (objectsInSchemaToOids)."""
     namespace = explicit_schema(session, schema)
-    found = rows(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace)
+    found = rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
     found.sort(key=lambda row: row.oid)
     return [row.oid for kind in kinds for row in found if row.relkind == kind]
 

@@ -43,7 +43,7 @@ def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
         for database, address, kind in role_dependencies(session, role):
             if address.classid == classes.PG_DEFAULT_ACL:
                 continue  # DROP OWNED is for these
-            if kind == OWNER and database in (0, session.database.oid):
+            if kind == OWNER and database in (0, session.database_oid):
                 _change_owner(session, address, new_owner)
     return Result("REASSIGN OWNED")
 
@@ -57,7 +57,7 @@ def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
     for role in roles:
         _check_not_pinned(session, role, "drop")
         for database, address, kind in role_dependencies(session, role):
-            if database not in (0, session.database.oid):
+            if database not in (0, session.database_oid):
                 continue
             if kind == ACL and address.classid != classes.PG_AUTH_MEMBERS:
                 _revoke_all(session, role, address)
@@ -111,7 +111,7 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
     if address.classid == classes.PG_CLASS:
         grant_on_relation(session, relation(session, address.objid), change)
     elif address.classid == classes.PG_NAMESPACE:
-        schema = one(session, tables.pg_namespace, datid=session.database.oid, oid=address.objid)
+        schema = one(session, tables.pg_namespace, datid=session.database_oid, oid=address.objid)
         assert schema is not None
         grant_on_object(session, ObjectKind.SCHEMA, schema, change)
     elif address.classid == classes.PG_PROC:

@@ -147,7 +147,7 @@ def _may(session: Session, owner: int) -> bool:
 
 def _tables(session: Session, namespace: int | None) -> Iterator[Relation]:
     where = {} if namespace is None else {"relnamespace": namespace}
-    listed = store.rows(session, pg_class, datid=session.database.oid, relkind=("r", "m"), **where)
+    listed = store.rows(session, pg_class, datid=session.database_oid, relkind=("r", "m"), **where)
     for row in sorted(listed, key=lambda each: each.oid):
         found = relation(session, row.oid)
         own = found.persistence != "t" or found.namespace == session.temporary_schema

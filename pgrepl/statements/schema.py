@@ -54,7 +54,7 @@ def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
     insert(
         session,
         tables.pg_namespace,
-        datid=session.database.oid,
+        datid=session.database_oid,
         oid=new_oid(session),
         nspname=name,
         nspowner=owner,

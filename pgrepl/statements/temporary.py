@@ -49,7 +49,7 @@ def require_temporary_schema(session: Session) -> int:
         store.insert(
             session,
             tables.pg_namespace,
-            datid=session.database.oid,
+            datid=session.database_oid,
             oid=oid,
             nspname=session.temporary_name,
             nspowner=BOOTSTRAP_SUPERUSER,
@@ -64,7 +64,7 @@ def require_temporary_schema(session: Session) -> int:
 
 
 def _clear(session: Session, namespace: int) -> None:
-    found = store.rows(session, tables.pg_class, datid=session.database.oid, relnamespace=namespace)
+    found = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
     addresses = [ObjectAddress(PG_CLASS, row.oid) for row in found]
     drop_objects(session, addresses, cascade=True, quietly=True)
 
@@ -76,7 +76,7 @@ def _leave(session: Session) -> None:
         namespace = temporary_schema(session)
         if namespace:
             _clear(session, namespace)
-            store.delete(session, tables.pg_namespace, datid=session.database.oid, oid=namespace)
+            store.delete(session, tables.pg_namespace, datid=session.database_oid, oid=namespace)
         session.transaction.end_statement()
 
 

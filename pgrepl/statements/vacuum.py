@@ -156,7 +156,7 @@ def _check_full(stmt: VacuumStmt, options: _Options) -> None:
 def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[Relation]:
     """The tables that hold rows, those named or all of the database; the others are skipped with a warning."""
     if not stmt.relations:
-        for row in store.rows(session, pg_class, datid=session.database.oid, relkind=("r", "m")):
+        for row in store.rows(session, pg_class, datid=session.database_oid, relkind=("r", "m")):
             found = relation(session, row.oid)
             if found.persistence != "t" and _may(session, found):
                 yield found
@@ -192,7 +192,7 @@ def _check_columns(found: Relation, columns: Sequence[str]) -> None:
 
 def _may(session: Session, found: Relation) -> bool:
     """As vacuum_is_permitted_for_relation: the owner of the database or the table, or a role with MAINTAIN."""
-    database = store.one(session, pg_database, oid=session.database.oid)
+    database = store.one(session, pg_database, oid=session.database_oid)
     if database is not None and is_owner(session, database.datdba):
         return True
     return has_table_privilege(session, found, "MAINTAIN") or is_owner(session, found.owner)

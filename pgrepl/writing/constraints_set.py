@@ -46,8 +46,8 @@ def _named(session: Session, name: RangeVar, deferred: bool) -> list[int]:
         )
     schemas = search_path(session) if name.schema is None else [explicit_schema(session, name.schema)]
     for schema in schemas:
-        rows = store.rows(session, pg_constraint, datid=session.database.oid, connamespace=schema, conname=name.name)
-        rows = [row for row in rows if row.datid == session.database.oid]
+        rows = store.rows(session, pg_constraint, datid=session.database_oid, connamespace=schema, conname=name.name)
+        rows = [row for row in rows if row.datid == session.database_oid]
         for row in rows:
             if deferred and not row.condeferrable:
                 raise PgError("42809", f'constraint "{name.name}" is not deferrable')

@@ -37,7 +37,7 @@ def test_one_table_is_found_as_among_all(session: Session, what: str, via_root: 
         pass
     with reading(session):
         every = {table.relid: table for table in published_tables(session, ["p"])}
-        oids = [row.oid for row in rows(session, pg_class, datid=session.database.oid)]
+        oids = [row.oid for row in rows(session, pg_class, datid=session.database_oid)]
         found = {oid: published_table(session, "p", relation(session, oid)) for oid in oids}
     assert {oid: table for oid, table in found.items() if table is not None} == every
     assert bool(every) == bool(what)

@@ -38,7 +38,7 @@ Only = Collection[int] | None
 def _per_database(session: Session, table: type[SystemRow]) -> Iterable[Any]:
     """The rows of this database; shared catalogs have no datid."""
     if "datid" in table._fields:
-        return store.rows(session, table, datid=session.database.oid)
+        return store.rows(session, table, datid=session.database_oid)
     return store.rows(session, table)
 
 
@@ -56,7 +56,7 @@ def _of_relations(table: type[SystemRow], column: str, **constants: Any) -> Prov
     """The rows of a table that belong to relations of this database."""
 
     def provide(session: Session) -> Iterator[Values]:
-        here = {r.oid for r in store.rows(session, tables.pg_class, datid=session.database.oid)}
+        here = {r.oid for r in store.rows(session, tables.pg_class, datid=session.database_oid)}
         for row in store.rows(session, table):
             if getattr(row, column) in here:
                 yield {**constants, **row._asdict()}
@@ -83,7 +83,7 @@ def _classes(session: Session, only: Only = None) -> Iterator[Values]:
     }  # fmt: skip
     from pgrepl.lake.sizes import PAGE, volumes
 
-    rows = store.rows(session, tables.pg_class, datid=session.database.oid, **_among("oid", only))
+    rows = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
     in_lake = [row.table_id for row in rows if row.relkind in "rm" and row.table_id is not None]
     known = volumes(session, *in_lake) if len(in_lake) == 1 else volumes(session) if in_lake else {}
     triggered = {trigger.relid for trigger in triggers.all_triggers(session)} if rows else set()
@@ -131,7 +131,7 @@ def _missing(session: Session, row: tables.pg_attribute) -> Any:
 
 
 def _attributes(session: Session, only: Only = None) -> Iterator[Values]:
-    classes_here = store.rows(session, tables.pg_class, datid=session.database.oid, **_among("oid", only))
+    classes_here = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
     kinds = {r.oid: r.relkind for r in classes_here}
     found: list[Values] = []
     for row in store.rows(session, tables.pg_attribute, **_among("attrelid", only)):
@@ -193,7 +193,7 @@ def _row_types(session: Session, only: Only) -> Iterator[Values]:
         "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
     }  # fmt: skip
     support = {column: _proc_oid(name) for column, name in functions.items()}
-    for row in store.rows(session, tables.pg_class, datid=session.database.oid, **_among("reltype", only)):
+    for row in store.rows(session, tables.pg_class, datid=session.database_oid, **_among("reltype", only)):
         if row.reltype and row.relkind != "c":
             yield {
                 **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
@@ -206,7 +206,7 @@ def _row_types(session: Session, only: Only) -> Iterator[Values]:
 
 
 def _user_types(session: Session, only: Only) -> Iterator[Values]:
-    for row in store.rows(session, tables.pg_type, datid=session.database.oid, **_among("oid", only)):
+    for row in store.rows(session, tables.pg_type, datid=session.database_oid, **_among("oid", only)):
         t = builtin.type_by_oid(session.type_of(row.oid))
         assert t is not None
         default = (
@@ -223,7 +223,7 @@ def _constraints(session: Session) -> Iterator[Values]:
 
 
 def _enums(session: Session) -> Iterator[Values]:
-    enums = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database.oid, typtype="e")}
+    enums = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database_oid, typtype="e")}
     for row in store.rows(session, tables.pg_enum):
         if row.enumtypid in enums:
             yield row._asdict()
@@ -333,7 +333,7 @@ def _extensions(session: Session) -> Iterator[Values]:
 
 
 def _descriptions(session: Session) -> Iterator[Values]:
-    for row in store.rows(session, tables.pg_description, datid=session.database.oid):
+    for row in store.rows(session, tables.pg_description, datid=session.database_oid):
         yield row._asdict()
     for (classid, oid), text in comments.OF_INITDB.items():
         yield {"objoid": oid, "classoid": classid, "objsubid": 0, "description": text}
@@ -376,7 +376,7 @@ def _inherits(session: Session) -> Iterable[Values]:
 
 
 def _publication_schemas(session: Session) -> Iterator[Values]:
-    here = {row.oid for row in store.rows(session, tables.pg_publication, datid=session.database.oid)}
+    here = {row.oid for row in store.rows(session, tables.pg_publication, datid=session.database_oid)}
     for row in store.rows(session, tables.pg_publication_namespace):
         if row.pnpubid in here:
             yield row._asdict()

@@ -66,7 +66,7 @@ def total_size(session: Session, found: Relation) -> int:
 def database_size(session: Session, oid: int) -> int:
     """The size of a database's user relations."""
     here = [row for row in rows(session, pg_class, datid=oid) if row.relkind in "rmiS"]
-    empty = sum(_empty_size(relation(session, row.oid)) for row in here) if oid == session.database.oid else 0
+    empty = sum(_empty_size(relation(session, row.oid)) for row in here) if oid == session.database_oid else 0
     return empty + sum(_rows_size(session, row.oid) for row in here if row.relkind in "rm")
 
 

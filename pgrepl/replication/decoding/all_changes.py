@@ -68,7 +68,7 @@ def decoded(
             continue
         if not is_plain(transaction, two_phase_at, filters=True):
             yield from _in_phases(session, transaction, two_phase_at)
-        elif transaction.is_of(session.database.oid, known.has) and (said is None or said.statements):
+        elif transaction.is_of(session.database_oid, known.has) and (said is None or said.statements):
             parts = [part for each in transaction.snapshots for part in _of_snapshot(session, each, changed, known)]
             yield DecodedTransaction(transaction.xid, transaction.first, last.id + 1, last.time, tuple(parts))
 
@@ -114,7 +114,7 @@ class _Tables:
 
 def _of_snapshot(session: Session, snapshot: Snapshot, changed: Changed, known: _Tables) -> Iterator[DecodedChange]:
     for message in snapshot.emitted:
-        if message.database == session.database.oid:
+        if message.database == session.database_oid:
             yield DecodedChange(snapshot.id, emitted=message)
     emptied = [known.at(snapshot.stretch, table) for table in snapshot.truncated]
     relations = tuple([table.relation for table in emptied if table is not None])

@@ -32,7 +32,7 @@ class ChangeWriter:
 
     def __init__(self, session: Session, publications: Sequence[str], slot: str, sink: Sink) -> None:
         self._session, self._publications, self._slot, self._sink = session, tuple(publications), slot, sink
-        there = session.elsewhere(session.database.oid, session.role, apart=True)
+        there = session.elsewhere(session.database_oid, session.role, apart=True)
         self._publisher = LakePublisher(there, used_password=False, own_instance=True, apart=True)
         self._owner = SinkOwner(slot, session.catalog.identity)
         self._token = ""

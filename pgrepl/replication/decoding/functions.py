@@ -98,7 +98,7 @@ def _decoded(
     """The lines, and the LSNs between which they are complete."""
     found: _Found = []
     session = call.session
-    apart = session.elsewhere(session.database.oid, session.role, apart=True)
+    apart = session.elsewhere(session.database_oid, session.role, apart=True)
     try:
         with reading(apart):
             row = slots.acquire(apart, name)

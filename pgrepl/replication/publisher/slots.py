@@ -88,7 +88,7 @@ def all_slots(session: Session) -> list[tables.pg_replication_slot]:
 def is_decoded(session: Session) -> bool:
     """Whether a slot decodes this database: then transactions must not be merged into one, because a subscriber would
     see it."""
-    database = session.database.oid
+    database = session.database_oid
     return any(row.datoid == database and not row.invalidation_reason for row in all_slots(session))
 
 
@@ -114,7 +114,7 @@ def check_decodable(session: Session, row: tables.pg_replication_slot, *, fast_f
     """Raise unless the slot is a logical one of this database (CreateDecodingContext)."""
     if row.slot_type != "logical":
         raise PgError("55000", "cannot use physical replication slot for logical decoding")
-    if row.datoid != session.database.oid and not fast_forward:
+    if row.datoid != session.database_oid and not fast_forward:
         raise PgError("55000", f'replication slot "{row.slot_name}" was not created in this database')
     _check_not_synchronized(session, row)
     check_usable(row)
@@ -183,7 +183,7 @@ def create_slot(
         name,
         plugin=plugin,
         slot_type="logical",
-        datoid=session.database.oid,
+        datoid=session.database_oid,
         temporary=temporary,
         active_pid=session.pid if temporary else None,
         restart_lsn=start,

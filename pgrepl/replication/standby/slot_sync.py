@@ -40,7 +40,7 @@ def synchronize_slots(standby: Session) -> None:
         raise PgError("55000", "replication slots can only be synchronized to a standby server")
     with on_primary(standby) as primary, reading(primary):
         remote = {row.slot_name: row for row in rows(primary, tables.pg_replication_slot, failover=True)}
-    apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
+    apart = standby.elsewhere(standby.database_oid, standby.role, apart=True)
     apart.replays = True
     with closing(apart), statement(apart, writes=True):
         for row in rows(apart, tables.pg_replication_slot, synced=True):

@@ -114,7 +114,7 @@ def promote(standby: Session) -> int:
         _require_superuser(standby, "promote a standby")
         require_recovery(standby)
     with _alone(standby.catalog.data_path):
-        apart = standby.elsewhere(standby.database.oid, standby.role, apart=True)
+        apart = standby.elsewhere(standby.database_oid, standby.role, apart=True)
         apart.replays = True
         try:
             apart.transaction.begin_statement(writes=True)

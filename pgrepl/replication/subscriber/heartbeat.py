@@ -23,7 +23,7 @@ class Heartbeat:
     def __init__(self, session: Session, token: str) -> None:
         self.copying: dict[int, Copying] = {}
         self._session = session
-        self._place = session.database.oid, session.role
+        self._place = session.database_oid, session.role
         self._token = token
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pgrepl-heartbeat", daemon=True)

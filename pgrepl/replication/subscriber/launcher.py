@@ -97,7 +97,7 @@ class Launcher:
             return self._chosen()
 
     def _listed(self) -> list[tables.pg_subscription]:
-        where = {} if self._everywhere else {"subdbid": self._session.database.oid}
+        where = {} if self._everywhere else {"subdbid": self._session.database_oid}
         return sorted(rows(self._session, tables.pg_subscription, **where), key=lambda row: row.oid)
 
     def _chosen(self) -> list[SubscriptionToServe]:

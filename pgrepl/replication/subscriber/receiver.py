@@ -85,7 +85,7 @@ class Receiver:
         self._given = given
         self.observer = observer or Observer()
         with reading(session):
-            database = session.database.oid
+            database = session.database_oid
         self.session = session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
         self._command = session.settings
         self.session.settings.take_command(self._command)
@@ -212,7 +212,7 @@ class Receiver:
         session.authenticated_user = subscription.subowner
         session.act_as(BOOTSTRAP_SUPERUSER)  # for the worker's own reads and writes
         session.settings.forget_stored()
-        apply_stored_settings(session, subscription.subowner, session.database.oid)
+        apply_stored_settings(session, subscription.subowner, session.database_oid)
         session.settings.take_command(self._command)
         for name, value in (*_SETTINGS, ("synchronous_commit", subscription.subsynccommit)):
             session.settings.set_default(name, value, complain=False, source="override")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
     """The enabled subscriptions of the session's database that have a slot, in the order of their creation."""
-    found = rows(session, tables.pg_subscription, subdbid=session.database.oid)
+    found = rows(session, tables.pg_subscription, subdbid=session.database_oid)
     return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 

@@ -167,7 +167,7 @@ def check_may_look(session: Session) -> None:
 def subscription_status(session: Session, names: Sequence[str] = (), *, everywhere: bool) -> list[Status]:
     """The status of subscriptions of the session's database, or of all databases; an error for an unknown name."""
     with reading(session):
-        where = {} if everywhere else {"subdbid": session.database.oid}
+        where = {} if everywhere else {"subdbid": session.database_oid}
         listed = sorted(rows(session, tables.pg_subscription, **where), key=lambda row: row.oid)
         databases = {row.oid: str(row.datname) for row in rows(session, tables.pg_database)}
     for name in names:

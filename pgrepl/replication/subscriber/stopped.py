@@ -83,7 +83,7 @@ def stop_of(session: Session, row: tables.pg_subscription) -> Stop | None:
 def stops(session: Session) -> list[Stop]:
     """The errors that have stopped the subscriptions of the session's database, as far as its role may know them."""
     found = []
-    for row in sorted(rows(session, tables.pg_subscription, subdbid=session.database.oid), key=lambda row: row.oid):
+    for row in sorted(rows(session, tables.pg_subscription, subdbid=session.database_oid), key=lambda row: row.oid):
         if is_superuser(session) or has_privs_of_role(session, session.role, row.subowner):
             stop = stop_of(session, row)
             found += [stop] if stop is not None else []

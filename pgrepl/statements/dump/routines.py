@@ -64,7 +64,7 @@ class RoutineParts:
                 found |= {
                     source.oid
                     for source in rows(
-                        self._session, tables.pg_class, datid=self._session.database.oid, reltype=row.refobjid
+                        self._session, tables.pg_class, datid=self._session.database_oid, reltype=row.refobjid
                     )
                 }
             elif row.refclassid == PG_PROC and row.refobjid not in seen:

@@ -80,7 +80,7 @@ def own_relations(session: Session) -> list[Relation]:
     """Tables, views and sequences of the database; identity columns have their sequences inside."""
     found = [
         relation(session, row.oid)
-        for row in sorted(rows(session, pg_class, datid=session.database.oid), key=lambda r: r.oid)
+        for row in sorted(rows(session, pg_class, datid=session.database_oid), key=lambda r: r.oid)
         if row.relkind in WORDS
     ]
     identities = {oid for r in found if r.kind == "S" and (oid := _identity_sequence(session, r))}

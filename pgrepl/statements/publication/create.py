@@ -31,7 +31,7 @@ def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     insert(
         session,
         tables.pg_publication,
-        datid=session.database.oid,
+        datid=session.database_oid,
         oid=new_oid(session),
         pubname=stmt.name,
         pubowner=session.role,

@@ -147,7 +147,7 @@ def add_schemas(
         insert(
             session,
             tables.pg_publication_namespace,
-            datid=session.database.oid,
+            datid=session.database_oid,
             oid=oid,
             pnpubid=publication.oid,
             pnnspid=schema,

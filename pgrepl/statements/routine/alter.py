@@ -73,7 +73,7 @@ def _rename(session: Session, routine: pg_proc, name: str) -> None:
 
 def _refuse_same(session: Session, routine: pg_proc, name: str, namespace: int) -> None:
     """As IsThereFunctionInNamespace does."""
-    where = {"datid": session.database.oid, "proname": name, "pronamespace": namespace}
+    where = {"datid": session.database_oid, "proname": name, "pronamespace": namespace}
     for row in store.rows(session, pg_proc, **where):
         if row.proargtypes == routine.proargtypes:
             types = ", ".join(typefacts.type_text(session, typoid) for typoid in routine.proargtypes)
@@ -113,5 +113,5 @@ def _move(session: Session, routine: pg_proc, namespace: int) -> None:
         return
     _refuse_same(session, routine, routine.proname, namespace)
     store.update(session, pg_proc, {"oid": routine.oid}, pronamespace=namespace)
-    where = {"datid": session.database.oid, "classid": PG_PROC, "objid": routine.oid, "refclassid": PG_NAMESPACE}
+    where = {"datid": session.database_oid, "classid": PG_PROC, "objid": routine.oid, "refclassid": PG_NAMESPACE}
     store.update(session, pg_depend, where, refobjid=namespace)

@@ -53,7 +53,7 @@ def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
     body = _source(stmt, options, language)
     _check_signature(session, stmt, parameters, result)
     values: dict[str, Any] = {
-        "datid": session.database.oid,
+        "datid": session.database_oid,
         "proname": name,
         "pronamespace": namespace,
         "prolang": language,

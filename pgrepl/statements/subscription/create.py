@@ -66,7 +66,7 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         session,
         tables.pg_subscription,
         oid=oid,
-        subdbid=session.database.oid,
+        subdbid=session.database_oid,
         subskiplsn=0,
         subname=stmt.name,
         subowner=session.role,

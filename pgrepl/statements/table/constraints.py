@@ -78,7 +78,7 @@ def store_constraint(
     store.insert(
         session,
         pg_constraint,
-        datid=session.database.oid,
+        datid=session.database_oid,
         oid=oid,
         conname=name,
         connamespace=rel.namespace,

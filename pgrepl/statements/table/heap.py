@@ -123,7 +123,7 @@ _BARE: dict[str, Any] = {
 def insert_class(session: Session, oid: int, **values: Any) -> None:
     """The row of a new relation in pg_class (InsertPgClassTuple). A rollback drops its counters, as
     pgstat_create_transactional has it: the OID may be another relation's then."""
-    database = session.database.oid
+    database = session.database_oid
     store.insert(session, pg_class, **{**_BARE, "datid": database, "oid": oid, **values})
     counters = statistics.counters(session.catalog)
     session.transaction.undo.append(lambda: counters.forget(statistics.RELATION, database, oid))

@@ -188,7 +188,7 @@ def _move_class(session: Session, rel: Relation, namespace: int) -> None:
         raise PgError("42P07", f'relation "{rel.name}" already exists in schema "{schema_name(session, namespace)}"')
     store.update(session, pg_class, {"oid": rel.oid}, relnamespace=namespace)
     where = {
-        "datid": session.database.oid,
+        "datid": session.database_oid,
         "classid": PG_CLASS,
         "objid": rel.oid,
         "objsubid": 0,

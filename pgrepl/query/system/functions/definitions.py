@@ -101,7 +101,7 @@ def obj_description(call: Call, oid: int, catalog: str) -> str | None:
 
 @implements("obj_description(oid)", context=True)
 def obj_description_of_any(call: Call, oid: int) -> str | None:
-    row = one(call.session, pg_description, datid=call.session.database.oid, objoid=oid, objsubid=0)
+    row = one(call.session, pg_description, datid=call.session.database_oid, objoid=oid, objsubid=0)
     return None if row is None else str(row.description)
 
 

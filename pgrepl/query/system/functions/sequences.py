@@ -81,7 +81,7 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
     """The next `count` numbers at once: the first, and the step to the next. A session that does not hold the write
     lock takes it for just this."""
     if not session.transaction.is_writing:
-        apart = session.elsewhere(session.database.oid, session.role, apart=True)
+        apart = session.elsewhere(session.database_oid, session.role, apart=True)
         try:
             apart.transaction.begin_statement(writes=True)
             reserved = reserve(apart, oid, count)

@@ -37,7 +37,7 @@ def pg_relation_is_publishable(call: Call, oid: int) -> bool | None:
 def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any, ...]]:
     session = call.session
     for name in names.items:
-        if one(session, pg_publication, datid=session.database.oid, pubname=name) is None:
+        if one(session, pg_publication, datid=session.database_oid, pubname=name) is None:
             raise PgError("42704", f'publication "{name}" does not exist')
     for found in published_tables(session, list(names.items)):
         attrs = vector_of(oids.INT2, list(found.attrs))

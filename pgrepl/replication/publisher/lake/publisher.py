@@ -144,7 +144,7 @@ class LakePublisher(Publisher):
     def _subscribed_relations(session: Session) -> set[int]:
         """The tables of this database's subscriptions, with their partitions and ancestors."""
         found: set[int] = set()
-        for subscription in rows(session, tables.pg_subscription, subdbid=session.database.oid):
+        for subscription in rows(session, tables.pg_subscription, subdbid=session.database_oid):
             for row in rows(session, tables.pg_subscription_rel, srsubid=subscription.oid):
                 found.add(row.srrelid)
                 target = relation_or_none(session, row.srrelid)

@@ -160,7 +160,7 @@ class MessageStream:
 
     @cached_property
     def _database(self) -> int:
-        return self._session.database.oid
+        return self._session.database_oid
 
     def _emitted(self, snapshot: Snapshot, after: int) -> Iterator[Emitted]:
         for message in snapshot.emitted if self._with_emitted else ():

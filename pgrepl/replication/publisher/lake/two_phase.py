@@ -39,7 +39,7 @@ def phases(
     assert said is not None
     if not _is_told(said, two_phase_at, filters=filters) or not said.statements:
         return []
-    if said.database != session.database.oid:
+    if said.database != session.database_oid:
         return []
     if said.kind == PREPARE:
         return [PREPARE]

@@ -174,7 +174,7 @@ def _forget_parent(session: Session, child: Relation, parent: Relation, *, is_pa
     store.delete(
         session,
         pg_depend,
-        datid=session.database.oid,
+        datid=session.database_oid,
         classid=self.classid,
         objid=self.objid,
         objsubid=0,
