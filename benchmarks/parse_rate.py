@@ -35,9 +35,9 @@ def measure() -> Iterator[tuple[str, str, str, str, bool]]:
         return sum(1 for _ in takewhile(lambda token: token[0] != "$END", tokens(text)))
 
     def each(action: Callable[[str], object]) -> None:
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             for statement in STATEMENTS:
-                action(statement)
+                action(f"{statement} -- {number}")  # another text each time: the parser remembers those that come again
 
     count = ROUNDS * len(STATEMENTS)
     tokens_each = sum(map(scan, STATEMENTS)) / len(STATEMENTS)
