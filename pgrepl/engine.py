@@ -44,6 +44,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pgrepl import jobs
+from pgrepl.catalog import parameters
 from pgrepl.catalog.statistics import ENGINE, count
 from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
@@ -61,7 +62,6 @@ BYTES_IN_ROW = 40  # of such a table, about
 FEW_LINES = 1000  # of COPY TO
 LEAST_CHANGES = 1000  # of a batch that is applied by columns, where `pgrepl.local_rows` is as it comes
 CHANGES_OF_TABLE = 150  # that pay for a table by columns, likewise
-_USUAL_ROWS = 20_000  # the default of `pgrepl.local_rows`
 
 
 class Engine(str, Enum):
@@ -273,7 +273,9 @@ def least_changes(session: Session, tables: int = 1) -> int:
 def _few_changes(session: Session, usual: int) -> int:
     """So many changes, or as many more or less as the user has set `pgrepl.local_rows` higher or lower."""
     rows = local_rows(session)
-    return min(rows, usual * rows // _USUAL_ROWS)
+    by_default = parameters.find("pgrepl.local_rows")
+    assert by_default is not None
+    return min(rows, usual * rows // int(by_default.default))
 
 
 def _least(session: Session, limit: int) -> int:

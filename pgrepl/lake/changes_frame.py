@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds, nothing
-from pgrepl.lake.changes_side import NONE, Part, in_order, merged, partners
+from pgrepl.lake.changes_side import NONE, RowsOfFile, in_order, merged, partners
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -147,7 +147,7 @@ class ChangesFrame:
             frames.append(self._inlined(nothing(None), columns, np.empty(0, np.int64)))
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
-    def _inlined(self, part: Part, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
+    def _inlined(self, part: RowsOfFile, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
         import pyarrow as pa
 
         from pgrepl.lake.scan import arrow_frame, storage_array
@@ -163,7 +163,7 @@ class ChangesFrame:
         table = pa.table([pa.array(at[kept]), *arrays], names=names)
         return arrow_frame(table, ["BIGINT", *[column.form.spark for column in columns]])
 
-    def _of_files(self, parts: list[Part], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
+    def _of_files(self, parts: list[RowsOfFile], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
         """The rows of files. If the numbers of a file's rows are consecutive, only the first is passed to Spark."""
         import numpy as np
         import pyarrow as pa

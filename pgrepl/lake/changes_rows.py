@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.frozen import frozen
 from pgrepl.lake import footers
 from pgrepl.lake.changes import Feed
-from pgrepl.lake.changes_side import Part, Side, by_threads, groups_of
+from pgrepl.lake.changes_side import RowsOfFile, Side, by_threads, groups_of
 from pgrepl.lake.file_scan import locate
 from pgrepl.lake.scan import FileReader
 from pgrepl.lake.table import LakeTable, lake_table
@@ -157,7 +157,7 @@ class ChangedRows(Feed):
         begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
         return begun or (file.partial_max is not None and file.partial_max > self._after)
 
-    def _inserted(self, file: DataFile, ids: RowIds) -> Part:
+    def _inserted(self, file: DataFile, ids: RowIds) -> RowsOfFile:
         import numpy as np
 
         if not self._begins(file):
@@ -167,14 +167,14 @@ class ChangedRows(Feed):
         dead = self._deleted_in(file.data_file_id)
         rank = self._ranks[file.data_file_id]
         if not merged and dead is None:
-            return Part(file, positions, row_ids, births, file.begin_snapshot, rank)
+            return RowsOfFile(file, positions, row_ids, births, file.begin_snapshot, rank)
         wanted = (births > self._after) & (births <= self._upto) & (_at(dead, positions) != births)
         if self._only_files:
             wanted &= ~np.isin(births, list(self._only_files))
         one = None if file.partial_max is not None else file.begin_snapshot
-        return Part(file, *_kept((positions, row_ids, births), wanted), one, rank)
+        return RowsOfFile(file, *_kept((positions, row_ids, births), wanted), one, rank)
 
-    def _deleted_of(self, file: DataFile, ids: RowIds) -> Part:
+    def _deleted_of(self, file: DataFile, ids: RowIds) -> RowsOfFile:
         """The file's rows that were deleted, one by one or with the whole file."""
         import numpy as np
 
@@ -199,10 +199,10 @@ class ChangedRows(Feed):
             return nothing(file)
         rank = self._ranks[file.data_file_id]
         if len(found) == 1:
-            return Part(file, *found[0], rank=rank)
+            return RowsOfFile(file, *found[0], rank=rank)
         positions, row_ids, deaths = (np.concatenate(columns) for columns in zip(*found, strict=True))
         order = np.argsort(positions)
-        return Part(file, positions[order], row_ids[order], deaths[order], rank=rank)
+        return RowsOfFile(file, positions[order], row_ids[order], deaths[order], rank=rank)
 
     def _rows(self, file: DataFile, ids: RowIds, positions: Numbers | None) -> tuple[Numbers, Numbers, Numbers]:
         """Positions, row ids and snapshots of insertion of a file's rows with these ids, or only of those at some
@@ -263,14 +263,14 @@ def _may_have(footer: Footer, group: int, column: FileColumn, ids: RowIds) -> bo
     return bounds is None or (bounds[0] < ids.behind and bounds[1] >= ids.first)
 
 
-def nothing(file: DataFile | None) -> Part:
+def nothing(file: DataFile | None) -> RowsOfFile:
     import numpy as np
 
     none = np.empty(0, np.int64)
-    return Part(file, none, none, none)
+    return RowsOfFile(file, none, none, none)
 
 
-def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> Part:
+def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> RowsOfFile:
     """Inlined rows with the snapshots at which they were inserted or deleted."""
     import numpy as np
 
@@ -280,7 +280,7 @@ def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds)
     if not ids.are_all:
         here = ids.hold(row_ids)
         positions, row_ids, snapshots = positions[here], row_ids[here], snapshots[here]
-    return Part(None, positions, row_ids, snapshots, rank=rank)
+    return RowsOfFile(None, positions, row_ids, snapshots, rank=rank)
 
 
 def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:

@@ -39,7 +39,7 @@ Other = TypeVar("Other")
 
 
 @frozen
-class Part:
+class RowsOfFile:
     """Rows of one file, or inlined ones (`file` None: positions in the list of them)."""
 
     file: DataFile | None
@@ -78,7 +78,9 @@ def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other
 class Side:
     """All inserted rows, or all deleted ones."""
 
-    def __init__(self, parts: Iterable[Part], inlined_rows: list[InlinedRow], columns: Sequence[LakeColumn]) -> None:
+    def __init__(
+        self, parts: Iterable[RowsOfFile], inlined_rows: list[InlinedRow], columns: Sequence[LakeColumn]
+    ) -> None:
         """`columns` are the columns of inlined rows."""
         import numpy as np
 
@@ -151,7 +153,7 @@ class Side:
         for n, column in enumerate(columns):
             self._read[column.column_id] = [arrays[n] for arrays in found]
 
-    def _of_part(self, part: Part, columns: Sequence[LakeColumn]) -> list[Any]:
+    def _of_part(self, part: RowsOfFile, columns: Sequence[LakeColumn]) -> list[Any]:
         import pyarrow as pa
 
         if part.file is None:

@@ -58,11 +58,11 @@ _FEW = 64  # events that are fired one by one where their order could matter
 def fire_triggers(session: Session, checks: RowChecks, changes: Sequence[ModifiedRow]) -> None:
     """Fire the triggers for the written changes of a statement. The changes of CASCADE and its like, and those of
     functions that triggers call, are further snapshots."""
-    fire_all(session, [Part(checks, changes)])
+    fire_all(session, [WrittenChanges(checks, changes)])
 
 
 @dataclass(frozen=True)
-class Part:
+class WrittenChanges:
     """Changes that a statement has written, one behind the other. `end`: they are the last ones."""
 
     checks: RowChecks
@@ -71,7 +71,7 @@ class Part:
     end: bool = True
 
 
-def fire_all(session: Session, parts: Sequence[Part]) -> None:
+def fire_all(session: Session, parts: Sequence[WrittenChanges]) -> None:
     """The same for the statements of one WITH list."""
     queue = Queue(session)
     late: dict[int, dict[int, list[Recheck]]] = {}
@@ -186,7 +186,7 @@ class Queue:
 
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
-    def add(self, part: Part, late: Mapping[int, Sequence[Recheck]]) -> None:
+    def add(self, part: WrittenChanges, late: Mapping[int, Sequence[Recheck]]) -> None:
         """Add the events of changes that a statement has written, row by row; for one row in the order of the triggers'
         names: PK_…, RI_…_a_…, RI_…_c_…, Unique_…. `late`: keys to check again, by the positions of the changes."""
         checks, changes = part.checks, part.changes
@@ -337,7 +337,7 @@ class Queue:
             self._raise_first(group, [group])
             return
         checks, changes = act(self.session, events, self.calls)
-        self.add(Part(checks, changes), checks.rechecks())
+        self.add(WrittenChanges(checks, changes), checks.rechecks())
         if events[0].action == SET_DEFAULT:  # the default may be the removed key itself
             found = self._still_referenced(events, restrict=False)
             if found is not None:

@@ -86,7 +86,7 @@ def _sink(session: Session, form: str, output: str | None, with_schema: bool, st
     from pgrepl.catalog.transaction import reading
     from pgrepl.replication.formats.sinks import LineSink, ParquetSink
     from pgrepl.replication.formats.writers import line_writer
-    from pgrepl.replication.formats.written import Context
+    from pgrepl.replication.formats.written import SourceFacts
     from pgrepl.replication.wire.text import wire_style
 
     if form == "parquet":
@@ -97,7 +97,7 @@ def _sink(session: Session, form: str, output: str | None, with_schema: bool, st
         return ParquetSink(folder)
     with reading(session):
         style = wire_style(session)
-    context = Context(session.database.name, style, lambda: time.time_ns() // 1000, with_schema)
+    context = SourceFacts(session.database.name, style, lambda: time.time_ns() // 1000, with_schema)
     file = sys.stdout.buffer if output is None else stack.enter_context(_opened(output))
     return LineSink(line_writer(form, context), file, output or "standard output")
 

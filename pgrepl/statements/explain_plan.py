@@ -18,7 +18,7 @@ from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOpera
 from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
-from pgrepl.query.local.joins import equality, next_part, relations_of, required_outer_of, take_early
+from pgrepl.query.local.joins import equality, next_operand, relations_of, required_outer_of, take_early
 from pgrepl.query.local.select import postponed
 from pgrepl.query.local.sublinks import bare
 from pgrepl.query.shape import uses_groups
@@ -356,7 +356,7 @@ class _Planner:
         current = remaining.pop(0)
         self._filter(current, take(current.relations | outside), texts)
         while remaining:
-            chosen = next_part(current.relations | outside, remaining, waiting)
+            chosen = next_operand(current.relations | outside, remaining, waiting)
             remaining.remove(chosen)
             if not chosen.required_outer & current.relations:
                 self._filter(chosen, take(chosen.relations), texts)

@@ -28,7 +28,7 @@ from pgrepl.lake.overlay import Overlays
 from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.changes import Row
-from pgrepl.rows.foreign import Part, fire_all
+from pgrepl.rows.foreign import WrittenChanges, fire_all
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.triggers import enabled_triggers
 from pgrepl.rows.unwritten import Unwritten
@@ -53,7 +53,7 @@ class Together:
         self._session = session
         self._snapshot = last_snapshot(session)
         self._statements: list[_Statement] = []
-        self._parts: list[Part] = []
+        self._parts: list[WrittenChanges] = []
         self._unwritten = Unwritten(session)
         self._begun: set[tuple[int, TriggerEvent]] = set()
         self._by_row = False
@@ -156,16 +156,16 @@ class Together:
         if not self._by_row:
             with self._session.reading_at(self._snapshot):
                 done = started.run()
-            self._parts.append(Part(done.checks, done.changes))
+            self._parts.append(WrittenChanges(done.checks, done.changes))
             yield from done.returned
             return
         started.checks.join(self._unwritten, self._begun)
         count = 0
         for change, row in started.one_by_one(self._snapshot):
-            self._parts.append(Part(started.checks, [change], count, end=False))
+            self._parts.append(WrittenChanges(started.checks, [change], count, end=False))
             count += 1
             yield row
-        self._parts.append(Part(started.checks, [], count))
+        self._parts.append(WrittenChanges(started.checks, [], count))
 
     # --- what the statements do to each other -------------------------------------------------------------------------
 

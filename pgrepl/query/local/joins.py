@@ -196,7 +196,7 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
     current = remaining.pop(0)
     current = _filtered(current, take(current.relations | outside), evaluator)
     while remaining:
-        chosen = next_part(current.relations | outside, remaining, waiting)
+        chosen = next_operand(current.relations | outside, remaining, waiting)
         remaining.remove(chosen)
         if not chosen.required_outer & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
@@ -207,17 +207,17 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
     return _filtered(JoinPlan(current.relations, current.run, outside), waiting, evaluator)
 
 
-class Part(Protocol):
+class JoinOperand(Protocol):
     """An operand of a join."""
 
     relations: frozenset[int]
     required_outer: frozenset[int]
 
 
-AnyPart = TypeVar("AnyPart", bound=Part)
+AnyOperand = TypeVar("AnyOperand", bound=JoinOperand)
 
 
-def next_part(known: frozenset[int], remaining: list[AnyPart], waiting: list[Expr]) -> AnyPart:
+def next_operand(known: frozenset[int], remaining: list[AnyOperand], waiting: list[Expr]) -> AnyOperand:
     """The part to join next: one that an equality joins to the known ones, else the first whose required_outer is
     known."""
     possible = [p for p in remaining if p.required_outer <= known] or remaining

@@ -13,7 +13,7 @@ from typing import Any
 from pgrepl import __version__
 from pgrepl.replication.formats.debezium_encode import FieldType, encode, field_type
 from pgrepl.replication.formats.written import (
-    Context,
+    SourceFacts,
     check_phase,
     commit_time,
     compact,
@@ -43,7 +43,7 @@ _SOURCE = (
 
 
 class DebeziumWriter:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: SourceFacts) -> None:
         self._context = context
         self._last: int | None = None  # the commit before
         self._schemas: dict[SentRelation, str] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT
-from pgrepl.replication.formats.written import Context, check_phase, json_line, old_places, parsed, texts
+from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed, texts
 from pgrepl.replication.wire.messages import TRUNCATE, TruncateMessage, WireTransaction
 from pgrepl.types import oids
 from pgrepl.types.lsn import lsn_text, parse_lsn
@@ -16,7 +16,7 @@ from pgrepl.types.text import write_text
 
 
 class JsonLinesWriter:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: SourceFacts) -> None:
         self._style = context.style
 
     def lines(self, transaction: WireTransaction) -> Iterator[bytes]:

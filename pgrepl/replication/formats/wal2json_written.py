@@ -12,7 +12,7 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.replication.formats.json_text import Number
-from pgrepl.replication.formats.written import Context, check_phase, json_line, old_places, parsed
+from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")
 
 
 class Wal2jsonWriter:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: SourceFacts) -> None:
         self._style = context.style
 
     def lines(self, transaction: WireTransaction) -> Iterator[bytes]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pgrepl.replication.formats.written import Context, LineWriter
+from pgrepl.replication.formats.written import LineWriter, SourceFacts
 
 
-def line_writer(name: str, context: Context) -> LineWriter:
+def line_writer(name: str, context: SourceFacts) -> LineWriter:
     if name == "debezium":
         from pgrepl.replication.formats.debezium_written import DebeziumWriter
 

@@ -23,7 +23,7 @@ WRITTEN = (*LINE_FORMATS, PARQUET)
 
 
 @frozen
-class Context:
+class SourceFacts:
     """The facts that lines tell about their source."""
 
     database: str

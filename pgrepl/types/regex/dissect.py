@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from pgrepl.interrupts import check_for_interrupts
-from pgrepl.types.regex.parser import CAPTURES, REFERS, Part
+from pgrepl.types.regex.parser import CAPTURES, REFERS, SubRegex
 from pgrepl.types.regex.syntax import Node
 
 Span = tuple[int, int]
@@ -33,10 +33,10 @@ class Play(Protocol):
     @property
     def text(self) -> str: ...
 
-    def longest(self, part: Part, begin: int, stop: int) -> int: ...
-    def shortest(self, part: Part, begin: int, stop: int, least: int = 0) -> int: ...
-    def ends(self, part: Part, begin: int, stop: int) -> list[int]: ...
-    def whole(self, part: Part, begin: int, end: int) -> bool: ...
+    def longest(self, part: SubRegex, begin: int, stop: int) -> int: ...
+    def shortest(self, part: SubRegex, begin: int, stop: int, least: int = 0) -> int: ...
+    def ends(self, part: SubRegex, begin: int, stop: int) -> list[int]: ...
+    def whole(self, part: SubRegex, begin: int, end: int) -> bool: ...
     def begins(self, language: Node, first: int, end: int) -> Iterable[int]: ...
 
 
@@ -47,7 +47,7 @@ class Dissection:
         self.play = play
         self.spans: list[Span] = [NOWHERE] * (play.regex.groups + 1)
 
-    def dissect(self, part: Part, begin: int, end: int) -> bool:
+    def dissect(self, part: SubRegex, begin: int, end: int) -> bool:
         """Find the groups of a part whose language matches from begin to end. False only if a back reference does not
         match."""
         check_for_interrupts()
@@ -59,16 +59,16 @@ class Dissection:
             self.spans[part.group] = begin, end
         return True
 
-    def _plain(self, part: Part, begin: int, end: int) -> bool:
+    def _plain(self, part: SubRegex, begin: int, end: int) -> bool:
         return True
 
-    def _wrapper(self, part: Part, begin: int, end: int) -> bool:
+    def _wrapper(self, part: SubRegex, begin: int, end: int) -> bool:
         return self.dissect(part.parts[0], begin, end)
 
-    def _alternation(self, part: Part, begin: int, end: int) -> bool:
+    def _alternation(self, part: SubRegex, begin: int, end: int) -> bool:
         return any(self.play.whole(each, begin, end) and self.dissect(each, begin, end) for each in part.parts)
 
-    def _concatenation(self, part: Part, begin: int, end: int) -> bool:
+    def _concatenation(self, part: SubRegex, begin: int, end: int) -> bool:
         left, right = part.parts
         for middle in self._middles(part, begin, end):
             if self.dissect(left, begin, middle) and self.dissect(right, middle, end):
@@ -76,7 +76,7 @@ class Dissection:
             self.forget(part)
         return False
 
-    def _middles(self, part: Part, begin: int, end: int) -> Iterable[int]:
+    def _middles(self, part: SubRegex, begin: int, end: int) -> Iterable[int]:
         """The positions where the left part of a concatenation may end so that the right part matches the rest,
         preferred first."""
         play, (left, right) = self.play, part.parts
@@ -88,7 +88,7 @@ class Dissection:
             if middle != first and middle in begins:
                 yield middle
 
-    def forget(self, part: Part) -> None:
+    def forget(self, part: SubRegex) -> None:
         if part.group:
             self.spans[part.group] = NOWHERE
         for each in part.parts:
@@ -96,7 +96,7 @@ class Dissection:
 
     # --- back references ----------------------------------------------------------------------------------------------
 
-    def _reference(self, part: Part, begin: int, end: int) -> bool:
+    def _reference(self, part: SubRegex, begin: int, end: int) -> bool:
         low, high = self.spans[part.reference]
         if low < 0:
             return False
@@ -114,7 +114,7 @@ class Dissection:
 
     # --- iterations ---------------------------------------------------------------------------------------------------
 
-    def _iteration(self, part: Part, begin: int, end: int) -> bool:
+    def _iteration(self, part: SubRegex, begin: int, end: int) -> bool:
         may_be_none = part.low == 0 and begin == end
         if may_be_none and part.parts[0].prefers_short:
             return True
@@ -125,7 +125,7 @@ class Dissection:
         place = self._last_repetition(part, begin, end)
         return self.dissect(part.parts[0], place, end)
 
-    def _last_repetition(self, part: Part, begin: int, end: int) -> int:
+    def _last_repetition(self, part: SubRegex, begin: int, end: int) -> int:
         """The start of the last repetition. No repetition is empty, unless the whole text is."""
         play, child = self.play, part.parts[0]
         if part.high is None:
@@ -159,7 +159,7 @@ class Dissection:
 class _Attempts:
     """The ways to divide a text among the repetitions of a part with back references, in PostgreSQL's order."""
 
-    def __init__(self, dissection: Dissection, part: Part, begin: int, end: int) -> None:
+    def __init__(self, dissection: Dissection, part: SubRegex, begin: int, end: int) -> None:
         self.dissection = dissection
         self.child = part.parts[0]
         self.begin, self.end = begin, end

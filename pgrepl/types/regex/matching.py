@@ -11,7 +11,7 @@ from pgrepl.types.regex.dfa import Dfa, Facts
 from pgrepl.types.regex.dissect import NOWHERE, Dissection, Span
 from pgrepl.types.regex.native import native
 from pgrepl.types.regex.nfa import Alphabet
-from pgrepl.types.regex.parser import Part, parse
+from pgrepl.types.regex.parser import SubRegex, parse
 from pgrepl.types.regex.scanner import TOO_COMPLEX, invalid
 from pgrepl.types.regex.syntax import Node, reverse
 
@@ -60,12 +60,12 @@ class Regex:
         parsed = parse(pattern, flags)
         self.native = native(parsed)
         self.groups = parsed.groups
-        self.tree: Part = parsed.tree
+        self.tree: SubRegex = parsed.tree
         self.refers = parsed.refers
         self.ignores_case = parsed.ignore_case
         self.lookarounds = parsed.lookarounds
         self._alphabet = Alphabet()
-        self._parts: dict[Part, Dfa] = {}
+        self._parts: dict[SubRegex, Dfa] = {}
         self._reversed: dict[int, tuple[Node, Dfa]] = {}
         self._looking: list[Dfa] | None = None
         self._searching: Dfa | None = None
@@ -120,7 +120,7 @@ class Regex:
             self._beginning = Dfa(reverse(self.tree.language), self._alphabet, search=True)
         return self._beginning
 
-    def of(self, part: Part) -> Dfa:
+    def of(self, part: SubRegex) -> Dfa:
         found = self._parts.get(part)
         if found is None:
             found = self._parts[part] = Dfa(part.language, self._alphabet)
@@ -201,20 +201,20 @@ class Play:
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def longest(self, part: Part, begin: int, stop: int) -> int:
+    def longest(self, part: SubRegex, begin: int, stop: int) -> int:
         return self.regex.of(part).longest(self.text, begin, stop, self.facts)
 
-    def shortest(self, part: Part, begin: int, stop: int, least: int = 0) -> int:
+    def shortest(self, part: SubRegex, begin: int, stop: int, least: int = 0) -> int:
         """The first match end at `least` or later; -1 if there is none."""
         dfa = self.regex.of(part)
         if least <= begin:
             return next(iter(dfa.ends(self.text, begin, stop, self.facts, first=True)), -1)
         return next((end for end in dfa.ends(self.text, begin, stop, self.facts) if end >= least), -1)
 
-    def ends(self, part: Part, begin: int, stop: int) -> list[int]:
+    def ends(self, part: SubRegex, begin: int, stop: int) -> list[int]:
         return self.regex.of(part).ends(self.text, begin, stop, self.facts)
 
-    def whole(self, part: Part, begin: int, end: int) -> bool:
+    def whole(self, part: SubRegex, begin: int, end: int) -> bool:
         return self.regex.of(part).whole(self.text, begin, end, self.facts)
 
     def begins(self, language: Node, first: int, end: int) -> Iterator[int]:

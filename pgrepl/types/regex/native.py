@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pgrepl.frozen import frozen
 from pgrepl.types.regex import charsets
 from pgrepl.types.regex.charsets import CharSet
-from pgrepl.types.regex.parser import MIXED, SHORTER, Part, Pattern
+from pgrepl.types.regex.parser import MIXED, SHORTER, Pattern, SubRegex
 from pgrepl.types.regex.syntax import Alternatives, Chars, Neighbour, Node, Repeat, Sequence
 
 _MOST_WAYS = 200_000  # ways that may be tried in one text
@@ -69,7 +69,7 @@ def _walk(node: Node) -> Iterator[Node]:
 # --- as Python writes it ----------------------------------------------------------------------------------------------
 
 
-def _part(part: Part) -> str:
+def _part(part: SubRegex) -> str:
     """A part as Python's pattern, with its groups. A repeated part has none: Python keeps groups of earlier
     repetitions."""
     if part.kind == "plain":
@@ -205,7 +205,7 @@ def _is_determined(parsed: Pattern) -> bool:
         return False
 
 
-def _parts(part: Part) -> Iterator[Part]:
+def _parts(part: SubRegex) -> Iterator[SubRegex]:
     yield part
     for each in part.parts:
         yield from _parts(each)

@@ -52,13 +52,13 @@ def _combined(first: int, second: int) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class SubRegex:
     """A node of the tree. `kind` is one of: plain, reference, concatenation, alternation, iteration, wrapper."""
 
     kind: str
     flags: int
     language: Node = EMPTY
-    parts: list[Part] = field(default_factory=list)
+    parts: list[SubRegex] = field(default_factory=list)
     group: int = 0  # that it captures
     reference: int = 0
     low: int = 1  # of an iteration or a reference
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(slots=True)
 class Pattern:
-    tree: Part
+    tree: SubRegex
     lookarounds: list[Lookaround]
     groups: int
     refers: bool  # there are back references
@@ -87,14 +87,14 @@ class _Parser:
         self.options = Options(flags)
         self.scanner = RegexScanner(pattern, self.options)
         self.lookarounds: list[Lookaround] = []
-        self.captured: dict[int, Part] = {}  # groups that have ended
+        self.captured: dict[int, SubRegex] = {}  # groups that have ended
         self.refers = False
 
     def parse(self) -> Pattern:
         tree = self.alternatives("end", in_look=False)
         return Pattern(tree, self.lookarounds, self.scanner.groups, self.refers, self.options.ignore_case)
 
-    def alternatives(self, stopper: str, *, in_look: bool) -> Part:
+    def alternatives(self, stopper: str, *, in_look: bool) -> SubRegex:
         branches = [self.branch(stopper, in_look=in_look)]
         while self.scanner.see("|"):
             self.scanner.next()
@@ -108,14 +108,14 @@ class _Parser:
             flags |= _up(flags | branch.flags)
         language = Alternatives(tuple(branch.language for branch in branches))
         if flags & _MESSY:
-            return Part("alternation", flags, language, branches)
-        return Part("plain", flags, language)
+            return SubRegex("alternation", flags, language, branches)
+        return SubRegex("plain", flags, language)
 
     def at_end_of_branch(self, stopper: str) -> bool:
         return self.scanner.see("|") or self.scanner.see(stopper) or self.scanner.see("end")
 
-    def branch(self, stopper: str, *, in_look: bool) -> Part:
-        part = Part("plain", 0)
+    def branch(self, stopper: str, *, in_look: bool) -> SubRegex:
+        part = SubRegex("plain", 0)
         languages: list[Node] = []  # of the elements so far
         while not self.at_end_of_branch(stopper):
             finished = self.quantified(stopper, part, languages, in_look=in_look)
@@ -126,7 +126,7 @@ class _Parser:
 
     # --- one element --------------------------------------------------------------------------------------------------
 
-    def quantified(self, stopper: str, branch: Part, before: list[Node], *, in_look: bool) -> Part | None:
+    def quantified(self, stopper: str, branch: SubRegex, before: list[Node], *, in_look: bool) -> SubRegex | None:
         """Parse an element with its quantifier and append it to `before`. If the element must be a part of its own, the
         rest of the branch is parsed too, and the finished branch is returned."""
         constraint = self.constraint()
@@ -144,10 +144,10 @@ class _Parser:
             branch.flags = flags
             return None
         if atom is None:
-            atom = Part("plain", 0, language)
+            atom = SubRegex("plain", 0, language)
         return self.divided(stopper, branch, before, self.repeated(kind, atom, low, high, prefers), in_look=in_look)
 
-    def repeated(self, kind: str, atom: Part, low: int, high: int | None, prefers: int) -> tuple[Part, int]:
+    def repeated(self, kind: str, atom: SubRegex, low: int, high: int | None, prefers: int) -> tuple[SubRegex, int]:
         """The element with its quantifier as a part, and their combined flags."""
         flags = _combined(prefers, atom.flags)
         own = atom.flags & (LONGER | SHORTER | MIXED)
@@ -160,19 +160,19 @@ class _Parser:
             return atom, flags
         whole = Repeat(atom.language, low, high)
         if not atom.flags & (CAPTURES | REFERS):
-            return Part("plain", flags, whole), flags
+            return SubRegex("plain", flags, whole), flags
         if low > 0 and not atom.flags & REFERS:
             # groups are those of the last repetition; the repetitions before it need only a language
             before = Repeat(atom.language, low - 1, None if high is None else high - 1)
-            first = Part("plain", flags & _PREFERENCE, before)
-            return Part("concatenation", flags, sequence([first.language, atom.language]), [first, atom]), flags
-        return Part("iteration", flags, whole, [atom], low=low, high=high), flags
+            first = SubRegex("plain", flags & _PREFERENCE, before)
+            return SubRegex("concatenation", flags, sequence([first.language, atom.language]), [first, atom]), flags
+        return SubRegex("iteration", flags, whole, [atom], low=low, high=high), flags
 
     def divided(
-        self, stopper: str, branch: Part, before: list[Node], element: tuple[Part, int], *, in_look: bool
-    ) -> Part:
+        self, stopper: str, branch: SubRegex, before: list[Node], element: tuple[SubRegex, int], *, in_look: bool
+    ) -> SubRegex:
         part, flags = element
-        prefix = Part("plain", branch.flags, sequence(before))
+        prefix = SubRegex("plain", branch.flags, sequence(before))
         if self.at_end_of_branch(stopper):
             if not before:
                 return part
@@ -190,9 +190,9 @@ class _Parser:
             return branch
         following = sequence([part.language, rest.language])
         if part.kind == rest.kind == "plain" and not _up(part.flags | rest.flags) & _MESSY:
-            branch.parts = [prefix, Part("plain", _combined(part.flags, rest.flags), following)]
+            branch.parts = [prefix, SubRegex("plain", _combined(part.flags, rest.flags), following)]
         else:
-            branch.parts = [prefix, Part("concatenation", flags, following, [part, rest])]
+            branch.parts = [prefix, SubRegex("concatenation", flags, following, [part, rest])]
         return branch
 
     def constraint(self) -> Node | None:
@@ -237,7 +237,7 @@ class _Parser:
         self.lookarounds.append(Lookaround(content, "<" not in opening, "!" in opening))
         return LookNode(len(self.lookarounds) - 1)
 
-    def atom(self, *, in_look: bool) -> tuple[str, Part | None, Node]:
+    def atom(self, *, in_look: bool) -> tuple[str, SubRegex | None, Node]:
         """The kind of an element (plain, group, reference), its part if it has one, and its language."""
         scanner, token = self.scanner, self.scanner.token
         kind = token.kind
@@ -267,7 +267,7 @@ class _Parser:
     def class_name(self, name: str) -> str:
         return "alpha" if self.options.ignore_case and name in ("lower", "upper") else name
 
-    def parenthesized(self, *, captures: bool, in_look: bool) -> tuple[str, Part | None, Node]:
+    def parenthesized(self, *, captures: bool, in_look: bool) -> tuple[str, SubRegex | None, Node]:
         scanner = self.scanner
         number = 0
         if captures:
@@ -279,20 +279,20 @@ class _Parser:
         if not captures:
             return "plain", part, part.language
         if part.group:
-            part = Part("wrapper", part.flags | CAPTURES, part.language, [part])
+            part = SubRegex("wrapper", part.flags | CAPTURES, part.language, [part])
         part.flags |= CAPTURES
         part.group = number
         self.captured[number] = part
         return "group", part, part.language
 
-    def reference(self, *, in_look: bool) -> tuple[str, Part | None, Node]:
+    def reference(self, *, in_look: bool) -> tuple[str, SubRegex | None, Node]:
         number = self.scanner.token.number
         group = self.captured.get(number)
         if in_look or group is None:
             raise invalid(BAD_REFERENCE)
         self.refers = True
         self.scanner.next()
-        part = Part("reference", REFERS, without_constraints(group.language), reference=number)
+        part = SubRegex("reference", REFERS, without_constraints(group.language), reference=number)
         return "reference", part, part.language
 
     def quantifier(self) -> tuple[int, int | None, int]:
@@ -420,4 +420,4 @@ def _other_cases(low: str, high: str) -> set[str]:
     return found
 
 
-__all__ = ["CAPTURES", "REFERS", "Part", "Pattern", "parse"]
+__all__ = ["CAPTURES", "REFERS", "Pattern", "SubRegex", "parse"]

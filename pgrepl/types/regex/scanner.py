@@ -27,7 +27,7 @@ BAD_REFERENCE = "invalid backreference number"
 TOO_COMPLEX = "regular expression is too complex"
 
 
-class Context(Enum):
+class LexicalContext(Enum):
     ADVANCED = "an ARE or ERE"
     BASIC = "a BRE"
     LITERAL = "a literal text"
@@ -38,8 +38,8 @@ class Context(Enum):
     CLASS = "[:x:]"
 
 
-_ENDS = {Context.COLLATING: ".", Context.EQUIVALENCE: "=", Context.CLASS: ":"}
-_BEGINS = {".": Context.COLLATING, "=": Context.EQUIVALENCE, ":": Context.CLASS}
+_ENDS = {LexicalContext.COLLATING: ".", LexicalContext.EQUIVALENCE: "=", LexicalContext.CLASS: ":"}
+_BEGINS = {".": LexicalContext.COLLATING, "=": LexicalContext.EQUIVALENCE, ":": LexicalContext.CLASS}
 
 
 class Token(NamedTuple):
@@ -108,9 +108,9 @@ class RegexScanner:
         self.groups = 0  # that have begun so far; the parser counts them
         self._prefixes()
         if options.literal:
-            self._context = Context.LITERAL
+            self._context = LexicalContext.LITERAL
         else:
-            self._context = Context.ADVANCED if options.extended else Context.BASIC
+            self._context = LexicalContext.ADVANCED if options.extended else LexicalContext.BASIC
         self.token = START
         self._before = START
         self.next()
@@ -167,32 +167,41 @@ class RegexScanner:
     def _next(self) -> Token:
         context = self._context
         while True:
-            if self.options.expanded and context in (Context.ADVANCED, Context.BASIC, Context.BOUND):
+            if self.options.expanded and context in (
+                LexicalContext.ADVANCED,
+                LexicalContext.BASIC,
+                LexicalContext.BOUND,
+            ):
                 self._skip()
-            if not (context is Context.ADVANCED and self.options.advanced and self._take("(?#")):
+            if not (context is LexicalContext.ADVANCED and self.options.advanced and self._take("(?#")):
                 break
             end = self.text.find(")", self.at)
             self.at = len(self.text) if end < 0 else end + 1
         char = self._peek()
         if not char:
-            if context is Context.BOUND:
+            if context is LexicalContext.BOUND:
                 raise invalid(BAD_BRACES)
-            if context in (Context.BRACKET, Context.COLLATING, Context.EQUIVALENCE, Context.CLASS):
+            if context in (
+                LexicalContext.BRACKET,
+                LexicalContext.COLLATING,
+                LexicalContext.EQUIVALENCE,
+                LexicalContext.CLASS,
+            ):
                 raise invalid(BAD_BRACKETS)
             return END
         self.at += 1
-        if context is Context.ADVANCED:
+        if context is LexicalContext.ADVANCED:
             return self._advanced(char)
-        if context is Context.BASIC:
+        if context is LexicalContext.BASIC:
             return self._basic(char)
-        if context is Context.LITERAL:
+        if context is LexicalContext.LITERAL:
             return Token("plain", char)
-        if context is Context.BOUND:
+        if context is LexicalContext.BOUND:
             return self._bound(char)
-        if context is Context.BRACKET:
+        if context is LexicalContext.BRACKET:
             return self._bracket(char)
         if char == _ENDS[context] and self._take("]"):
-            self._context = Context.BRACKET
+            self._context = LexicalContext.BRACKET
             return Token("named end")
         return Token("plain", char)
 
@@ -212,17 +221,17 @@ class RegexScanner:
         if char == ",":
             return Token(",")
         if char == "}" and self.options.extended:
-            self._context = Context.ADVANCED
+            self._context = LexicalContext.ADVANCED
             return Token("}", greedy=not (self.options.advanced and self._take("?")))
         if char == "\\" and not self.options.extended and self._take("}"):
-            self._context = Context.BASIC
+            self._context = LexicalContext.BASIC
             return Token("}")
         raise invalid(BAD_BOUND)
 
     def _bracket(self, char: str) -> Token:
         first = self._before_is("[")
         if char == "]" and not first:
-            self._context = Context.ADVANCED if self.options.extended else Context.BASIC
+            self._context = LexicalContext.ADVANCED if self.options.extended else LexicalContext.BASIC
             return Token("]")
         if char == "\\" and self.options.advanced:
             if not self._peek():
@@ -254,7 +263,7 @@ class RegexScanner:
                 self._skip()
             if not "0" <= (self._peek() or "x") <= "9":
                 return Token("plain", char)
-            self._context = Context.BOUND
+            self._context = LexicalContext.BOUND
             return Token("{")
         if char == "(":
             return self._parenthesis()
@@ -286,7 +295,7 @@ class RegexScanner:
         if border is not None:
             self.at += 6
             return border
-        self._context = Context.BRACKET
+        self._context = LexicalContext.BRACKET
         return Token("[", number=0 if self._take("^") else 1)
 
     def _basic(self, char: str) -> Token:
@@ -311,7 +320,7 @@ class RegexScanner:
         char = self._peek()
         self.at += 1
         if char == "{":
-            self._context = Context.BOUND
+            self._context = LexicalContext.BOUND
             return Token("{")
         if char == "(":
             return Token("(", number=1)

@@ -25,7 +25,7 @@ from pgrepl.replication.formats.opening import open_file
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
 from pgrepl.replication.formats.writers import line_writer
-from pgrepl.replication.formats.written import Context, LineWriter
+from pgrepl.replication.formats.written import LineWriter, SourceFacts
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, WireTransaction
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
@@ -103,7 +103,7 @@ class Written:
                 self._round(session, ParquetSink(self.path), since, slot, upto, stopped)
                 return
             with self.path.open("r+b" if self.path.exists() else "w+b") as file:
-                context = Context("pub", WIRE_STYLE, lambda: 0, bool(self.with_schema))
+                context = SourceFacts("pub", WIRE_STYLE, lambda: 0, bool(self.with_schema))
                 made = writer or line_writer(self.name, context)
                 self._round(session, LineSink(made, file, str(self.path)), since, slot, upto, stopped)
         finally:
