@@ -51,10 +51,10 @@ async def _ask_and_print(app: Application[Any], texts: list[str]) -> None:
     size = app.output.get_size()
     lines = in_columns(texts, size.columns)
     page = max(size.rows - 1, 1)
-    if len(lines) > page and not await _agreed(f"Display all {len(texts)} possibilities? (y or n) "):
+    if len(lines) > page and not await _agreed(app, f"Display all {len(texts)} possibilities? (y or n) "):
         return
     for at in range(0, len(lines), page):
-        if at and not await _agreed("--More--"):
+        if at and not await _agreed(app, "--More--"):
             return
         app.print_text("".join(line + "\n" for line in lines[at : at + page]))
 
@@ -69,7 +69,8 @@ def in_columns(texts: list[str], width: int) -> list[str]:
     ]
 
 
-async def _agreed(question: str) -> bool:
+async def _agreed(app: Application[Any], question: str) -> bool:
+    """Ask on the same output, which asks the terminal nothing."""
     bindings = KeyBindings()
 
     def answers(keys: tuple[str | Keys, ...], answer: bool | None) -> None:
@@ -86,7 +87,9 @@ async def _agreed(question: str) -> bool:
     answers(_YES, True)
     answers(_NO, False)
     answers((Keys.ControlC,), None)
-    session: PromptSession[bool | None] = PromptSession(question, key_bindings=bindings, erase_when_done=True)
+    session: PromptSession[bool | None] = PromptSession(
+        question, key_bindings=bindings, erase_when_done=True, input=app.input, output=app.output
+    )
     answer = await session.prompt_async()
     if answer is None:
         raise _Interrupted

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.shell import completion_rules as rules
+from pgrepl.shell.completion_clauses import OPERANDS, query_following
 from pgrepl.shell.completion_names import NAMES, Asked
-from pgrepl.shell.completion_words import fuzzy, named_relations, rest_of_statement, split
+from pgrepl.shell.completion_words import fuzzy, named_relations, rest_of_statement, split, with_queries
 from pgrepl.shell.pset import FORMATS, LINE_STYLES, LISTED
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.variables import RULES
@@ -55,9 +56,16 @@ def completions(
     slash = _slash_words(before)
     if slash is not None and slash[0][:1] != ["copy"]:
         words, current = slash
-        return current, sorted(_Candidates(shell, words, current, [], fuzzily).for_slash())
-    asked = _Candidates(shell, slash[0] if slash else words, current, rest_of_statement(after), fuzzily)
-    found = list(dict.fromkeys(asked.for_sql()))
+        return current, sorted(set(_Candidates(shell, words, current, [], fuzzily).for_slash()))
+    files: list[str] = []
+    if slash is not None:
+        words, copied = split(before[before.rindex("\\") + 1 :])
+        if _names_file(words) or (slash[0][-1:] and slash[0][-1].upper() in ("FROM", "TO")):
+            words, current, files = slash[0], slash[1], list(_argument_files(slash[1]))
+        else:
+            current = copied
+    asked = _Candidates(shell, words, current, rest_of_statement(after), fuzzily)
+    found = list(dict.fromkeys([*files, *asked.for_sql()]))
     return current, asked.ordered(found) if fuzzily else sorted(found)
 
 
@@ -67,10 +75,18 @@ def _slash_words(before: str) -> tuple[list[str], str] | None:
     found = re.search(r"(?:^|\s)\\(?!\\)([^\\]*)\Z", line)
     if found is None or line[: found.start()].count("'") % 2:
         return None
-    words = found[1].split()
-    if not found[1] or found[1][-1].isspace():
+    words = _ARGUMENT.findall(found[1])
+    if not found[1] or (found[1][-1].isspace() and not (words and _is_open(words[-1]))):
         return words, "" if words else "\\"
     return words[:-1], words[-1] if words[:-1] else "\\" + words[-1]
+
+
+_ARGUMENT = re.compile(r"""'(?:[^']|'')*(?:'|\Z)|"[^"]*(?:"|\Z)|[^\s'"][^\s]*""")
+
+
+def _is_open(word: str) -> bool:
+    """Is the word in quotes that are not closed?"""
+    return word[0] in "'\"" and word.count(word[0]) % 2 == 1
 
 
 class _Candidates:
@@ -79,8 +95,8 @@ class _Candidates:
         self.words = words
         self.current = current
         self._fuzzily = fuzzily
-        before = named_relations(words)
-        self._asked = Asked(current, words, before, named_relations([*words, current or "?", *after]))
+        before, whole = named_relations(words), [*words, current or "?", *after]
+        self._asked = Asked(current, words, before, named_relations(whole), with_queries(whole))
 
     def _fits(self, candidate: str, begun: str | None = None) -> bool:
         typed = self.current if begun is None else begun
@@ -92,7 +108,7 @@ class _Candidates:
 
         def rank(candidate: str) -> tuple[object, ...]:
             skipped, place = fuzzy(candidate, self.current) or (0, 0)
-            return (skipped, place) != (0, 0), candidate.endswith("("), skipped, place, candidate
+            return (skipped, place) != (0, 0), place > 0, candidate.endswith("("), skipped, place, candidate
 
         return sorted(candidates, key=rank)
 
@@ -104,7 +120,7 @@ class _Candidates:
             from pgrepl.shell.backslash import MODULES
 
             names = [name for names in MODULES.values() for name in names]
-            names += [name for names in rules.SLASH_ARGUMENTS.values() for name in names]
+            names += ["copy", *[name for names in rules.SLASH_ARGUMENTS.values() for name in names]]
             yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
             return
         command, arguments = words[0], words[1:]
@@ -122,47 +138,73 @@ class _Candidates:
             kind = next((kind for kind, commands in rules.SLASH_ARGUMENTS.items() if command in commands), None)
             if kind is None:
                 return
+            if kind in ("<file>", "<folder>"):
+                yield from _argument_files(current, folders=kind == "<folder>")
+                return
             candidates = self._names(kind) if kind.startswith("<") else kind.split("|")
-        yield from (candidate for candidate in candidates if candidate.startswith(current))
+        yield from (candidate for candidate in candidates if self._fits(candidate))
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def for_sql(self) -> Iterator[str]:
         words, current = self.words, self.current
+        if current.startswith(("--", "/*")):
+            return
         if current.startswith("'"):
             if _names_file(words):
-                yield from (f"'{name}" + ("" if name.endswith("/") else "'") for name in _files(current[1:]))
-            elif words[-1:] in (["TO"], ["to"], ["="]):
-                yield from (value for value in self._names("<value>") if value.startswith(current))
+                yield from _quoted_files(current)
+            else:
+                wanted = [each for each in rules.following(words) or () if each in _IN_QUOTES or each.startswith("'")]
+                for kind in wanted:
+                    found = self._names(kind) if kind.startswith("<") else [kind]
+                    yield from (value for value in found if value.startswith(current))
             return
         if current == "::" or words[-1:] == ["::"]:
             begun = "" if current == "::" else current
             yield from (("::" if current == "::" else "") + name for name in self._names("<type>", begun))
             return
-        candidates: Sequence[str] | None = rules.following(words) if words else rules.STATEMENTS
-        if candidates is None and current:  # no rule: an expression, any name or key word that begins so
-            candidates = ("<expression>", "<relation>", "<keyword>")
-        for candidate in candidates or ():
-            if candidate == "<expression>":
-                yield from self._expression()
-            elif candidate == "<keyword>":
+        yield from self._from(self._following())
+
+    def _following(self) -> Sequence[str]:
+        words, current = self.words, self.current
+        if not words:
+            return rules.STATEMENTS
+        found = query_following(words, typed=bool(current)) if words[0].upper() != "MERGE" else None
+        if found is None:
+            found = rules.following(words)
+        if found is None and current:  # no rule: an expression, any name or key word that begins so
+            found = ("<expression>", "<relation>", "<keyword>")
+        return found or ()
+
+    def _from(self, candidates: Sequence[str]) -> Iterator[str]:
+        """Functions and words that begin an operand only where no column or relation begins so: one Tab is to do."""
+        names = [name for kind in candidates if kind in _NAMES_FIRST for name in self._of_kind(kind)]
+        yield from names
+        alone = self._fuzzily or not names
+        for candidate in candidates:
+            if candidate == "<keyword>":
                 yield from self._keywords(_all_keywords())
-            elif candidate.startswith("<"):
+            elif candidate == "<operand>":
+                yield from self._keywords(OPERANDS) if alone else ()
+            elif candidate in ("<expression>", "<set function>"):
+                kind = "<function>" if candidate == "<expression>" else candidate
+                yield from self._names(kind) if alone else ()
+            elif candidate not in _NAMES_FIRST and candidate.startswith("<"):
                 yield from self._names(candidate)
-            else:
+            elif candidate not in _NAMES_FIRST:
                 yield from self._keywords((candidate,))
 
-    def _expression(self) -> list[str]:
-        """Columns, and what qualifies them. Functions only where no column begins so: one Tab is to do for it."""
-        found = self._names("<column>")
-        found += self._names("<alias>") if "." not in self.current else []
-        return found if found and not self._fuzzily else found + self._names("<function>")
+    def _of_kind(self, kind: str) -> list[str]:
+        if kind != "<expression>":
+            return self._names(kind)
+        return self._names("<column>") + (self._names("<alias>") if "." not in self.current else [])
 
     def _keywords(self, words: Iterable[str]) -> Iterator[str]:
         """The words that begin with the typed text, in the wanted case; options and quoted values stay as they are."""
         style, current = self.shell.variables.word("COMP_KEYWORD_CASE"), self.current
         lower = style == "lower" or (style.startswith("preserve") and current[:1].islower())
         lower = lower or (style == "preserve-lower" and not current)
+        words = () if '"' in current or "." in current else words
         for word in words:
             if self._fits(word):
                 yield word if not word.isupper() else word.lower() if lower else word
@@ -171,8 +213,6 @@ class _Candidates:
 
     def _names(self, kind: str, begun: str | None = None) -> list[str]:
         """Names of a kind that begin with the typed text."""
-        if kind == "<file>":
-            return _files(self.current)
         if kind == "<pset>":
             return list(LISTED)
         if kind == "<variable>":
@@ -188,6 +228,10 @@ class _Candidates:
         except PgError:
             return []
         return [name for name in found if self._fits(name, begun)]
+
+
+_NAMES_FIRST = ("<expression>", "<relation>", "<condition>", "<with>")
+_IN_QUOTES = ("<value>", "<encoding>", "<time zone>")
 
 
 def _names_file(words: Sequence[str]) -> bool:
@@ -221,11 +265,12 @@ def _all_keywords() -> Iterable[str]:
     return (word.upper() for word in KEYWORDS)
 
 
-def _files(current: str) -> list[str]:
-    folder, begun = os.path.split(current)
+def _files(begun: str) -> list[str]:
+    """The files that a name begins; those that begin with a dot if it does."""
+    folder, begun = os.path.split(begun)
     try:
         entries = sorted(os.scandir(os.path.expanduser(folder) or "."), key=lambda entry: entry.name)
-    except OSError:
+    except (OSError, ValueError):
         return []
     hidden = begun.startswith(".")
     return [
@@ -233,3 +278,23 @@ def _files(current: str) -> list[str]:
         for entry in entries
         if entry.name.startswith(begun) and (hidden or not entry.name.startswith("."))
     ]
+
+
+def _quoted_files(current: str) -> list[str]:
+    return [_quoted(name) for name in _files(current[1:].replace("''", "'"))]
+
+
+def _argument_files(current: str, *, folders: bool = False) -> Iterator[str]:
+    """Files as arguments of a backslash command: in quotes where they need them."""
+    if current.startswith("'"):
+        yield from (name for name in _quoted_files(current) if not folders or name.endswith("/"))
+        return
+    for name in _files(current):
+        if not folders or name.endswith("/"):
+            quoted = re.search(r"[\s'\"\\]", name) is not None
+            yield _quoted(name) if quoted else name
+
+
+def _quoted(name: str) -> str:
+    """A name in quotes, which stay open behind a folder."""
+    return "'" + name.replace("'", "''") + ("" if name.endswith("/") else "'")

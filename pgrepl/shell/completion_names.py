@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pgrepl.frozen import frozen
-from pgrepl.shell.completion_words import Named, parts, plain
+from pgrepl.shell.completion_words import Named, named_relations, output_names, parts, plain, with_queries
 from pgrepl.sql.quote import quote_identifier
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
-    from pgrepl.types.builtin import Proc
 
+_DEEPEST = 5  # queries in queries
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
+_EXAMPLES = {
+    "datestyle": (
+        "ISO, DMY",
+        "ISO, MDY",
+        "ISO, YMD",
+        "German",
+        "Postgres, DMY",
+        "Postgres, MDY",
+        "SQL, DMY",
+        "SQL, MDY",
+    ),
+    "client_encoding": ("UTF8", "LATIN1", "SQL_ASCII"),
+}
 _SQL_TYPES = (
     *("bigint", "boolean", "character varying", "double precision", "integer", "numeric", "real", "smallint"),
     *("timestamp with time zone", "timestamp without time zone", "time with time zone"),
@@ -30,6 +44,7 @@ class Asked:
     words: Sequence[str]  # before the cursor
     before: Sequence[Named]  # the relations that are named there
     relations: Sequence[Named]  # those of the whole statement
+    with_queries: Sequence[Named] = ()
 
 
 Names = Callable[["Session", Asked], list[str]]
@@ -102,18 +117,47 @@ def _relation(session: Session, name: str) -> Relation | None:
     return find_relation(session, RangeVar(given[-1], given[0] if len(given) == 2 else None), missing_ok=True)
 
 
-def _columns(session: Session, asked: Asked) -> list[str]:
-    """The columns of the relations that the statement names; of one of them behind its alias and a point."""
-    qualifier, point, _ = asked.current.rpartition(".")
-    out: list[str] = []
-    for named in asked.relations:
-        if point and plain(named.alias) != plain(qualifier):
+def _columns_of(session: Session, named: Named, inner: Sequence[Named], depth: int = 0) -> list[str]:
+    """The columns of a table, of a query of WITH (one of `inner`), or of one in FROM."""
+    query = named if named.query else next((each for each in inner if plain(each.name) == plain(named.name)), None)
+    if query is None or depth > _DEEPEST:
+        found = _relation(session, named.name) if named.name else None
+        return [] if found is None else [quote_identifier(column.name) for column in found.columns]
+    if query.columns:
+        return list(query.columns)
+    known = [*with_queries(query.query), *[each for each in inner if each is not query]]
+    out = []
+    for name in output_names(query.query):
+        if not name.endswith("*"):
+            out.append(name)
             continue
-        found = _relation(session, named.name)
-        for column in found.columns if found is not None else ():
-            name = quote_identifier(column.name)
-            out.append(f"{qualifier}.{name}" if point else name)
+        for each in named_relations(query.query):
+            if name == "*" or plain(each.alias) == plain(name[:-2]):
+                out += _columns_of(session, each, known, depth + 1)
     return out
+
+
+def _columns(session: Session, asked: Asked) -> list[str]:
+    """The columns of the relations that the statement names; of one of them behind its alias, or its name, and a point.
+    Those that are listed already in the parentheses of INSERT are left out."""
+    qualifier, point, _ = asked.current.rpartition(".")
+    listed = set[str]() if point else _listed(asked.words)
+    out: list[str] = []
+    if plain(qualifier) == "excluded" and asked.relations:  # the row that is to be inserted
+        return [f"{qualifier}.{name}" for name in _columns_of(session, asked.relations[0], ())]
+    for named in asked.relations:
+        if point and plain(named.alias) != plain(qualifier) and parts(named.name) != parts(qualifier):
+            continue
+        names = _columns_of(session, named, asked.with_queries)
+        out += [f"{qualifier}.{name}" if point else name for name in names if name not in listed]
+    return out
+
+
+def _listed(words: Sequence[str]) -> set[str]:
+    """The columns of INSERT INTO t (…, or of another list of columns."""
+    start = max((at for at, word in enumerate(words) if word == "("), default=-1)
+    is_list = start >= 2 and ")" not in words[start:] and words[start - 2].upper() in ("COPY", "INTO", "TABLE")
+    return set(words[start + 1 :]) if is_list else set()
 
 
 def _aliases(session: Session, asked: Asked) -> list[str]:
@@ -162,27 +206,54 @@ def _routines(session: Session, asked: Asked) -> list[str]:
 
 def _functions(session: Session, asked: Asked) -> list[str]:
     from pgrepl.catalog.routines import routine_rows
-    from pgrepl.types.builtin import procs
 
-    if not asked.current or "." in asked.current:
+    if not asked.current or "." in asked.current or '"' in asked.current:
         return []
-    # those that carry out an operator, an index or a type are not called by name
-    found = {f"{proc.name}(" for proc in procs if _PLAIN.fullmatch(proc.name) and not _is_inner(proc)}
     own = {f"{quote_identifier(row.proname)}(" for row in routine_rows(session) if row.prokind == "f"}
-    return sorted(found | own)
+    return sorted(own.union(*_called()))
 
 
-def _is_inner(proc: Proc) -> bool:
+def _set_functions(session: Session, asked: Asked) -> list[str]:
+    """Functions that give rows, for FROM."""
+    from pgrepl.catalog.routines import routine_rows
+
+    if "." in asked.current:
+        return []
+    own = {f"{quote_identifier(row.proname)}(" for row in routine_rows(session) if row.proretset}
+    return sorted(own | _called()[1])
+
+
+@cache
+def _called() -> tuple[frozenset[str], frozenset[str]]:
+    """The functions that are called by name, and those of them that give rows: without those that carry out an
+    operator, a cast, an aggregate, an index or a type."""
     from pgrepl.types import oids
+    from pgrepl.types.builtin import aggregates, amprocs, casts, operators, procs, types
 
-    return oids.INTERNAL in proc.argtypes or proc.rettype == oids.INTERNAL
+    inner = {each.code for each in operators} | {each.proc for each in amprocs} | {each.func for each in casts}
+    inner |= {each for row in aggregates for each in (row.transfn, row.finalfn)}
+    of_types = {name for each in types for name in (each.input, each.output, each.receive, each.send)}
+    pseudo = {oids.INTERNAL, oids.CSTRING, oids.TRIGGER}
+    found = [
+        proc
+        for proc in procs
+        if _PLAIN.fullmatch(proc.name)
+        and (proc.oid not in inner or proc.name in _NAMED)
+        and proc.name not in of_types
+        and not pseudo.intersection((*proc.argtypes, proc.rettype))
+    ]
+    return frozenset(f"{proc.name}(" for proc in found), frozenset(f"{proc.name}(" for proc in found if proc.retset)
+
+
+_NAMED = {"array_append", "array_cat", "array_prepend", "date", "starts_with", "to_tsvector"}
 
 
 def _types(session: Session, asked: Asked) -> list[str]:
     from pgrepl.types.builtin import types
 
     own = [*_own_types("ed")(session, asked), *_relations("c")(session, asked)]
-    return sorted({*_SQL_TYPES, *own, *(each.name for each in types if _PLAIN.fullmatch(each.name))})
+    known = {each.name for each in types if each.typtype in "brm" and _PLAIN.fullmatch(each.name)}
+    return sorted({*_SQL_TYPES, *own, *(name for name in known if not name.startswith("pg_"))})
 
 
 def _own_types(kinds: str) -> Names:
@@ -216,10 +287,54 @@ def _values(session: Session, asked: Asked) -> list[str]:
     """The values of the setting of SET … TO."""
     from pgrepl.catalog.parameters import find
 
-    words = [word for word in asked.words if word.upper() not in ("SET", "TO", "=", "SESSION", "LOCAL")]
+    words = [word for word in asked.words if word.upper() not in ("TO", "=")]
     found = find(words[-1]) if words else None
-    listed = () if found is None else ("on", "off") if found.vartype == "bool" else found.options or ()
-    return [each if _PLAIN.fullmatch(each) else f"'{each}'" for each in listed]
+    if found is None:
+        return []
+    if found.key == "search_path":
+        return _schemas(session, asked)
+    if found.key == "timezone":
+        return _time_zones(session, asked)
+    quoted = asked.current.startswith("'")
+    listed = ("on", "off") if found.vartype == "bool" else found.options or _EXAMPLES.get(found.key, ())
+    return [each if _PLAIN.fullmatch(each) and not quoted else f"'{each}'" for each in listed]
+
+
+def _time_zones(session: Session, asked: Asked) -> list[str]:
+    from zoneinfo import available_timezones
+
+    return [f"'{name}'" for name in sorted(available_timezones())]
+
+
+def _encodings(session: Session, asked: Asked) -> list[str]:
+    from pgrepl.types.encodings import NAMES as encodings
+
+    return list(encodings) if asked.words[:1] == ["encoding"] else [f"'{name}'" for name in encodings]
+
+
+def _prepared(session: Session, asked: Asked) -> list[str]:
+    return sorted(quote_identifier(name) for name in session.prepared)
+
+
+def _cursors(session: Session, asked: Asked) -> list[str]:
+    return sorted(quote_identifier(name) for name in session.transaction.portals if name)
+
+
+def _savepoints(session: Session, asked: Asked) -> list[str]:
+    return [quote_identifier(each.name) for each in session.transaction.savepoints]
+
+
+def _with_queries(session: Session, asked: Asked) -> list[str]:
+    return [named.name for named in asked.with_queries]
+
+
+def _qualified_columns(session: Session, asked: Asked) -> list[str]:
+    """`table.column`, for COMMENT ON COLUMN."""
+    name, point, _ = asked.current.rpartition(".")
+    found = _relation(session, name) if point else None
+    if found is None:
+        return [f"{each}." for each in _relations("rvpmf")(session, asked) if not each.endswith(".")]
+    return [f"{name}.{quote_identifier(column.name)}" for column in found.columns]
 
 
 def _channels(session: Session, asked: Asked) -> list[str]:
@@ -238,24 +353,32 @@ NAMES: dict[str, Names] = {
     "<channel>": _channels,
     "<column>": _columns,
     "<condition>": _conditions,
+    "<cursor>": _cursors,
     "<database>": _databases,
     "<domain>": _own_types("d"),
+    "<encoding>": _encodings,
     "<function>": _functions,
     "<index>": _relations("iI"),
     "<matview>": _relations("m"),
     "<routine>": _routines,
+    "<prepared>": _prepared,
     "<publication>": _publications,
+    "<qualified column>": _qualified_columns,
     "<relation>": _relations("rvpmS"),
     "<role>": _roles,
+    "<savepoint>": _savepoints,
     "<schema>": _schemas,
     "<sequence>": _relations("S"),
+    "<set function>": _set_functions,
     "<setting>": _settings,
     "<shared>": _shared,
     "<subscription>": _subscriptions,
     "<table>": _relations("rp"),
+    "<time zone>": _time_zones,
     "<trigger>": _triggers,
     "<type>": _types,
     "<own type>": _enums_and_composites,
     "<value>": _values,
     "<view>": _relations("v"),
+    "<with>": _with_queries,
 }

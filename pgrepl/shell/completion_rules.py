@@ -15,20 +15,21 @@ from functools import lru_cache
 # kinds of arguments, and the backslash commands that take them
 SLASH_ARGUMENTS = {
     "<database>": ("c", "connect", "l", "list", "l+", "list+"),
-    "<file>": ("e", "edit", "g", "gx", "i", "include", "include_relative", "ir", "o", "out", "s", "w", "write", "cd"),
+    "<file>": ("e", "edit", "g", "gx", "i", "include", "include_relative", "ir", "o", "out", "s", "w", "write"),
+    "<folder>": ("cd",),
     "<pset>": ("pset",),
     "<variable>": ("set", "unset", "echo", "qecho", "warn", "if", "elif"),
     "<help>": ("h", "help"),
     "on|off": ("t", "timing"),
     "on|off|auto": ("x",),
     "commands|options|variables": ("?",),
-    "UTF8": ("encoding",),
+    "<encoding>": ("encoding",),
     "<role>": ("password", "du", "dg", "drg", "drds", "du+", "dg+", "duS", "dgS", "drgS", "duS+", "dgS+"),
     "<publication>": ("dRp", "dRp+"),
     "<subscription>": ("dRs", "dRs+", "apply", "sync"),
     "<schema>": ("dn", "dn+", "dnS", "dnS+", "ddp"),
     "<setting>": ("dconfig", "dconfig+"),
-    "<view>": ("dv", "dv+", "dvS", "dvS+"),
+    "<view>": ("dv", "dv+", "dvS", "dvS+", "ev", "sv", "sv+"),
     "<index>": ("di", "di+", "diS", "diS+"),
     "<sequence>": ("ds", "ds+", "dsS", "dsS+"),
     "<table>": ("dt", "dt+", "dtS", "dtS+"),
@@ -44,6 +45,8 @@ _SUBSCRIPTION_OPTIONS = (
     "binary | connect | copy_data | create_slot | disable_on_error | enabled | failover | origin | password_required"
     " | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit | two_phase"
 )
+_COMMITS = "local | off | on | remote_apply | remote_write"
+_COLUMN = "CHECK ( | DEFAULT | GENERATED | NOT NULL | PRIMARY KEY | REFERENCES | UNIQUE"
 _KINDS = (
     "DATABASE | DOMAIN | FUNCTION | GROUP | INDEX | MATERIALIZED VIEW | PROCEDURE | PUBLICATION | ROLE | SCHEMA"
     " | SEQUENCE | SUBSCRIPTION | TABLE | TRIGGER | TYPE | USER | VIEW"
@@ -66,6 +69,7 @@ _COPY_OPTIONS = (
     "DEFAULT | DELIMITER | ENCODING | ESCAPE | FORCE_NOT_NULL | FORCE_NULL | FORCE_QUOTE | FORMAT | FREEZE | HEADER"
     " | LOG_VERBOSITY | NULL | ON_ERROR | QUOTE"
 )
+_EXPLAINED = "DELETE FROM | INSERT INTO | MERGE INTO | SELECT | UPDATE | VALUES ( | WITH"
 _ISOLATION = "ISOLATION LEVEL | READ ONLY | READ WRITE"
 
 _RULES = f"""
@@ -74,7 +78,9 @@ _RULES = f"""
 ^ALTER PUBLICATION * ADD|DROP -> {_PUBLICATION_OBJECTS}
 ^ALTER PUBLICATION * SET -> ( | {_PUBLICATION_OBJECTS}
 ^ALTER PUBLICATION * SET ( ** publish = -> 'insert, update, delete, truncate'
-^ALTER PUBLICATION * SET (|, -> publish | publish_via_partition_root
+^ALTER PUBLICATION * SET ( ** publish_via_partition_root = -> true | false
+^ALTER PUBLICATION * SET ( ** , -> publish | publish_via_partition_root
+^ALTER PUBLICATION * SET ( -> publish | publish_via_partition_root
 ^ALTER PUBLICATION * ADD|SET|DROP TABLES IN SCHEMA -> <schema> | CURRENT_SCHEMA
 ^ALTER PUBLICATION ** TABLE * ( -> <column>
 ^ALTER PUBLICATION ** TABLE * WHERE ( -> <column>
@@ -96,15 +102,30 @@ _RULES = f"""
 ^CREATE PUBLICATION ** TABLE * ( ** , -> <column>
 ^CREATE PUBLICATION ** WHERE ( -> <column>
 ^CREATE PUBLICATION ** WHERE ( ** AND|OR|NOT -> <column>
+^CREATE PUBLICATION ** WHERE ( ** ) -> WITH (
+^CREATE PUBLICATION ** WHERE ( ** -> <expression> | AND | IN ( | IS NOT NULL | IS NULL | LIKE | NOT | OR
 ^CREATE PUBLICATION ** TABLE * -> ( | WHERE ( | WITH (
 ^CREATE PUBLICATION ** , -> <table> | TABLE | TABLES IN SCHEMA
 ^DROP PUBLICATION -> <publication> | IF EXISTS
 ^DROP PUBLICATION IF EXISTS -> <publication>
 
 ^COPY -> <table> | (
+^COPY * ( -> <column>
+^COPY * ( ** , -> <column>
 ^COPY * -> FROM | TO
 ^COPY ** FROM -> PROGRAM | STDIN
 ^COPY ** TO -> PROGRAM | STDOUT
+^COPY ** (|, FORCE_NULL|FORCE_NOT_NULL|FORCE_QUOTE -> ( | *
+^COPY ** FORCE_NULL|FORCE_NOT_NULL|FORCE_QUOTE ( -> <column>
+^COPY ** FORCE_NULL|FORCE_NOT_NULL|FORCE_QUOTE ( ** , -> <column>
+^COPY ** (|, ENCODING -> <encoding>
+^COPY ** (|, FREEZE -> false | true
+^COPY ** FROM|TO * ( ** FORMAT -> csv | parquet | text
+^COPY ** FROM|TO * ( ** ON_ERROR -> ignore | stop
+^COPY ** FROM|TO * ( ** LOG_VERBOSITY -> default | verbose
+^COPY ** FROM|TO * ( ** HEADER -> false | match | true
+^COPY ** FROM|TO * ( -> {_COPY_OPTIONS}
+^COPY ** FROM|TO * ( ** , -> {_COPY_OPTIONS}
 ^COPY ** WITH ( ** FORMAT -> csv | parquet | text
 ^COPY ** WITH ( ** ON_ERROR -> ignore | stop
 ^COPY ** WITH ( ** LOG_VERBOSITY -> default | verbose
@@ -128,8 +149,14 @@ _RULES = f"""
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION -> <publication>
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * -> WITH (
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * WITH (|, -> copy_data | refresh
-^ALTER SUBSCRIPTION * SET (|, -> {_SUBSCRIPTION_OPTIONS}
+^ALTER SUBSCRIPTION ** (|, copy_data|refresh = -> true | false
+^ALTER SUBSCRIPTION * SET ( -> {_SUBSCRIPTION_OPTIONS}
 ^ALTER SUBSCRIPTION * SET ( ** schema_changes = -> columns | none | tables
+^ALTER SUBSCRIPTION * SET ( ** origin = -> any | none
+^ALTER SUBSCRIPTION * SET ( ** streaming = -> on | off | parallel
+^ALTER SUBSCRIPTION * SET ( ** slot_name = -> NONE
+^ALTER SUBSCRIPTION * SET ( ** synchronous_commit = -> {_COMMITS}
+^ALTER SUBSCRIPTION * SET ( ** = -> true | false
 ^ALTER SUBSCRIPTION * SET ( ** , -> {_SUBSCRIPTION_OPTIONS}
 ^CREATE SUBSCRIPTION * -> CONNECTION
 ^CREATE SUBSCRIPTION * CONNECTION * -> PUBLICATION
@@ -139,6 +166,7 @@ _RULES = f"""
 ^CREATE SUBSCRIPTION ** WITH ( ** origin = -> any | none
 ^CREATE SUBSCRIPTION ** WITH ( ** streaming = -> on | off | parallel
 ^CREATE SUBSCRIPTION ** WITH ( ** slot_name = -> NONE
+^CREATE SUBSCRIPTION ** WITH ( ** synchronous_commit = -> {_COMMITS}
 ^CREATE SUBSCRIPTION ** WITH ( ** = -> true | false
 ^CREATE SUBSCRIPTION ** WITH ( ** , -> {_SUBSCRIPTION_OPTIONS}
 ^CREATE SUBSCRIPTION ** PUBLICATION ** , -> <publication>
@@ -240,9 +268,15 @@ _RULES = f"""
 ^ALTER PUBLICATION|SUBSCRIPTION * OWNER TO -> <role> | CURRENT_ROLE | CURRENT_USER | SESSION_USER
 ^ALTER TABLE * -> ADD | ALTER | ATTACH PARTITION | DETACH PARTITION | DROP | INHERIT | NO INHERIT | OWNER TO | RENAME \
 | REPLICA IDENTITY | SET SCHEMA | VALIDATE CONSTRAINT
+^ALTER TABLE * ADD CONSTRAINT * -> CHECK ( | FOREIGN KEY ( | PRIMARY KEY | UNIQUE
 ^ALTER TABLE * ADD -> CHECK | COLUMN | CONSTRAINT | FOREIGN KEY | PRIMARY KEY | UNIQUE
 ^ALTER TABLE * ALTER|DROP|RENAME -> COLUMN | CONSTRAINT | <column>
 ^ALTER TABLE * ALTER|DROP|RENAME COLUMN -> <column>
+^ALTER TABLE ** ADD COLUMN * -> <type>
+^ALTER TABLE ** ADD COLUMN * * -> {_COLUMN}
+^ALTER TABLE ** ALTER * TYPE -> <type>
+^ALTER TABLE ** ALTER COLUMN * TYPE -> <type>
+^ALTER TABLE ** ALTER COLUMN * SET DATA TYPE -> <type>
 ^ALTER TABLE * ALTER * -> DROP DEFAULT | DROP NOT NULL | SET DEFAULT | SET NOT NULL | TYPE
 ^ALTER TABLE * ALTER COLUMN * -> DROP DEFAULT | DROP NOT NULL | SET DEFAULT | SET NOT NULL | TYPE
 ^ALTER TABLE * REPLICA -> IDENTITY
@@ -271,20 +305,36 @@ _RULES = f"""
 ^ALTER TRIGGER * ON * -> RENAME TO
 ^CREATE INDEX|UNIQUE ** ON * -> ( | USING
 ^CREATE INDEX|UNIQUE ** ON * ( -> <column>
+^CREATE INDEX|UNIQUE ** ON * ( ** , -> <column>
+^CREATE INDEX|UNIQUE ** USING -> btree | hash
+^CREATE INDEX|UNIQUE ** USING * -> (
+^CREATE INDEX|UNIQUE ** USING * ( -> <column>
+^CREATE INDEX|UNIQUE ** USING * ( ** , -> <column>
 ^CREATE SCHEMA ** AUTHORIZATION -> <role>
 ^CREATE TABLE * -> ( | PARTITION OF
 ^CREATE TABLE * PARTITION OF -> <table>
 ^CREATE TABLE * PARTITION OF * -> DEFAULT | FOR VALUES
 ^CREATE TABLE * PARTITION OF * FOR VALUES -> FROM ( | IN ( | WITH (
 ^CREATE TABLE ** REFERENCES -> <table>
+^CREATE TABLE * AS -> SELECT | TABLE | VALUES ( | WITH
+^CREATE TABLE ** (|, PRIMARY|FOREIGN -> KEY
+^CREATE TABLE ** (|, UNIQUE|CHECK -> (
+^CREATE TABLE * ( * -> <type>
+^CREATE TABLE * ( ** , * -> <type>
+^CREATE TABLE * ( * * -> {_COLUMN}
+^CREATE TABLE * ( ** , * * -> {_COLUMN}
+^CREATE TABLE ** PRIMARY -> KEY
+^CREATE TABLE ** NOT -> NULL
 ^CREATE TABLE ** ) -> INHERITS ( | PARTITION BY
 ^CREATE TABLE ** PARTITION BY -> HASH ( | LIST ( | RANGE (
 ^CREATE TABLE ** INHERITS ( -> <table>
 ^CREATE VIEW * -> AS
+^CREATE VIEW|REPLACE ** AS -> SELECT | TABLE | VALUES ( | WITH
 
 ^COMMENT -> ON
 ^COMMENT ON -> COLUMN | CONSTRAINT | DATABASE | DOMAIN | FUNCTION | INDEX | MATERIALIZED VIEW | PROCEDURE \
 | PUBLICATION | ROLE | SCHEMA | SEQUENCE | SUBSCRIPTION | TABLE | TRIGGER | TYPE | VIEW
+^COMMENT ON COLUMN -> <qualified column>
 ^COMMENT ON DOMAIN -> <domain>
 ^COMMENT ON TYPE -> <own type>
 ^COMMENT ON TRIGGER -> <trigger>
@@ -303,6 +353,7 @@ _RULES = f"""
 ^COMMENT ON SEQUENCE -> <sequence>
 ^COMMENT ON * * -> IS
 ^GRANT|REVOKE -> {_PRIVILEGES}
+^GRANT|REVOKE ** , -> {_PRIVILEGES}
 ^GRANT|REVOKE ** ON -> <relation> | ALL TABLES IN SCHEMA | DATABASE | SCHEMA | TABLE
 ^GRANT|REVOKE ** ON SCHEMA -> <schema>
 ^GRANT|REVOKE ** IN SCHEMA -> <schema>
@@ -318,13 +369,24 @@ _RULES = f"""
 ^REASSIGN OWNED BY -> <role>
 ^REASSIGN OWNED BY * -> TO
 ^REASSIGN OWNED BY * TO -> <role>
-^DEALLOCATE -> ALL | PREPARE
+^DEALLOCATE -> <prepared> | ALL | PREPARE
+^DEALLOCATE PREPARE -> <prepared> | ALL
+^EXECUTE -> <prepared>
+^EXPLAIN -> ( | ANALYZE | VERBOSE | {_EXPLAINED}
+^EXPLAIN ANALYZE|VERBOSE -> VERBOSE | {_EXPLAINED}
+^EXPLAIN ANALYZE VERBOSE -> {_EXPLAINED}
+^EXPLAIN ( ** FORMAT -> JSON | TEXT | XML | YAML
+^EXPLAIN ( -> ANALYZE | COSTS | FORMAT | SUMMARY | TIMING | VERBOSE
+^EXPLAIN ( ** , -> ANALYZE | COSTS | FORMAT | SUMMARY | TIMING | VERBOSE
+^EXPLAIN ( ** ANALYZE|COSTS|SUMMARY|TIMING|VERBOSE -> OFF | ON
+^EXPLAIN ( ** ) -> {_EXPLAINED}
 ^DECLARE * -> ASENSITIVE | BINARY | CURSOR | INSENSITIVE | NO SCROLL | SCROLL
 ^DECLARE ** CURSOR -> FOR | WITH HOLD FOR | WITHOUT HOLD FOR
 ^DECLARE ** FOR -> SELECT | VALUES | WITH
 ^FETCH|MOVE -> ABSOLUTE | ALL | BACKWARD | FIRST | FORWARD | LAST | NEXT | PRIOR | RELATIVE
+^FETCH|MOVE ** FROM|IN -> <cursor>
 ^FETCH|MOVE * -> FROM | IN
-^CLOSE -> ALL
+^CLOSE -> <cursor> | ALL
 ^PREPARE * -> ( | AS
 ^PREPARE ** AS -> DELETE FROM | INSERT INTO | MERGE INTO | SELECT | UPDATE | VALUES | WITH
 ^LISTEN|NOTIFY -> <channel>
@@ -352,8 +414,12 @@ _RULES = f"""
 ^SET SESSION|LOCAL -> <setting> | AUTHORIZATION | CHARACTERISTICS AS TRANSACTION
 ^SET TRANSACTION -> {_ISOLATION}
 ^SET * -> TO
-^SET TIME ZONE -> DEFAULT | LOCAL
+^SET TIME ZONE -> <time zone> | DEFAULT | LOCAL
 ^SET ** TO|= -> <value> | DEFAULT
+^ALTER SYSTEM|DATABASE|ROLE|USER ** SET ** TO|= -> <value> | DEFAULT
+^ALTER DATABASE|ROLE|USER ** SET -> <setting>
+^ALTER DATABASE|ROLE|USER ** RESET -> <setting> | ALL
+^ALTER DATABASE|ROLE|USER ** SET * -> TO
 ^ALTER SYSTEM SET -> <setting>
 ^ALTER SYSTEM SET * -> TO
 ^ALTER SYSTEM RESET -> <setting> | ALL
@@ -362,8 +428,23 @@ _RULES = f"""
 ^BEGIN|START TRANSACTION -> {_ISOLATION}
 ^BEGIN|START|SET ** ISOLATION LEVEL -> READ COMMITTED | REPEATABLE READ | SERIALIZABLE
 ^ROLLBACK -> AND CHAIN | TO SAVEPOINT
+^ROLLBACK TO -> <savepoint> | SAVEPOINT
+^ROLLBACK TO SAVEPOINT -> <savepoint>
 ^COMMIT -> AND CHAIN
-^RELEASE -> SAVEPOINT
+^RELEASE -> <savepoint> | SAVEPOINT
+^RELEASE SAVEPOINT -> <savepoint>
+^TRUNCATE -> <table> | ONLY | TABLE
+^TRUNCATE TABLE|ONLY -> <table>
+^TRUNCATE ** , -> <table>
+^TRUNCATE ** -> CASCADE | CONTINUE IDENTITY | RESTART IDENTITY | RESTRICT
+^VACUUM -> <table> | ( | ANALYZE | FULL | VERBOSE
+^VACUUM ( -> ANALYZE | FULL | VERBOSE
+^VACUUM ( ** , -> ANALYZE | FULL | VERBOSE
+^VACUUM ** ) -> <table>
+^VACUUM FULL|VERBOSE|ANALYZE -> <table> | ANALYZE | VERBOSE
+^ANALYZE -> <table> | VERBOSE
+^ANALYZE VERBOSE -> <table>
+^CLUSTER -> <table>
 ^DISCARD -> ALL | PLANS | SEQUENCES | TEMP
 
 MERGE -> INTO
@@ -389,23 +470,6 @@ NOT MATCHED BY TARGET AND ** THEN -> DO NOTHING | INSERT
 ^MERGE ** ON * -> WHEN MATCHED | WHEN NOT MATCHED
 ^MERGE ** ON * =|<|> * -> WHEN MATCHED | WHEN NOT MATCHED
 ^MERGE ** UPDATE SET|, -> <column>
-INSERT -> INTO
-INSERT INTO -> <table>
-INSERT INTO * -> ( | DEFAULT VALUES | SELECT | TABLE | VALUES (
-INSERT INTO * ( -> <column>
-UPDATE -> <table>
-UPDATE * -> SET
-UPDATE * SET -> <column>
-DELETE -> FROM
-FROM|JOIN -> <relation>
-^TABLE -> <relation>
-JOIN ** ON -> <condition> | <expression>
-JOIN ** USING ( -> <shared>
-JOIN ** USING ( ** , -> <shared>
-^SELECT|WITH ** CAST ( ** AS -> <type>
-SELECT -> <expression> | DISTINCT
-WHERE|AND|OR|ON|BY|HAVING|NOT|SELECT|DISTINCT|CASE|WHEN|THEN|ELSE|RETURNING -> <expression>
-^SELECT|WITH|UPDATE|DELETE|INSERT|VALUES ** ,|(|=|<|>|+|-|*|/ -> <expression>
 """
 
 STATEMENTS = (

@@ -90,8 +90,8 @@ class _Completer(Completer):
             return  # nothing pops up before a letter is typed
         word, candidates = completions(self.terminal.shell, before, query, after, fuzzily=popup)
         for candidate in candidates:
-            # no space after a name that more text follows
-            open_ended = candidate.endswith(("(", "/", ".", "'", "=")) or candidate.startswith(":")
+            # no space after a name that more text follows, nor where a person goes on typing
+            open_ended = popup or candidate.endswith(("(", "/", ".", "'", "=")) or candidate.startswith(":")
             shown = candidate.rpartition("/")[2] or candidate
             yield Completion(candidate if open_ended else candidate + " ", -len(word), display=shown)
 

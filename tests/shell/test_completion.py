@@ -127,6 +127,57 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
             "pg_read_all_stats", "pg_read_server_files", "pg_signal_backend", "pg_stat_scan_tables",
             "pg_use_reserved_connections", "pg_write_all_data", "pg_write_server_files", "postgres"]),
         ("begin isolation level r", ["read committed", "repeatable read"]),
+        # queries: what may follow depends on the clause, and on whether an operand stands there
+        ("select * from orders o ", ["CROSS JOIN", "GROUP BY", "JOIN", "LEFT JOIN", "LIMIT", "ORDER BY", "WHERE"]),
+        ("select * from orders o left ", ["JOIN", "OUTER JOIN"]),
+        ("select * from orders o join lines l ", ["ON", "USING ("]),
+        ("select * from orders o join lines l on o.id = l.order_id an", ["and"]),
+        ("select * from orders o, li", ["lines"]),
+        ("select * from orders where id = 1 ", ["AND", "GROUP BY", "LIMIT", "OR", "ORDER BY"]),
+        ("select * from orders where id is not ", ["DISTINCT FROM", "FALSE", "NULL", "TRUE", "UNKNOWN"]),
+        ("select * from orders where exists (", ["SELECT", "VALUES (", "WITH"]),
+        ("select * from orders order by id de", ["desc"]),
+        ("select count(*) filter (", ["WHERE"]),
+        ("select sum(total) over (", ["ORDER BY", "PARTITION BY"]),
+        ("select cast", ["cast("]),
+        ("select cas", ["case", "cash_words(", "cast("]),
+        ("explain select * from orders wh", ["where"]),
+        ("copy (select * from orders wh", ["where"]),
+        ("create view v as sel", ["select"]),
+        ("select * from generate_ser", ["generate_series("]),
+        ("select \"id", []),
+        ("select 1 -- fr", []),
+        ("select 1 /* fr", []),
+        ("select sales.items.p", []),
+        ("select * from sales.items where sales.items.p", ["sales.items.price"]),
+        ("insert into orders (id, ", ['"Odd"', "total"]),
+        ("insert into orders (id) ", ["OVERRIDING", "SELECT", "TABLE", "VALUES (", "WITH"]),
+        ("insert into orders values (1) on conflict (id) do update set total = excluded.t", ["excluded.total"]),
+        ("update orders set total ", ["="]),
+        ("update orders set total = 1 wh", ["where"]),
+        ("delete from orders ", ["RETURNING", "USING", "WHERE"]),
+        ("with x as (select id, total as t from orders) select * from x where x.", ["x.id", "x.t"]),
+        ("with x (a, b) as (values (1, 2)) select * from x", ["x"]),
+        ("select * from (select o.*, 1 as one from orders o) q where q.o", ['q."Odd"', "q.one"]),
+        ("select 1::regc", ["regclass", "regcollation", "regconfig"]),
+        # types, options and their values
+        ("alter table orders add column x bigi", ["bigint"]),
+        ("create table t (a int, b tex", ["text"]),
+        ("create table t (a int primary ", ["KEY"]),
+        ("alter subscription s set (streaming = ", ["off", "on", "parallel"]),
+        ("alter publication p set (publish_via_partition_root = ", ["false", "true"]),
+        ("copy orders from 'x' (format ", ["csv", "parquet", "text"]),
+        ("copy orders from 'x' with (force_null (", ['"Odd"', "id", "total"]),
+        ("explain (format ", ["JSON", "TEXT", "XML", "YAML"]),
+        ("set search_path to sa", ["sales"]),
+        ("set timezone to 'Europe/Ber", ["'Europe/Berlin'"]),
+        ("alter system set wal_level to ", ["DEFAULT", "logical", "minimal", "replica"]),
+        ("comment on column orders.t", ["orders.total"]),
+        ("\\copy orders (i", ["id"]),
+        ("\\cop", ["\\copy", "\\copyright"]),
+        ("\\dt O", ["orders"]),
+        ("\\encoding KO", ["KOI8R", "KOI8U"]),
+        ("\\h cr", ["CREATE"]),
         ("\\dRp", ["\\dRp", "\\dRp+"]),
         ("\\pse", ["\\pset"]),
         ("\\pset for", ["format"]),
@@ -174,6 +225,33 @@ def test_letters_in_their_order_are_enough_in_a_popup(shell: Shell) -> None:
     assert completions(shell, "alter publication pba", fuzzily=True)[1] == ["pub_a"]
     assert completions(shell, "select ttl", after=" from orders", fuzzily=True)[1][0] == "total"
     assert completions(shell, "select totl", after=" from orders")[1] == []
+    assert completions(shell, "select * from orders whr", fuzzily=True)[1] == ["where"]
+    assert completions(shell, "select toch", fuzzily=True)[1][0] == "to_char("
+
+
+def test_prepared_statements_cursors_and_savepoints(shell: Shell) -> None:
+    assert shell.connection is not None
+    begun = ("prepare found as select 1", "begin", "declare c cursor for select 1", "savepoint s1")
+    for statement in begun:
+        list(shell.connection.run(statement))
+    assert completions(shell, "execute ")[1] == ["found"]
+    assert completions(shell, "fetch next from ")[1] == ["c"]
+    assert completions(shell, "rollback to ")[1] == ["SAVEPOINT", "s1"]
+    for statement in ("rollback", "deallocate all"):
+        list(shell.connection.run(statement))
+
+
+@pytest.mark.parametrize("fuzzily", [False, True])
+def test_no_text_makes_it_fail(shell: Shell, fuzzily: bool) -> None:
+    """Cut anywhere, with quotes and parentheses of all kinds."""
+    text = """with x (a) as (select "Od""d", e'\\'' from orders o join lines l using (id)) select x.*,
+    case when a[1] is not null then cast(a as int)::text end, count(*) filter (where a) over (order by a) from x,
+    (values (1)) v (b), lateral f() where exists (select) -- c
+    insert into sales.items (a, b) values (1, 2) on conflict (a) do update set b = excluded.b;
+    \\copy (select 1) to 'x y' $$ ; ) )) .. "a".b. ::: :'x' \\i 'a"""
+    for at in range(len(text)):
+        for words in (text[:at], text[at:], text[at : at + 20] + text[:at]):
+            completions(shell, words, after=text[at:], fuzzily=fuzzily)
 
 
 def test_files_of_copy(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +261,7 @@ def test_files_of_copy(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert completions(shell, "copy orders from '") == ("'", ["'folder/", "'orders.csv'"])
     assert completions(shell, "\\copy orders from 'o") == ("'o", ["'orders.csv'"])
     assert completions(shell, "copy orders to 'f") == ("'f", ["'folder/"])
+    assert completions(shell, "\\copy orders from or") == ("or", ["orders.csv"])
     assert completions(shell, "\\copy ord") == ("ord", ["orders"])
 
 
@@ -195,6 +274,10 @@ def test_files(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert completions(shell, "\\i o") == ("o", ["one.sql"])
     assert completions(shell, "\\i sub/t") == ("sub/t", ["sub/three.sql"])
     assert completions(shell, "\\i .h") == (".h", [".hidden"])
+    (tmp_path / "it's here.sql").touch()
+    assert completions(shell, "\\i it") == ("it", ["'it''s here.sql'"])
+    assert completions(shell, "\\i 'it''s h") == ("'it''s h", ["'it''s here.sql'"])
+    assert completions(shell, "\\cd ") == ("", ["sub/"])
     assert completions(shell, f"\\o {tmp_path}/t") == (f"{tmp_path}/t", [f"{tmp_path}/two.sql"])
 
 

@@ -324,6 +324,7 @@ def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Termina
     terminal.enter("\\q")
     assert terminal.end() == 0
     assert "Traceback" not in terminal.screen.text(0)
+    assert "WARNING" not in terminal.screen.text(0)  # of prompt_toolkit, whose questions nobody answers
 
 
 @pytest.mark.slow
