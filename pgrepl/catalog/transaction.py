@@ -61,7 +61,7 @@ class Savepoint:
     undo: int
     pending: int
     level: int  # of locks
-    portals: frozenset[str]  # that were open
+    portals: dict[str, Any]  # that were open
 
 
 class Announcements(Protocol):
@@ -455,7 +455,7 @@ class Transaction(CatalogTransaction):
                 len(self.undo),
                 0 if self.pending is None else self.pending.mark,
                 self.locks.new_level(),
-                frozenset(self.portals),
+                dict(self.portals),
             )
         )
 
@@ -487,7 +487,7 @@ class Transaction(CatalogTransaction):
         del self.before_commit[point.before_commit :]
         self._undo_from(point.undo)
         self._session.settings.restore(point.settings)
-        self.portals = {name: portal for name, portal in self.portals.items() if name in point.portals}
+        self.portals = {name: portal for name, portal in self.portals.items() if point.portals.get(name) is portal}
 
     def require_some_block(self, what: str) -> None:
         """An error outside a block, for statements whose effect ends with it (RequireTransactionBlock). The block of
@@ -551,8 +551,10 @@ def reading(session: Transacting) -> Iterator[None]:
     if transaction.in_statement:
         yield
         return
+    portals = transaction.portals
     with statement(session):
         yield
+    transaction.portals = portals  # those of Bind wait for their transaction to begin
 
 
 def aborted() -> PgError:

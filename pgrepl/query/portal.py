@@ -1,4 +1,4 @@
-"""Portals: the open cursors of a transaction, of SQL and of PL/pgSQL alike (portalmem.c, pquery.c).
+"""Portals: the open cursors of a transaction, of SQL, of PL/pgSQL and of the protocol (portalmem.c, pquery.c).
 
 A portal has the rows of its query as they were when it was opened; it computes them when they are first fetched, where
 that gives the same. `Transaction.portals` has the portals by name until the transaction ends, and those WITH HOLD until
@@ -7,7 +7,8 @@ they are closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Column = tuple[str, int, int]  # name, type, typmod
 Row = Sequence[Any]
+
+_PORTION = 1000  # rows that are taken together
 
 
 class CursorRows(Sequence[Row]):
@@ -53,6 +56,40 @@ class CursorRows(Sequence[Row]):
         return self._known[index]
 
 
+class PassingRows(CursorRows):
+    """Rows that are seen once: `take` gives the next ones, fewer than wanted at the end."""
+
+    def __init__(self, take: Callable[[int], Sequence[Row]]) -> None:
+        super().__init__(iter(()))
+        self._take = take
+        self.gone = 0
+        self._ended = False
+
+    def upto(self, count: int) -> int:
+        missing = count - self.gone - len(self._known)
+        if missing > 0 and not self._ended:
+            found = self._take(missing)
+            self._ended = len(found) < missing
+            self._known += found
+        return min(count, self.gone + len(self._known))
+
+    def finish(self) -> None:
+        while not self._ended:
+            self.upto(self.gone + len(self._known) + _PORTION)
+
+    def __len__(self) -> int:
+        self.finish()
+        return self.gone + len(self._known)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The next rows, up to the last one known, are forgotten then. A single row that has gone is an empty one."""
+        if not isinstance(index, slice):
+            return self._known[index - self.gone] if index >= self.gone else ()
+        found = self._known[index.start - self.gone :]
+        self.gone, self._known = index.stop, []
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The options of DECLARE; pg_cursors shows them."""
@@ -76,17 +113,30 @@ class Portal:
     declared: Declared = field(default_factory=Declared)
     created_at: int = 0  # microseconds since 2000
     is_held: bool = False  # the transaction that opened it has committed
+    is_active: bool = False  # it runs
     has_failed: bool = False  # while rows were fetched (MarkPortalFailed)
+    returns_rows: bool = True
 
     def fetch(self, word: str, count: int | None) -> Sequence[Row]:
         """The rows in a direction: forward, backward, absolute or relative (DoPortalRunFetch). None: all of them."""
-        if self.has_failed:
-            raise PgError("55000", f'portal "{self.name}" cannot be run')
-        try:
+        with self.running():
+            if not self.returns_rows:
+                raise PgError("XX000", "unsupported portal strategy")
             return self._fetch(word, count)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block in which the portal runs (MarkPortalActive)."""
+        if self.is_active or self.has_failed:
+            raise PgError("55000", f'portal "{self.name}" cannot be run')
+        self.is_active = True
+        try:
+            yield
         except PgError:
             self.has_failed = True
             raise
+        finally:
+            self.is_active = False
 
     def _fetch(self, word: str, count: int | None) -> Sequence[Row]:
         if word == "absolute":
@@ -123,8 +173,8 @@ class Portal:
 
     def _absolute(self, count: int) -> Sequence[Row]:
         there = count if count >= 0 else max(len(self.rows) + 1 + count, 0)
-        if not self.scrolls and (count < 0 or there <= self.position):
-            if there == self.position == 0:
+        if not self.scrolls and count <= self.position:
+            if count == self.position == 0:
                 return ()
             raise self._only_forward()
         self.position = min(there, self._upto(there) + 1)
@@ -182,5 +232,13 @@ def find_portal(session: Session, name: str) -> Portal:
 
 
 def close_portal(session: Session, name: str) -> None:
-    find_portal(session, name)
+    """As PortalDrop."""
+    if find_portal(session, name).is_active:
+        raise PgError("24000", f'cannot drop active portal "{name}"')
     del session.transaction.portals[name]
+
+
+def close_all(session: Session) -> None:
+    """As PortalHashTableDeleteAll."""
+    transaction = session.transaction
+    transaction.portals = {name: portal for name, portal in transaction.portals.items() if portal.is_active}

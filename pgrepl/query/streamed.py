@@ -45,6 +45,12 @@ class StreamedRows(Sequence[TextRow]):
         self.given += len(found)
         return found
 
+    def time_anew(self) -> None:
+        """What fetches the next portions has a time of its own."""
+        timeouts.start(self._session)
+        self._deadline = interrupts.deadline()
+        timeouts.stop()
+
     def _take(self, size: int) -> list[TextRow]:
         with self._fetching():
             found = [row for _, row in zip(range(size), self._rows, strict=False)]
@@ -60,6 +66,9 @@ class StreamedRows(Sequence[TextRow]):
 
     @contextmanager
     def _fetching(self) -> Iterator[None]:
+        if self._session.transaction.in_statement:  # FETCH, which has a time of its own and fails itself
+            yield
+            return
         try:
             with timeouts.going_on(self._deadline):
                 yield

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 from pgrepl.expr.parameters import not_read, portal_name
-from pgrepl.query.portal import close_portal
+from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
@@ -22,11 +25,10 @@ from pgrepl.sql.nodes import FetchStmt
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
-from pgrepl.types.text import read_null, writer
+from pgrepl.types.text import read_null, reader, writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
-    from pgrepl.query.portal import Portal as Cursor
     from pgrepl.server.channel import Body, Channel
     from pgrepl.statements.plan_cache import PreparedStatement
 
@@ -41,17 +43,35 @@ _OUTSIDE_BLOCKS = frozenset(
 _PORTION = 1000  # rows that are fetched together
 
 
-@dataclass
-class Portal:
+@dataclass(eq=False, slots=True, kw_only=True)
+class BoundPortal(Portal):
     """A bound statement, and what is left of its rows once it has run."""
 
     prepared: PreparedStatement
     parameters: Sequence[Parameter]
     formats: Sequence[int]
-    columns: tuple[ResultColumn, ...] | None  # None: the statement returns no rows
+    shown: tuple[ResultColumn, ...] | None  # None: the statement returns no rows
     result: Result | None = None
     at: int = 0  # rows that were taken of a result that is in memory
     is_done: bool = False
+
+    def take(self, size: int) -> Sequence[tuple[str | None, ...]]:
+        """The next rows, fewer than `size` at the end."""
+        result = self.result
+        assert result is not None
+        if isinstance(result.rows, StreamedRows):
+            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size)
+        else:
+            found = result.rows[self.at : self.at + size]
+            self.at += len(found)
+        self.is_done = len(found) < size
+        return found
+
+    def passed(self, count: int) -> None:
+        """Execute has sent so many rows."""
+        if isinstance(self.rows, PassingRows):
+            self.rows.gone += count
+            self.position = self.rows.gone + self.is_done
 
 
 class Client(Protocol):
@@ -66,18 +86,19 @@ class Client(Protocol):
 
     def begin(self, text: str) -> None: ...
 
+    def running(self) -> AbstractContextManager[None]: ...
+
     def results(self, found: Iterator[Result]) -> Iterator[Result]: ...
 
     def complete(self, tag: str) -> None: ...
 
 
 class Extended:
-    """The portals of one session, and its prepared statement without a name."""
+    """The messages of one session, and its prepared statement without a name."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.unnamed: PreparedStatement | None = None
-        self._portals: dict[str, Portal] = {}
         self._executed = 0  # statements since the last Sync
 
     def message(self, kind: bytes, body: Body) -> None:
@@ -98,20 +119,38 @@ class Extended:
     def forget_unnamed(self) -> None:
         """A simple query drops the unnamed statement and portal."""
         self.unnamed = None
-        self._portals.pop("", None)
-        self._forget_portals()
+        self._client.session.transaction.portals.pop("", None)
 
     def _forget_portals(self) -> None:
-        """Portals end with their transaction."""
-        if self._client.session.transaction.block in (Block.NONE, Block.ABORTED):
-            self._portals.clear()
+        """Portals end with their transaction, even if it has done nothing."""
+        transaction = self._client.session.transaction
+        if transaction.block is Block.NONE and transaction.portals:
+            kept = {n: portal for n, portal in transaction.portals.items() if not isinstance(portal, BoundPortal)}
+            transaction.portals = kept
 
     def sync(self) -> None:
         session = self._client.session
         self._executed = 0
         if session.transaction.block is Block.IMPLICIT:
             session.transaction.end_implicit()
+        elif session.transaction.block is Block.EXPLICIT:
+            for portal in list(session.transaction.portals.values()):
+                if isinstance(portal, BoundPortal) and portal.result is None:
+                    self._run_early(portal)
         self._forget_portals()
+
+    def _run_early(self, portal: BoundPortal) -> None:
+        """Begin a query whose rows are wanted later: they are those of now (PortalStart)."""
+        from pgrepl.statements.run import may_run_early
+
+        if portal.shown is None or portal.has_failed:
+            return
+        if may_run_early(self._client.session, portal.prepared, portal.parameters):
+            with portal.running():
+                self._run(portal)
+                with self._client.running():
+                    assert portal.result is not None
+                    bool(portal.result.rows)
 
     # --- Parse ----------------------------------------------------------------------------------------------------
 
@@ -143,7 +182,8 @@ class Extended:
         return self.unnamed
 
     def _portal(self, name: str) -> Portal:
-        found = self._portals.get(name)
+        """The portal, of Bind or of DECLARE."""
+        found: Portal | None = self._client.session.transaction.portals.get(name)
         if found is None:
             raise PgError("34000", f'portal "{name}" does not exist')
         return found
@@ -168,14 +208,49 @@ class Extended:
                 f"{len(prepared.types)}",
             )
         self._check_not_aborted(prepared)
-        if portal and portal in self._portals:
+        portals = client.session.transaction.portals
+        if portal and portal in portals:
             raise PgError("42P03", f'cursor "{portal}" already exists')
         each = formats * count if len(formats) == 1 else formats or [0] * count
         columns, parameters = self._bound(prepared, portal, list(zip(values, each, strict=True)))
         if columns is not None:
             rows.check_count(results, len(columns))
-        self._portals[portal] = Portal(prepared, parameters, results, columns)
+        client.session.transaction.portals[portal] = self._opened(portal, prepared, parameters, results, columns)
         client.channel.send(b"2")
+
+    def _opened(
+        self,
+        name: str,
+        prepared: PreparedStatement,
+        parameters: Sequence[Parameter],
+        formats: Sequence[int],
+        shown: tuple[ResultColumn, ...] | None,
+    ) -> BoundPortal:
+        transaction = self._client.session.transaction
+        transaction.string_at = datetime.now(timezone.utc)
+        found = BoundPortal(
+            name, (), (), False, 0, Declared(prepared.text), transaction.statement_now, returns_rows=shown is not None,
+            prepared=prepared, parameters=parameters, formats=formats, shown=shown,
+        )  # fmt: skip
+        if name and shown is not None:  # FETCH may read from it
+            found.columns = [(column.name, column.type, column.typmod) for column in shown]
+            found.declared = Declared(prepared.text, origins=[column.origin for column in shown])
+            found.rows = PassingRows(partial(self._values, found))
+        return found
+
+    def _values(self, portal: BoundPortal, size: int) -> Sequence[Row]:
+        """The portal's next rows, for FETCH, which may be the first to run it."""
+        from pgrepl.statements.run import run_within
+
+        session = self._client.session
+        if portal.result is None:
+            portal.result = run_within(session, portal.prepared, portal.parameters)
+        style = session.text_style
+        readers = [reader(typoid) for _, typoid, _ in portal.columns]
+        return [
+            [None if text is None else read(text, -1, style) for read, text in zip(readers, row, strict=True)]
+            for row in portal.take(size)
+        ]
 
     def _bound(
         self, prepared: PreparedStatement, portal: str, values: Sequence[tuple[bytes | None, int]]
@@ -255,13 +330,13 @@ class Extended:
             columns = self._described(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
             channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
-        elif kind == b"P" and self._is_cursor(name):
-            self._describe_cursor(self._client.session.transaction.portals[name])
-            return
         elif kind == b"P":
             portal = self._portal(name)
-            columns, formats = portal.columns, portal.formats
-            self._check_describable(portal.prepared)
+            if isinstance(portal, BoundPortal):
+                columns, formats = portal.shown, portal.formats
+                self._check_describable(portal.prepared)
+            else:
+                columns, formats = self._columns(portal), ()
         else:
             raise PgError("08P01", f"invalid DESCRIBE message subtype {kind[0]}")
         if columns is None:
@@ -274,10 +349,10 @@ class Extended:
 
         return None if prepared.columns is None else described(self._client.session, prepared)
 
-    def _describe_cursor(self, cursor: Cursor) -> None:
+    def _columns(self, cursor: Portal) -> tuple[ResultColumn, ...]:
         from pgrepl.statements.cursor import fetched_columns
 
-        self._client.channel.send(b"T", rows.description(fetched_columns(cursor), (), self._client.encode))
+        return fetched_columns(cursor)
 
     def _check_describable(self, prepared: PreparedStatement) -> None:
         if prepared.columns is not None:
@@ -289,39 +364,38 @@ class Extended:
         client = self._client
         name, limit = client.decode(body.string()), body.int32()
         body.end()
-        if self._is_cursor(name):
-            self._execute_cursor(name, limit)
-            return
         portal = self._portal(name)
+        if not isinstance(portal, BoundPortal):
+            self._execute_cursor(portal, limit)
+            return
         prepared = portal.prepared
         if prepared.tag is None:
             client.channel.send(b"I")
             return
         self._check_not_aborted(prepared)
         try:
-            if portal.result is None:
-                if not self._run(portal):
-                    return
-            elif portal.is_done and portal.columns is None:
-                raise PgError("55000", f'portal "{name}" cannot be run')
-            self._send(portal, limit if limit > 0 else None)
+            with portal.running():
+                if portal.result is None:
+                    if not self._run(portal):
+                        return
+                elif portal.is_done and portal.shown is None:
+                    raise PgError("55000", f'portal "{name}" cannot be run')
+                elif isinstance(portal.result.rows, StreamedRows):
+                    portal.result.rows.time_anew()
+                self._send(portal, limit if limit > 0 else None)
         except PgError as error:
             raise self._with_parameters(error, name, portal.parameters) from None
 
-    def _is_cursor(self, name: str) -> bool:
-        """A cursor of DECLARE is a portal, too."""
-        return name not in self._portals and name in self._client.session.transaction.portals
-
-    def _execute_cursor(self, name: str, limit: int) -> None:
-        """The rows are sent as FETCH finds them, in text format whatever DECLARE says: only FETCH heeds BINARY."""
-        from pgrepl.statements.cursor import fetched_columns
+    def _execute_cursor(self, cursor: Portal, limit: int) -> None:
+        """Execute a cursor of DECLARE: send the rows as FETCH finds them, in text format whatever DECLARE says, as only
+        FETCH heeds BINARY."""
         from pgrepl.statements.plan_cache import PreparedStatement
 
         transaction = self._client.session.transaction
-        cursor, fetch = transaction.portals[name], FetchStmt(name, count=limit if limit > 0 else None)
+        fetch = FetchStmt(cursor.name, count=limit if limit > 0 else None)
         prepared = PreparedStatement("", cursor.declared.text, fetch, transaction.statement_now, from_sql=False)
         self._check_not_aborted(prepared)
-        portal = Portal(prepared, (), (), fetched_columns(cursor))
+        portal = self._opened("", prepared, (), (), self._columns(cursor))
         if not self._run(portal):
             return
         assert portal.result is not None
@@ -335,7 +409,7 @@ class Extended:
         values = [f"${number} = {self._shown(text)}" for number, (_, text) in enumerate(parameters, 1)]
         return error.with_context(f"{portal_name(portal)} with parameters: {', '.join(values)}")
 
-    def _run(self, portal: Portal) -> bool:
+    def _run(self, portal: BoundPortal) -> bool:
         """Run the portal's statement; whether there is a result."""
         from pgrepl.statements.run import run_prepared
 
@@ -344,7 +418,7 @@ class Extended:
         self._executed += 1
         client.begin(prepared.text)
         alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
-        session.streams = portal.columns is not None
+        session.streams = portal.shown is not None
 
         def found() -> Iterator[Result]:
             yield run_prepared(session, prepared, portal.parameters, implicit=not alone)
@@ -360,7 +434,7 @@ class Extended:
         been sent behind it."""
         return prepared.tag in _OUTSIDE_BLOCKS or self._client.channel.next_is(b"S")
 
-    def _send(self, portal: Portal, limit: int | None) -> None:
+    def _send(self, portal: BoundPortal, limit: int | None) -> None:
         client, result = self._client, portal.result
         assert result is not None
         if result.columns is None:
@@ -370,7 +444,9 @@ class Extended:
         encoder = rows.RowEncoder(result.columns, portal.formats, client.session.text_style, client.encode)
         sent = 0
         while limit is None or sent < limit:
-            portion = self._portion(portal, _PORTION if limit is None else min(limit - sent, _PORTION))
+            with client.running():
+                portion = portal.take(_PORTION if limit is None else min(limit - sent, _PORTION))
+            portal.passed(len(portion))
             for message in encoder.messages(portion):
                 client.channel.send_raw(message)
             sent += len(portion)
@@ -384,18 +460,6 @@ class Extended:
             words = [*words[: 2 if words[0] == "INSERT" else 1], str(sent)]
         client.complete(" ".join(words))
 
-    def _portion(self, portal: Portal, size: int) -> Sequence[tuple[str | None, ...]]:
-        """The next rows, fewer than `size` at the end."""
-        result = portal.result
-        assert result is not None
-        if isinstance(result.rows, StreamedRows):
-            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size)
-        else:
-            found = result.rows[portal.at : portal.at + size]
-            portal.at += len(found)
-        portal.is_done = len(found) < size
-        return found
-
     def _close(self, body: Body) -> None:
         kind, name = body.byte(), self._client.decode(body.string())
         body.end()
@@ -403,10 +467,9 @@ class Extended:
             self._client.session.prepared.pop(name, None)
         elif kind == b"S":
             self.unnamed = None
-        elif kind == b"P" and self._is_cursor(name):
-            close_portal(self._client.session, name)
         elif kind == b"P":
-            self._portals.pop(name, None)
+            if name in self._client.session.transaction.portals:
+                close_portal(self._client.session, name)
         else:
             raise PgError("08P01", f"invalid CLOSE message subtype {kind[0]}")
         self._client.channel.send(b"3")

@@ -12,7 +12,7 @@ from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
 from pgrepl.expr.walk import returns_set
 from pgrepl.query import permissions
-from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
+from pgrepl.query.portal import CursorRows, Declared, Portal, close_all, close_portal, find_portal, open_portal
 from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text, with_table_locks
@@ -160,7 +160,7 @@ def fetched_columns(portal: Portal) -> tuple[ResultColumn, ...]:
 
 def close(stmt: ClosePortalStmt, session: Session) -> Result:
     if stmt.name is None:
-        session.transaction.portals.clear()
+        close_all(session)
         return Result("CLOSE CURSOR ALL")
     if not stmt.name:
         raise PgError("34000", "invalid cursor name: must not be empty")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from pgrepl import interrupts
 from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, aborted, is_read_only, require_writable
+from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, aborted, is_read_only, reading, require_writable
 from pgrepl.errors import PgError
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
@@ -146,6 +146,28 @@ def run_prepared(
             return _run_started(session, stmt, execute, implicit=implicit, last=not implicit)
 
 
+def run_within(session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]) -> Result:
+    """Run a prepared statement as part of the running one: FETCH begins a portal's."""
+    from pgrepl.statements.plan_cache import bound
+
+    assert prepared.stmt is not None
+    with bound(session, prepared, parameters) as stmt, _executed(session, stmt) as meant:
+        _prepare_to_write(session, meant)
+        return execute(meant, session)
+
+
+def may_run_early(session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]) -> bool:
+    """Whether a statement may run before its rows are wanted, so that they are those of now."""
+    from pgrepl.query.run import only_reads
+    from pgrepl.sql.nodes import SelectStmt
+    from pgrepl.statements.plan_cache import bound
+
+    if not isinstance(prepared.stmt, SelectStmt) or not prepared.is_analyzed:
+        return False
+    with reading(session), bound(session, prepared, parameters) as stmt:
+        return isinstance(stmt, SelectStmt) and only_reads(session, stmt)
+
+
 def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
     """Run work of a program as one statement, which a failure undoes. `work` is called again if the write lock is to be
     had only for a newer state of the catalog."""
@@ -247,16 +269,24 @@ def _start(session: Session, stmt: Statement, implicit: bool) -> None:
 
 
 def _run_started(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
-    if type(stmt).__name__ == "ExecuteStmt":
-        from pgrepl.statements.prepared import binding
-
-        session.transaction.snapshot_taken = True
-        with binding(session, cast("ExecuteStmt", stmt)) as prepared:
-            return _carry_out(session, prepared, execute, implicit=implicit, last=last)
-    return _carry_out(session, stmt, execute, implicit=implicit, last=last)
+    with _executed(session, stmt) as meant:
+        return _carry_out(session, meant, execute, implicit=implicit, last=last)
 
 
-def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
+@contextmanager
+def _executed(session: Session, stmt: Statement) -> Iterator[Statement]:
+    """The statement, or the one that EXECUTE means."""
+    if type(stmt).__name__ != "ExecuteStmt":
+        yield stmt
+        return
+    from pgrepl.statements.prepared import binding
+
+    session.transaction.snapshot_taken = True
+    with binding(session, cast("ExecuteStmt", stmt)) as prepared:
+        yield prepared
+
+
+def _prepare_to_write(session: Session, stmt: Statement) -> None:
     transaction, name = session.transaction, type(stmt).__name__
     if name not in READING:
         if name not in LOCK_LATER or transaction.in_recovery:
@@ -266,6 +296,11 @@ def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit:
             transaction.require_write()
     if name not in WITHOUT_SNAPSHOT:
         transaction.snapshot_taken = True
+
+
+def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
+    transaction = session.transaction
+    _prepare_to_write(session, stmt)
     result = _until_done(session, lambda: execute(stmt, session))
     transaction.end_statement()
     if implicit and last:
@@ -313,4 +348,4 @@ def _fail(session: Session) -> None:
         action()
 
 
-__all__ = ["run", "run_extended", "run_prepared", "run_work"]
+__all__ = ["may_run_early", "run", "run_extended", "run_prepared", "run_within", "run_work"]

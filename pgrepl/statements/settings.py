@@ -9,6 +9,7 @@ from pgrepl.catalog import parameters
 from pgrepl.catalog.context import Block
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
+from pgrepl.query.portal import close_all
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.sql.nodes import (
     AConst,
@@ -147,7 +148,7 @@ def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
     target = stmt.target.upper()
     if target == "ALL":
         require_no_block(session, "DISCARD ALL")
-        session.transaction.portals.clear()
+        close_all(session)
         session.settings.set("session_authorization", None)
         session.settings.reset_all()
         session.prepared.clear()
