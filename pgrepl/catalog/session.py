@@ -148,6 +148,7 @@ class Session:
     query = ""  # the text that is running
     parameters: Sequence[Parameter] | None = None  # the values of $1, $2, … of the running statement, if it has any
     variables: Any = None  # of the routine whose statement is running (expr/variables.py: Variables)
+    result_formats: Sequence[int] = ()  # in which the client takes columns: 0 text, 1 binary; none: text
     reads_binary = False  # does the client take the rows of a binary cursor in binary format?
     keeps_values = False  # does the client take the values of rows, not their text?
     instruments: Instruments | None = None  # of EXPLAIN ANALYZE

@@ -53,6 +53,18 @@ def result_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
     return sent_columns(listed_columns(targets))
 
 
+class ValueText(str):
+    """The text of a value, with the value, which is sent in binary format."""
+
+    __slots__ = ("value",)
+    value: Any
+
+    def __new__(cls, text: str, value: Any) -> ValueText:
+        found = super().__new__(cls, text)
+        found.value = value
+        return found
+
+
 @frozen
 class Result:
     """A command tag, and rows as text (None is NULL) if there are any.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pgrepl.catalog.lock_modes import RelationMode
@@ -14,7 +14,7 @@ from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
-from pgrepl.query.result import Result, result_columns
+from pgrepl.query.result import Result, ValueText, result_columns
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
 from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
@@ -22,6 +22,7 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.text import TextStyle, writer
 
 Found = tuple[Query, list[tuple[Any, ...]]]
+TextRow = tuple["str | None", ...]
 
 
 def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
@@ -50,9 +51,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
             return Result("SELECT", columns, values=rows)
         kept = LocalRows(query.columns, list(rows))
         return Result(f"SELECT {len(kept.rows)}", columns, values=kept)
-    types = [c.type for c in query.columns]
-    style = session.text_style
-    texts = (as_text(batch, types, style) for batch in rows.batches(whole=not session.streams))
+    texts = map(texts_for(session, [c.type for c in query.columns]), rows.batches(whole=not session.streams))
     if session.streams and waits:
         from pgrepl.query.streamed import StreamedRows
 
@@ -95,8 +94,31 @@ def play(session: Session, query: Query) -> list[tuple[Any, ...]]:
     return [row for batch in passing_rows(session, query).batches(whole=True) for row in batch]
 
 
-def as_text(rows: Iterable[tuple[Any, ...]], types: list[int], style: TextStyle) -> list[tuple[str | None, ...]]:
+def texts_for(session: Session, types: Sequence[int]) -> Callable[[Iterable[tuple[Any, ...]]], list[TextRow]]:
+    """What makes the texts of rows, as the client is to get them. A value that is sent in binary format goes along."""
+    formats, style = session.result_formats, session.text_style
+    if 1 not in formats:
+        return lambda rows: as_text(rows, types, style)
+    if 0 not in formats:
+        return as_values
+    writers = [writer(t) for t in types]
+
+    def both(rows: Iterable[tuple[Any, ...]]) -> list[TextRow]:
+        return [
+            tuple([None if v is None else ValueText(write(v, style), v) for write, v in zip(writers, row, strict=True)])
+            for row in rows
+        ]
+
+    return both
+
+
+def as_text(rows: Iterable[tuple[Any, ...]], types: Sequence[int], style: TextStyle) -> list[TextRow]:
     writers = [writer(t) for t in types]
     return [
         tuple([None if v is None else write(v, style) for write, v in zip(writers, row, strict=True)]) for row in rows
     ]
+
+
+def as_values(rows: Iterable[tuple[Any, ...]]) -> list[TextRow]:
+    """Rows that are sent in binary format only: nobody reads their text, unless it is the value."""
+    return [tuple([None if v is None else ValueText(v if isinstance(v, str) else "", v) for v in row]) for row in rows]

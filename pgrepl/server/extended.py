@@ -25,7 +25,7 @@ from pgrepl.sql.nodes import FetchStmt
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.encoding import nul
 from pgrepl.types.names import format_type
-from pgrepl.types.text import read_null, reader, writer
+from pgrepl.types.text import read_null, writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
@@ -54,6 +54,11 @@ class BoundPortal(Portal):
     result: Result | None = None
     at: int = 0  # rows that were taken of a result that is in memory
     is_done: bool = False
+
+    @property
+    def kept_formats(self) -> Sequence[int]:
+        """The formats for which rows are kept: FETCH, which knows the name, may ask for any."""
+        return (0, 1) if self.name else self.formats or (0,)
 
     def take(self, size: int) -> Sequence[tuple[str | None, ...]]:
         """The next rows, fewer than `size` at the end."""
@@ -244,11 +249,18 @@ class Extended:
 
         session = self._client.session
         if portal.result is None:
-            portal.result = run_within(session, portal.prepared, portal.parameters)
+            formats, session.result_formats = session.result_formats, portal.kept_formats
+            try:
+                portal.result = run_within(session, portal.prepared, portal.parameters)
+            finally:
+                session.result_formats = formats
         style = session.text_style
-        readers = [reader(typoid) for _, typoid, _ in portal.columns]
+        types = [typoid for _, typoid, _ in portal.columns]
         return [
-            [None if text is None else read(text, -1, style) for read, text in zip(readers, row, strict=True)]
+            [
+                None if text is None else rows.value_of(text, typoid, style)
+                for typoid, text in zip(types, row, strict=True)
+            ]
             for row in portal.take(size)
         ]
 
@@ -419,6 +431,7 @@ class Extended:
         client.begin(prepared.text)
         alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
         session.streams = portal.shown is not None
+        session.result_formats = portal.kept_formats
 
         def found() -> Iterator[Result]:
             yield run_prepared(session, prepared, portal.parameters, implicit=not alone)
@@ -427,6 +440,7 @@ class Extended:
             portal.result = next(client.results(found()), None)
         finally:
             session.streams = False
+            session.result_formats = ()
         return portal.result is not None
 
     def _ends_itself(self, prepared: PreparedStatement) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
-from pgrepl.query.result import Result, ResultColumn
+from pgrepl.query.result import Result, ResultColumn, ValueText
 from pgrepl.types import oids
 from pgrepl.types.binary import sends
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
-from pgrepl.types.text import reader
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.types.style import TextStyle
@@ -110,8 +110,13 @@ class RowEncoder:
         send = sends(typoid)
         if send is None:
             raise no_binary_output(typoid)
-        read, style = reader(typoid), self._style
-        return lambda text: send(read(text, -1, style))
+        style = self._style
+        return lambda text: send(value_of(text, typoid, style))
+
+
+def value_of(text: str, typoid: int, style: TextStyle) -> Any:
+    """The value that a text of a result stands for."""
+    return text.value if isinstance(text, ValueText) else read_text(text, typoid, -1, style)
 
 
 def no_binary_output(typoid: int) -> PgError:

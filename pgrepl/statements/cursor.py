@@ -15,7 +15,7 @@ from pgrepl.query import permissions
 from pgrepl.query.portal import CursorRows, Declared, Portal, close_all, close_portal, find_portal, open_portal
 from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, result_columns
 from pgrepl.query.rowset import LocalRows
-from pgrepl.query.run import as_text, with_table_locks
+from pgrepl.query.run import as_values, texts_for, with_table_locks
 from pgrepl.query.shape import locks_rows
 from pgrepl.query.standing import placed_rows
 from pgrepl.query.tables import is_user_table
@@ -124,16 +124,17 @@ def fetch(stmt: FetchStmt, session: Session) -> Result:
         if stmt.count == 0 and stmt.word != "absolute" and not portal.has_failed:
             return Result(f"MOVE {int(portal.current is not None)}")
         return Result(f"MOVE {len(portal.fetch(stmt.word, stmt.count))}")
-    rows = portal.fetch(stmt.word, stmt.count)
+    rows = [tuple(row) for row in portal.fetch(stmt.word, stmt.count)]
     columns = fetched_columns(portal)
     tag = f"FETCH {len(rows)}"
     if session.keeps_values:
-        return Result(tag, columns, values=LocalRows((), [tuple(row) for row in rows]))
+        return Result(tag, columns, values=LocalRows((), rows))
     types = [column.type for column in columns]
     binary = portal.declared.binary
     if binary and not session.reads_binary:
-        return Result(tag, columns, _as_bytes([tuple(row) for row in rows], types))
-    return Result(tag, columns, as_text([tuple(row) for row in rows], types, session.text_style), binary=binary)
+        return Result(tag, columns, _as_bytes(rows, types))
+    texts = as_values if binary and not session.result_formats else texts_for(session, types)
+    return Result(tag, columns, texts(rows), binary=binary)
 
 
 def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tuple[str | None, ...]]:

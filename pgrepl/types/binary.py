@@ -11,6 +11,7 @@ values of.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from pgrepl.types.binary_scalars import RECEIVE, SEND, Receive, Send
 from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import PgMultirange, PgRange, make_multirange, make_range
-from pgrepl.types.record import Record
+from pgrepl.types.record import Record, guessed_type
 from pgrepl.types.sizes import check_items
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import read_null, reader
@@ -241,10 +242,11 @@ def _receive_multirange(subtype: int, message: BinaryMessage, typmod: int, style
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _send_record(value: Record) -> bytes:
-    """As record_send does."""
+def _send_record(value: Sequence[Any]) -> bytes:
+    """As record_send does. A plain tuple's fields are sent by their Python types."""
+    types = value.types if isinstance(value, Record) else [guessed_type(item) for item in value]
     parts = [_INT4.pack(len(value))]
-    for item, typoid in zip(value, value.types, strict=True):
+    for item, typoid in zip(value, types, strict=True):
         parts += [struct.pack("!I", typoid), _framed(sender(typoid), item)]
     return b"".join(parts)
 

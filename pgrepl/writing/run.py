@@ -24,7 +24,7 @@ from pgrepl.expr.tree import has_modifying_cte
 from pgrepl.frozen import frozen
 from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows
-from pgrepl.query.run import as_text
+from pgrepl.query.run import texts_for
 from pgrepl.rows.locking import lock_tables, others_hold_locks
 from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
 from pgrepl.types.lake_lists import is_no_list
@@ -210,7 +210,7 @@ def _result(session: Session, written: Modify, done: Pending) -> Result:
     columns = result_columns(written.returning)
     if session.keeps_values:
         return Result(_tag(written, done.count), columns, values=LocalRows((), done.returned))
-    rows = as_text(done.returned, [t.expr.type for t in written.returning], session.text_style)
+    rows = texts_for(session, [t.expr.type for t in written.returning])(done.returned)
     return Result(_tag(written, done.count), columns, rows)
 
 

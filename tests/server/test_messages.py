@@ -104,6 +104,10 @@ def test_columns_say_whose_they_are(served: Serving, server: Server) -> None:
         assert answers(ours) == answers(theirs)
 
 
+def binary(text: str) -> list[bytes]:
+    return [parse("", text), bind("", "", results=(1,)), describe(b"P", ""), execute("", 0), SYNC]
+
+
 WIRE = {
     "each Execute counts its rows": [
         [query("DROP TABLE IF EXISTS portions; CREATE TABLE portions (a int, b text)")],
@@ -197,6 +201,33 @@ WIRE = {
         [execute("t", 2), SYNC],
         [query("DELETE FROM bound; FETCH ALL FROM t")],
         [query("ROLLBACK")],
+    ],
+    "records have a binary form": [
+        binary(
+            "SELECT ROW(1, 'a', NULL, 2.5, ARRAY[1, 2], ROW(true, 'x'::varchar, now() IS NULL)), ROW(), 1 / 3::float8"
+        ),
+        binary("VALUES (ROW(1, 2)), (NULL)"),
+        binary("SELECT ARRAY[ROW(1, 2), ROW(3, 4)], (SELECT array_agg(ROW(g, g::text)) FROM generate_series(1, 2) g)"),
+        binary("SELECT x, jsonb_each('{\"a\": 1}') FROM (VALUES (1, 'a'), (2, 'b')) x ORDER BY 1 DESC"),
+        [query("BEGIN; CREATE TABLE kept (a int, b text)")],
+        binary("INSERT INTO kept VALUES (1, 'x') RETURNING ROW(a, b)"),
+        [parse("", "SELECT ROW(a), a FROM kept"), bind("p", ""), bind("q", "", results=(1, 0)), SYNC],
+        [query("FETCH 1 FROM p; FETCH 0 FROM q"), execute("q", 0), SYNC],
+        [query("ROLLBACK; BEGIN; DECLARE c BINARY CURSOR FOR SELECT ROW(1)")],
+        [query("FETCH 1 FROM c; ROLLBACK")],
+        [query("SET extra_float_digits = 0; SET datestyle = 'sql'")],
+        binary(
+            "SELECT 1 / 3::float8, '2020-02-03 04:05:06'::timestamptz, '1 mon -2 days'::interval, ARRAY[0.1::float4]"
+        ),
+    ],
+    "COPY TO STDOUT": [
+        [query("COPY (SELECT 1, 'x' UNION ALL SELECT 2, NULL) TO STDOUT (FORMAT binary)")],
+        [query("COPY (SELECT 1 WHERE false) TO STDOUT (FORMAT binary)")],
+        [query("COPY (SELECT FROM generate_series(1, 2)) TO STDOUT (FORMAT binary)")],
+        [query("COPY (SELECT 1 / (g - 1) FROM generate_series(1, 2) g) TO STDOUT (FORMAT binary)")],
+        [query("COPY (SELECT 1 / (2 - g) FROM generate_series(1, 2) g) TO STDOUT (FORMAT binary)")],
+        [query("COPY (SELECT 1 AS a WHERE false) TO STDOUT (FORMAT csv, HEADER)")],
+        [parse("", "COPY (SELECT ROW(1)) TO STDOUT (FORMAT binary)"), bind("", "", results=(1,)), execute("", 0), SYNC],
     ],
     "formats are looked at when rows are sent": [
         [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],

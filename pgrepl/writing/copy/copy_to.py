@@ -181,18 +181,22 @@ def _batches(session: Session, source: CopyToSource) -> Iterator[Sequence[TextRo
 
 
 def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
-    """Write a file of binary rows; returns their number."""
+    """Write a file of binary rows; returns their number. A client gets the header with what follows it, as
+    PostgreSQL's row buffer sends it."""
     from pgrepl.writing.copy.binary_file import HEADER, TRAILER, row_writer
 
-    count = 0
+    count, head = 0, HEADER
     with outgoing(session, stmt, binary=True, columns=len(source.names)) as place:
         write = row_writer([typoid for typoid, _ in source.types])
-        place.write(HEADER)
-        for batch in _rows(session, source).batches():
+        batches = _rows(session, source).batches()
+        place.begin()
+        for batch in batches:
             for begin in range(0, len(batch), _LINES):
-                place.write_rows(list(map(write, batch[begin : begin + _LINES])))
+                lines = list(map(write, batch[begin : begin + _LINES]))
+                lines[0], head = head + lines[0], b""
+                place.write_rows(lines)
             count += len(batch)
-        place.write(TRAILER)
+        place.write(head + TRAILER)
     return count
 
 
