@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.namespace import schema_or_none, schema_row
@@ -20,7 +20,7 @@ from pgrepl.expr.scope import Scope
 from pgrepl.expr.typenames import collation_of_name, missing_collation, type_of_name
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import builtin, oids
-from pgrepl.types.builtin import Operator, Proc
+from pgrepl.types.builtin import BuiltinCatalog, Operator, Proc
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -132,11 +132,26 @@ def _collation_text(session: Session, oid: int) -> str | None:
     return quote_identifier(found.name) if found is not None else None
 
 
-def _text_search(what: str) -> Callable[[Session, str], int]:
+def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
+    """All of these objects are in pg_catalog, which is always searched."""
+
     def read(session: Session, text: str) -> int:
-        raise PgError("42704", f'text search {what} "{".".join(_names(text))}" does not exist')
+        names = _names(text)
+        schema, name = lookup.split_name(session, names)
+        found = rows.named(name) if schema in (None, "pg_catalog") else ()
+        if not found:
+            raise PgError("42704", f'text search {what} "{".".join(names)}" does not exist')
+        return int(found[0].oid)
 
     return read
+
+
+def _text_search_text(rows: BuiltinCatalog[Any]) -> Callable[[Session, int], str | None]:
+    def write(session: Session, oid: int) -> str | None:
+        found = rows.get(oid)
+        return None if found is None else quote_identifier(found.name)
+
+    return write
 
 
 # --- functions and operators --------------------------------------------------------------------------------------
@@ -297,8 +312,8 @@ _READERS: dict[int, Callable[[Session, str], int]] = {
     oids.REGPROCEDURE: _procedure,
     oids.REGOPER: _operator,
     oids.REGOPERATOR: _operator_with_types,
-    oids.REGCONFIG: _text_search("configuration"),
-    oids.REGDICTIONARY: _text_search("dictionary"),
+    oids.REGCONFIG: _text_search("configuration", builtin.ts_configs),
+    oids.REGDICTIONARY: _text_search("dictionary", builtin.ts_dicts),
 }
 _WRITERS: dict[int, Callable[[Session, int], str | None]] = {
     oids.REGCLASS: _class_text,
@@ -310,6 +325,6 @@ _WRITERS: dict[int, Callable[[Session, int], str | None]] = {
     oids.REGPROCEDURE: _procedure_text,
     oids.REGOPER: _operator_text,
     oids.REGOPERATOR: _operator_with_types_text,
-    oids.REGCONFIG: lambda session, oid: None,
-    oids.REGDICTIONARY: lambda session, oid: None,
+    oids.REGCONFIG: _text_search_text(builtin.ts_configs),
+    oids.REGDICTIONARY: _text_search_text(builtin.ts_dicts),
 }

@@ -10,7 +10,8 @@ connection      one client: start-up, authentication, the session; connection_pr
 startup         a new connection: TLS, a cancel request or a session; protocol version and start-up parameters
 hba, hba_views  who may enter, by which method, and views of the rules; authentication, scram: the methods
 backend_loop    one session: reads messages, answers them (PostgresMain)
-extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals
+extended        Parse, Bind, Describe, Execute, Close: prepared statements and portals; fastpath: FunctionCall;
+                arguments: the values in both
 channel         messages as bytes, in and out; reports, rows: what they contain
 replication/    replication connections: their commands, and the sender of a slot's changes
 workers         the server's auxiliary processes: subscriptions with autovacuum, and the JVM of all sessions

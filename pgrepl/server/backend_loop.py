@@ -288,7 +288,9 @@ class Backend:
         elif kind == b"S":
             self._extended.sync()
         elif kind == b"F":
-            raise PgError("0A000", "fastpath function calls are not supported")
+            from pgrepl.server.fastpath import call_function
+
+            call_function(self, Body(body))
 
     def _await_input(self, wake: int, *, idle: bool) -> bool:
         """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of

@@ -21,11 +21,9 @@ from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
+from pgrepl.server.arguments import counted, formats_for, text_of
 from pgrepl.sql.nodes import FetchStmt
-from pgrepl.types.binary import BinaryMessage, receives
-from pgrepl.types.encoding import nul
-from pgrepl.types.names import format_type
-from pgrepl.types.text import read_null, writer
+from pgrepl.types.text import read_null
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
@@ -166,7 +164,7 @@ class Extended:
 
         name = client.decode(body.string())
         text = client.decode(body.string())
-        given = [body.uint32() for _ in range(_count(body))]
+        given = [body.uint32() for _ in range(counted(body))]
         body.end()
         if not name:
             self.unnamed = None
@@ -198,12 +196,12 @@ class Extended:
     def _bind(self, body: Body) -> None:
         client = self._client
         portal, statement = client.decode(body.string()), client.decode(body.string())
-        formats = [body.int16() for _ in range(_count(body))]
-        count = _count(body)
+        formats = [body.int16() for _ in range(counted(body))]
+        count = counted(body)
         if len(formats) > 1 and len(formats) != count:
             raise PgError("08P01", f"bind message has {len(formats)} parameter formats but {count} parameters")
         values = [_value(body) for _ in range(count)]
-        results = [body.int16() for _ in range(_count(body))]
+        results = [body.int16() for _ in range(counted(body))]
         body.end()
         prepared = self._statement(statement)
         if count != len(prepared.types):
@@ -216,8 +214,8 @@ class Extended:
         portals = client.session.transaction.portals
         if portal and portal in portals:
             raise PgError("42P03", f'cursor "{portal}" already exists')
-        each = formats * count if len(formats) == 1 else formats or [0] * count
-        columns, parameters = self._bound(prepared, portal, list(zip(values, each, strict=True)))
+        each = zip(values, formats_for(formats, count), strict=True)
+        columns, parameters = self._bound(prepared, portal, list(each))
         if columns is not None:
             rows.check_count(results, len(columns))
         client.session.transaction.portals[portal] = self._opened(portal, prepared, parameters, results, columns)
@@ -287,7 +285,7 @@ class Extended:
                     if value is None:
                         read_null(typoid, style)
                     else:
-                        text = self._text(number, value, typoid, form)
+                        text = text_of(self._client, value, typoid, form, style, f"bind parameter {number}")
                         read_value(session, text, typoid, -1)
                 except PgError as error:
                     shown = self._shown(text) if text is not None and form == 0 else None
@@ -309,25 +307,6 @@ class Extended:
 
         if self._client.session.transaction.block is Block.ABORTED and not prepared.ends_block:
             raise aborted()
-
-    def _text(self, number: int, value: bytes, typoid: int, form: int) -> str:
-        """A parameter's text, which the statement reads."""
-        if form not in (0, 1):
-            raise PgError("22023", f"unsupported format code: {form}")
-        if form == 0 or typoid in rows.TEXTS:
-            text = self._client.decode(value)
-            if "\0" in text:
-                raise nul()
-            return text
-        receive = receives(typoid)
-        if receive is None:
-            raise PgError("42883", f"no binary input function available for type {format_type(typoid)}")
-        message = BinaryMessage(value)
-        style = self._client.session.text_style
-        found = receive(message, -1, style)
-        if not message.is_read:
-            raise PgError("22P03", f"incorrect binary data format in bind parameter {number}")
-        return writer(typoid)(found, style)
 
     # --- Describe -------------------------------------------------------------------------------------------------
 
@@ -487,10 +466,6 @@ class Extended:
         else:
             raise PgError("08P01", f"invalid CLOSE message subtype {kind[0]}")
         self._client.channel.send(b"3")
-
-
-def _count(body: Body) -> int:
-    return int.from_bytes(body.take(2), "big")
 
 
 def _value(body: Body) -> bytes | None:

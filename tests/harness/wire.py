@@ -52,6 +52,12 @@ def query(string: str) -> bytes:
     return message(b"Q", text(string))
 
 
+def call(oid: int, *values: bytes | None, formats: tuple[int, ...] = (), result: int = 0) -> bytes:
+    given = b"".join(struct.pack("!i", -1) if v is None else struct.pack("!i", len(v)) + v for v in values)
+    head = struct.pack("!I", oid) + counted("h", list(formats))
+    return message(b"F", head + struct.pack("!H", len(values)) + given + struct.pack("!h", result))
+
+
 SYNC = message(b"S", b"")
 
 

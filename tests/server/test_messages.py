@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.harness.serving import Serving, serving
-from tests.harness.wire import SYNC, Wire, bind, close, describe, execute, parse, query
+from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, parse, query
 from tests.postgres.server import Server, new_server
 
 
@@ -228,6 +228,41 @@ WIRE = {
         [query("COPY (SELECT 1 / (2 - g) FROM generate_series(1, 2) g) TO STDOUT (FORMAT binary)")],
         [query("COPY (SELECT 1 AS a WHERE false) TO STDOUT (FORMAT csv, HEADER)")],
         [parse("", "COPY (SELECT ROW(1)) TO STDOUT (FORMAT binary)"), bind("", "", results=(1,)), execute("", 0), SYNC],
+    ],
+    "functions are called by OID": [  # int4pl, int4div, max, generate_series, textcat, nextval, pg_reload_conf
+        [call(177, b"1", b"2")],
+        [call(177, b"\0\0\0\1", b"2", formats=(1, 0), result=1)],
+        [call(177, b"1", None)],
+        [call(177, b"1")],
+        [call(177, b"1", b"2", formats=(0, 0, 0))],
+        [call(177, b"1", b"x")],
+        [call(177, b"1", b"\0\0", formats=(0, 1))],
+        [call(177, b"1", b"\0\0\0\0\0", formats=(0, 1))],
+        [call(177, b"1", b"2", formats=(2,))],
+        [call(177, b"1", b"2", result=2)],
+        [call(999999), SYNC],
+        [call(2116, b"1")],
+        [call(1067, b"1", b"2")],
+        [call(1258, b"ab", b"c", formats=(1,), result=1)],
+        [call(1258, b"ab", b"c\0")],
+        [query("CREATE SEQUENCE counts")],
+        [call(1574, b"counts", result=1)],
+        [call(1574, b"nowhere")],
+        [query("SELECT last_value FROM counts; DROP SEQUENCE counts; SET ROLE pg_monitor")],
+        [call(2621)],
+        [query("RESET ROLE; BEGIN")],
+        [call(177, b"1", b"2")],
+        [call(154, b"1", b"0")],
+        [call(177, b"1", b"2")],
+        [query("ROLLBACK")],
+    ],
+    "configurations and dictionaries of text search have names": [
+        [query("SELECT 'english'::regconfig, 'pg_catalog.simple'::regconfig, '3748'::regconfig, 9::regconfig")],
+        [query("SELECT 'simple'::regdictionary, 'english_stem'::regdictionary, get_current_ts_config()")],
+        [query("SELECT cfgname FROM pg_ts_config WHERE oid = 'german'::regconfig")],
+        [query("SELECT 'nothing'::regconfig")],
+        [query("SELECT 'public.english'::regconfig")],
+        [query("SELECT 'a.b.c.d'::regdictionary")],
     ],
     "formats are looked at when rows are sent": [
         [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],

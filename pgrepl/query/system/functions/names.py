@@ -151,6 +151,11 @@ _in_pg_catalog("pg_ts_dict_is_visible", ts_dicts)
 _in_pg_catalog("pg_ts_config_is_visible", ts_configs)
 
 
+@implements("get_current_ts_config", context=True)
+def get_current_ts_config(call: Call) -> int:
+    return int(read_value(call.session, call.session.settings.get("default_text_search_config"), oids.REGCONFIG, -1))
+
+
 @implements("pg_collation_for", context=True)
 def pg_collation_for(call: Call, value: Any) -> str | None:
     return '"default"' if call.collation else None
