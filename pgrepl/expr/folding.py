@@ -6,6 +6,7 @@ never evaluate are not folded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,13 +28,16 @@ from pgrepl.expr.tree import (
     NullIfExpr,
     NullTest,
     OpExpr,
+    Query,
+    RangeRef,
     RelabelType,
     ScalarArrayOpExpr,
+    SetOperation,
     SubLink,
     SubscriptingRef,
 )
-from pgrepl.expr.walk import children, functions_used, map_children
-from pgrepl.sql.nodes import BoolOp
+from pgrepl.expr.walk import children, functions_used, map_children, query_exprs, walk
+from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
@@ -43,6 +47,64 @@ _COMPUTED = (
     FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, RelabelType, CoerceViaIO, MinMaxExpr, ArrayExpr,
     SubscriptingRef, NullTest, BooleanTest, BoolExpr,
 )  # fmt: skip
+
+
+_FAILING = (FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, CoerceViaIO, SubscriptingRef)
+
+
+def check(session: Session, query: Query) -> None:
+    """Raise the error of a constant part of a query, as planning it does. What a FROM item or a query of WITH returns
+    may be asked by nobody, and is not looked at."""
+    for expr in planned_exprs(query):
+        if has_constant_part(expr):
+            folded(session, expr)
+
+
+def may_fail(query: Query) -> bool:
+    """Whether `check` has anything to compute."""
+    return any(map(has_constant_part, planned_exprs(query)))
+
+
+def planned_exprs(query: Query) -> Iterator[Expr]:
+    arms = set(_arms(query.set_operation))
+    for number, entry in enumerate(query.rtable, 1):
+        if entry.subquery is not None:
+            yield from planned_exprs(entry.subquery if number in arms else replace(entry.subquery, targets=()))
+    for expr in query_exprs(query):
+        yield expr
+        for node in walk(expr):
+            if isinstance(node, SubLink) and node.query is not None:
+                inner = node.query
+                yield from planned_exprs(replace(inner, targets=()) if node.kind is SubLinkType.EXISTS else inner)
+
+
+def _arms(operation: SetOperation | RangeRef | None) -> Iterator[int]:
+    if isinstance(operation, RangeRef):
+        yield operation.varno
+    elif operation is not None:
+        yield from _arms(operation.left)
+        yield from _arms(operation.right)
+
+
+def has_constant_part(expr: Expr) -> bool:
+    """Whether a call with nothing but constants is in the expression."""
+
+    def visit(node: Expr) -> bool:
+        """Whether the node is constant."""
+        nonlocal found
+        if isinstance(node, Const):
+            return True
+        constant = True
+        for child in children(node):
+            constant &= visit(child)
+        if not constant or not isinstance(node, _COMPUTED) or not _is_immutable(node):
+            return False
+        found = found or isinstance(node, _FAILING)
+        return True
+
+    found = False
+    visit(expr)
+    return found
 
 
 def folded(session: Session, expr: Expr) -> Expr:
@@ -138,10 +200,12 @@ def _is_null(node: FuncExpr | OpExpr) -> bool:
 
 def _is_constant(node: Expr) -> bool:
     """Whether a call is immutable and has only constant arguments."""
+    return all(isinstance(child, Const) for child in children(node)) and _is_immutable(node)
+
+
+def _is_immutable(node: Expr) -> bool:
     if isinstance(node, (FuncExpr, OpExpr)) and node.retset:
         return False
     if isinstance(node, SubscriptingRef) and node.assign is not None:
-        return False
-    if not all(isinstance(child, Const) for child in children(node)):
         return False
     return all(proc is not None and proc.volatile == "i" for proc in map(proc_by_oid, functions_used(node)))

@@ -13,7 +13,7 @@ from pgrepl.expr.rows import row_columns
 from pgrepl.expr.scope import NsItem, Scope, find_item, item_vars
 from pgrepl.expr.sorting import known_type
 from pgrepl.expr.transform import transform
-from pgrepl.expr.tree import Expr, FieldSelect, RteKind, Target, Var
+from pgrepl.expr.tree import MERGE_ACTION, Expr, FieldSelect, RteKind, Target, Var
 from pgrepl.expr.variables import chosen
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AExprKind, AIndirection, AStar, ColumnRef, ResTarget, SubLinkType
@@ -156,7 +156,7 @@ def _origin(scope: Scope, expr: Expr) -> tuple[int, int] | None:
         return None
     rte = scope.rte(expr.varno, expr.levelsup)
     if rte.kind is RteKind.RELATION:
-        return rte.relid, expr.attnum
+        return None if expr.attnum == MERGE_ACTION else (rte.relid, expr.attnum)
     query = rte.subquery
     if rte.kind is RteKind.CTE and not rte.self_reference:
         home = scope.up(expr.levelsup + rte.cte_levelsup)

@@ -9,6 +9,7 @@ from pgrepl.catalog.lock_modes import RelationMode
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
+from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, has_modifying_cte
@@ -28,6 +29,7 @@ TextRow = tuple["str | None", ...]
 def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
     """`modifying` executes a query with INSERT, UPDATE or DELETE in its WITH list."""
     query = analyze_query(session, stmt)
+    folding.check(session, query)
     marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
     if any(relid and relation(session, relid).persistence != "t" for relid in marked):
         require_writable(session, f"SELECT FOR {query.row_marks[0].strength}")

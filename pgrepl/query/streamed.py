@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, overload
 
 from pgrepl import interrupts
@@ -30,6 +31,7 @@ class StreamedRows(Sequence[TextRow]):
         self._rows = (row for batch in batches for row in batch)
         self._kept: list[TextRow] = []
         self.given = 0  # rows that `portion` has returned
+        self._problem: PgError | None = None  # that came behind rows which have been returned
         self.at_end: Callable[[], None] | None = None
 
     def __bool__(self) -> bool:
@@ -38,9 +40,14 @@ class StreamedRows(Sequence[TextRow]):
             self._kept = self._take(1)
         return bool(self._kept) or self.given > 0
 
-    def portion(self, size: int) -> list[TextRow]:
-        """The next rows; fewer than `size` at the end."""
-        found = [*self._kept, *self._take(size - len(self._kept))]
+    @property
+    def fails(self) -> bool:
+        """Whether the next portion is an error."""
+        return self._problem is not None
+
+    def portion(self, size: int, *, before_error: bool = False) -> list[TextRow]:
+        """The next rows; fewer than `size` at the end, or `before_error`."""
+        found = [*self._kept, *self._take(size - len(self._kept), before_error)]
         self._kept = []
         self.given += len(found)
         return found
@@ -51,9 +58,18 @@ class StreamedRows(Sequence[TextRow]):
         self._deadline = interrupts.deadline()
         timeouts.stop()
 
-    def _take(self, size: int) -> list[TextRow]:
+    def _take(self, size: int, before_error: bool = False) -> list[TextRow]:
+        found: list[TextRow] = []
         with self._fetching():
-            found = [row for _, row in zip(range(size), self._rows, strict=False)]
+            if self._problem is not None:
+                raise self._problem
+            try:
+                found.extend(islice(self._rows, size))
+            except PgError as problem:
+                if not (before_error and found):
+                    raise
+                self._problem = problem
+                return found
             if len(found) < size:
                 self._end()
         return found

@@ -400,9 +400,9 @@ class Backend:
             return
         while True:
             with self.running():
-                portion = found.portion(_PORTION)
+                portion = found.portion(_PORTION, before_error=True)
             yield portion
-            if len(portion) < _PORTION:
+            if len(portion) < _PORTION and not found.fails:
                 return
 
 

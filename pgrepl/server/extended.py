@@ -58,15 +58,16 @@ class BoundPortal(Portal):
         """The formats for which rows are kept: FETCH, which knows the name, may ask for any."""
         return (0, 1) if self.name else self.formats or (0,)
 
-    def take(self, size: int) -> Sequence[tuple[str | None, ...]]:
-        """The next rows, fewer than `size` at the end."""
+    def take(self, size: int, *, before_error: bool = False) -> Sequence[tuple[str | None, ...]]:
+        """The next rows, fewer than `size` at the end, or `before_error`."""
         result = self.result
         assert result is not None
         if isinstance(result.rows, StreamedRows):
-            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size)
-        else:
-            found = result.rows[self.at : self.at + size]
-            self.at += len(found)
+            found: Sequence[tuple[str | None, ...]] = result.rows.portion(size, before_error=before_error)
+            self.is_done = len(found) < size and not result.rows.fails
+            return found
+        found = result.rows[self.at : self.at + size]
+        self.at += len(found)
         self.is_done = len(found) < size
         return found
 
@@ -270,7 +271,7 @@ class Extended:
             return prepared.sent_columns, ()
         from pgrepl.catalog.transaction import reading
         from pgrepl.expr.lookup import read_value
-        from pgrepl.statements.plan_cache import revalidate
+        from pgrepl.statements.plan_cache import check_constants, revalidate
 
         session = self._client.session
         style = session.text_style
@@ -291,6 +292,10 @@ class Extended:
                     shown = self._shown(text) if text is not None and form == 0 else None
                     raise not_read(error, number, portal, shown) from None
                 found.append((typoid, text))
+            try:
+                check_constants(session, prepared, found)
+            except PgError as error:
+                raise self._with_parameters(error, portal, found) from None
         return prepared.sent_columns, found
 
     def _shown(self, text: str | None) -> str:
@@ -438,7 +443,8 @@ class Extended:
         sent = 0
         while limit is None or sent < limit:
             with client.running():
-                portion = portal.take(_PORTION if limit is None else min(limit - sent, _PORTION))
+                size = _PORTION if limit is None else min(limit - sent, _PORTION)
+                portion = portal.take(size, before_error=True)
             portal.passed(len(portion))
             for message in encoder.messages(portion):
                 client.channel.send_raw(message)

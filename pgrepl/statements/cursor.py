@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
+from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
 from pgrepl.expr.walk import returns_set
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
     """As PerformCursorOpen does."""
     query = _analyzed(session, stmt)
+    folding.check(session, query)
     if not stmt.name:
         raise PgError("34000", "invalid cursor name: must not be empty")
     if not stmt.holds:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import find_relation
 from pgrepl.errors import unsupported
+from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.tree import has_modifying_cte
 from pgrepl.instrument import Instruments
@@ -132,6 +133,7 @@ def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
         from pgrepl.query import permissions
 
         query = analyze_query(session, stmt)
+        folding.check(session, query)
         permissions.check(session, query, reads=False)
         permissions.check_functions(session, query)
         return explain_query(session, query, verbose)

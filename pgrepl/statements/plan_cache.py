@@ -20,7 +20,7 @@ from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.user_types import type_row, user_types
 from pgrepl.errors import PgError
-from pgrepl.expr import stored
+from pgrepl.expr import folding, stored
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml.mapping import query_of, with_literals
 from pgrepl.expr.lookup import read_value
@@ -66,6 +66,7 @@ class PreparedStatement:
     columns: tuple[ResultColumn, ...] | None = None  # None: it returns no rows
     meaning: Meaning | None = None
     executions: int = 0
+    has_constants: bool = False  # parts of it may be computed when it is planned
 
     @property
     def is_analyzed(self) -> bool:
@@ -123,6 +124,7 @@ def analyze(session: Session, prepared: PreparedStatement, parameters: InferredP
     parameters.check()
     prepared.types = tuple(map(int, parameters.types))
     prepared.columns = _columns(tree)
+    prepared.has_constants = folding.may_fail(tree if isinstance(tree, Query) else query_of(tree))
     if prepared.name:  # a statement without a name is seldom executed again
         prepared.meaning = _meaning(session, prepared.stmt, tree, parameters.types)
 
@@ -222,6 +224,18 @@ def _goes_on(session: Session, prepared: PreparedStatement) -> bool:
 
 def _shape(columns: Sequence[ResultColumn] | None) -> list[tuple[str, int, int]] | None:
     return None if columns is None else [(c.name, int(c.type), c.typmod) for c in columns]
+
+
+def check_constants(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> None:
+    """Raise the error of a part that is constant once parameters have values, as planning does."""
+    if not prepared.has_constants or prepared.stmt is None:
+        return
+    session.parameters = values
+    try:
+        tree = _tree(session, prepared.stmt)
+        folding.check(session, tree if isinstance(tree, Query) else query_of(tree))
+    finally:
+        session.parameters = None
 
 
 @contextmanager

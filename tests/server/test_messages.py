@@ -229,6 +229,31 @@ WIRE = {
         [query("COPY (SELECT 1 AS a WHERE false) TO STDOUT (FORMAT csv, HEADER)")],
         [parse("", "COPY (SELECT ROW(1)) TO STDOUT (FORMAT binary)"), bind("", "", results=(1,)), execute("", 0), SYNC],
     ],
+    "constants are computed first": [
+        [query("BEGIN; CREATE TABLE none (a int); SAVEPOINT a")],
+        *[
+            each
+            for text in (
+                "SELECT 1 / 0, a FROM none",
+                "SELECT a FROM none WHERE 1 / 0 > a",
+                "SELECT CASE WHEN a = 1 THEN 2 ELSE 1 / 0 END FROM none",
+                "SELECT (SELECT 1 / 0), EXISTS (SELECT 1 / 0)",
+                "SELECT EXISTS (SELECT 1 / 0), COALESCE(1, 1 / 0), CASE WHEN true THEN 1 ELSE 1 / 0 END",
+                "SELECT 1 UNION ALL SELECT 1 / 0",
+                "VALUES (1), (1 / 0)",
+                "SELECT 'x'::text::int",
+                "SELECT 1 / (g - 2) FROM generate_series(1, 3) g",
+                "INSERT INTO none VALUES (1 / 0)",
+                "INSERT INTO none VALUES (1) RETURNING 1 / 0",
+                "EXPLAIN SELECT 1 / 0",
+                "COPY (SELECT 1 / 0 FROM none) TO STDOUT",
+                "DECLARE c CURSOR FOR SELECT 1 / 0 FROM none",
+            )
+            for each in ([query(text)], [query("ROLLBACK TO a")], binary(text), [query("ROLLBACK TO a")])
+        ],
+        [parse("", "SELECT 1 / $1::int, a FROM none"), bind("p", "", b"0"), execute("", 0), SYNC],
+        [query("ROLLBACK")],
+    ],
     "functions are called by OID": [  # int4pl, int4div, max, generate_series, textcat, nextval, pg_reload_conf
         [call(177, b"1", b"2")],
         [call(177, b"\0\0\0\1", b"2", formats=(1, 0), result=1)],

@@ -10,6 +10,7 @@ from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import Declined, PgError
+from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.context import Context
 from pgrepl.expr.rewrite import expand_views
@@ -158,6 +159,7 @@ def _query(session: Session, stmt: Statement) -> CopyToSource:
         if stmt.into is not None:
             raise PgError("0A000", "COPY (SELECT INTO) is not supported")
         query = analyze_query(session, stmt)
+        folding.check(session, query)
         permissions.check(session, query)
         permissions.check_functions(session, query)
         return _of_query(query, tuple(column.name for column in query.columns))
