@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _PLACE = 4096  # bytes of one session
 _HEAD = struct.Struct("!II")  # a number that changes with each writing, and the length of what follows
+_LOOKS, _MOMENT = 50, 0.001  # how often, and after how many seconds, an entry is looked at that is being written
 QUERY_BYTES = 1024  # of a query that are shown (track_activity_query_size)
 
 
@@ -36,25 +38,30 @@ class ActivityTable:
         if len(data) > _PLACE - _HEAD.size:
             data = json.dumps({**(entry or {}), "query": ""}).encode()
         begin = place * _PLACE
-        number = _HEAD.unpack_from(self._memory, begin)[0] + 1
-        _HEAD.pack_into(self._memory, begin, number & 0xFFFF_FFFF, 0)
+        number = _HEAD.unpack_from(self._memory, begin)[0] | 1  # odd while it is being written
+        _HEAD.pack_into(self._memory, begin, number, 0)
         self._memory[begin + _HEAD.size : begin + _HEAD.size + len(data)] = data
-        _HEAD.pack_into(self._memory, begin, number & 0xFFFF_FFFF, len(data))
+        _HEAD.pack_into(self._memory, begin, (number + 1) & 0xFFFF_FFFF, len(data))
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """The entries of processes that are alive. One that is just being written is left out."""
+        """The entries of processes that are alive. One whose process has ended while writing it is left out."""
         for place in range(self.places):
-            begin = place * _PLACE
-            number, length = _HEAD.unpack_from(self._memory, begin)
-            if not length:
-                continue
-            data = bytes(self._memory[begin + _HEAD.size : begin + _HEAD.size + length])
-            if _HEAD.unpack_from(self._memory, begin) != (number, length):
+            data = self._read(place * _PLACE)
+            if not data:
                 continue
             with suppress(ValueError):
                 entry = json.loads(data)
                 if os.path.exists(f"/proc/{entry['pid']}"):
                     yield entry
+
+    def _read(self, begin: int) -> bytes:
+        for _ in range(_LOOKS):
+            number, length = head = _HEAD.unpack_from(self._memory, begin)
+            data = bytes(self._memory[begin + _HEAD.size : begin + _HEAD.size + length])
+            if not number & 1 and _HEAD.unpack_from(self._memory, begin) == head:
+                return data
+            time.sleep(_MOMENT)
+        return b""
 
 
 def entry_of(session: Session, state: str = "active") -> dict[str, Any]:

@@ -49,6 +49,8 @@ _COMPUTED = (
 )  # fmt: skip
 
 
+# casts of a number to a wider type: int8, int4, numeric, float8
+_SAFE = frozenset((481, 754, 313, 1740, 1781, 1782, 316, 482, 235, 311))
 _FAILING = (FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, CoerceViaIO, SubscriptingRef)
 
 
@@ -71,6 +73,8 @@ def planned_exprs(query: Query) -> Iterator[Expr]:
         if entry.subquery is not None:
             yield from planned_exprs(entry.subquery if number in arms else replace(entry.subquery, targets=()))
     for expr in query_exprs(query):
+        if expr is query.limit or expr is query.offset:  # computed before the first row in any case
+            continue
         yield expr
         for node in walk(expr):
             if isinstance(node, SubLink) and node.query is not None:
@@ -88,6 +92,7 @@ def _arms(operation: SetOperation | RangeRef | None) -> Iterator[int]:
 
 def has_constant_part(expr: Expr) -> bool:
     """Whether a call with nothing but constants is in the expression."""
+    found = False
 
     def visit(node: Expr) -> bool:
         """Whether the node is constant."""
@@ -99,10 +104,10 @@ def has_constant_part(expr: Expr) -> bool:
             constant &= visit(child)
         if not constant or not isinstance(node, _COMPUTED) or not _is_immutable(node):
             return False
-        found = found or isinstance(node, _FAILING)
+        if isinstance(node, _FAILING) and not (isinstance(node, FuncExpr) and node.func in _SAFE):
+            found = True
         return True
 
-    found = False
     visit(expr)
     return found
 

@@ -146,9 +146,10 @@ class Backend:
     def _ready(self) -> None:
         self._deliver()
         self._tell_settings()
-        self.channel.send(b"Z", _STATUS[self.session.transaction.block])
+        block = self.session.transaction.block
+        self._show(_STATES[block])  # whoever hears that the session is ready may look for it
+        self.channel.send(b"Z", _STATUS[block])
         self.channel.flush()
-        self._show(_STATES[self.session.transaction.block])
 
     def _deliver(self) -> None:
         """Send what other sessions have notified, outside of transactions (ProcessNotifyInterrupt)."""

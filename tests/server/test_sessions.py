@@ -287,6 +287,23 @@ def test_an_idle_session_hears_at_once_and_computes_nothing_while_it_waits(serve
         assert cpu_seconds(pid) - computed < 0.2
 
 
+def test_a_session_is_seen_as_soon_as_it_is_ready(served: Serving) -> None:
+    with served.connect() as watcher:
+        seen = "SELECT state, wait_event_type, wait_event FROM pg_stat_activity WHERE pid = %s"
+        for _ in range(5):
+            with served.connect() as other:
+                pid = other.info.backend_pid
+                assert watcher.execute(seen, (pid,)).fetchall() == [("idle", "Client", "ClientRead")]
+        with served.connect() as holder, served.connect() as other:
+            holder.execute("SELECT pg_advisory_lock(91)")
+            other.pgconn.send_query(b"SELECT pg_advisory_lock(91)")
+            waits = [("active", "Lock", "advisory")]
+            eventually(lambda: watcher.execute(seen, (other.info.backend_pid,)).fetchall() == waits)
+            holder.execute("SELECT pg_advisory_unlock(91)")
+            while other.pgconn.get_result():
+                pass
+
+
 def test_a_new_slot_exports_its_snapshot_until_the_next_command(served: Serving) -> None:
     with served.connect() as con, served.connect(replication="database") as sender:
         con.execute("CREATE TABLE exported (a int)")

@@ -69,8 +69,17 @@ def _sessions(session: Session) -> Iterator[Values]:
     if table is None:
         yield _shown(session, sessions.entry_of(session))
         return
+    waited = {lock["pid"]: lock["locktype"] for lock in locks(session) if not lock["granted"]}
     for each in table.entries():
-        yield _shown(session, each)
+        yield _shown(session, {**each, **_wait(each, waited)})
+
+
+def _wait(entry: Mapping[str, Any], waited: Mapping[int, str]) -> Values:
+    """What a session waits for: its client, or a lock."""
+    if entry.get("state", "").startswith("idle"):
+        return {"wait_event_type": "Client", "wait_event": "ClientRead"}
+    kind = waited.get(entry["pid"])
+    return {} if kind is None else {"wait_event_type": "Lock", "wait_event": kind}
 
 
 def _shown(session: Session, entry: Mapping[str, Any]) -> Values:
