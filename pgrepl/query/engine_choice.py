@@ -14,7 +14,6 @@ from pgrepl import engine
 from pgrepl.engine import Choice
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
-from pgrepl.query import group_columns
 from pgrepl.query.bounds import bounds_of, value_of
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.shape import has_user_tables, levels, only_entry, uses_groups
@@ -58,9 +57,15 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
         lambda: extent_of(session, query, context) + _rows(counted // _COUNTING_SHARE),
         unfit=unfit,
         best_here=best_here,
-        by_columns=lambda: by_columns and group_columns.fits(query, context),
+        by_columns=lambda: by_columns and _groups_by_columns(query, context),
         cold=engine.COLD,
     )
+
+
+def _groups_by_columns(query: Query, context: Context) -> bool:
+    from pgrepl.query.group_columns import fits
+
+    return fits(query, context)
 
 
 def choose_to_write(session: Session, query: Query, context: Context) -> Choice:

@@ -24,7 +24,6 @@ from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Query
 from pgrepl.expr.walk import calls_volatile_routines
 from pgrepl.query.engine_choice import choose, gives_few
-from pgrepl.query.group_columns import over_groups
 from pgrepl.query.initplans import with_values
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
@@ -184,6 +183,8 @@ def _tables_of(session: Session, query: Query) -> set[int]:
 
 def _grouped(session: Session, query: Query, context: Context) -> Query:
     """The query over its groups. EXPLAIN ANALYZE shows a scan of these as the node that makes groups."""
+    from pgrepl.query.group_columns import over_groups
+
     instruments = session.instruments
     if instruments is None:
         return over_groups(session, query, context)

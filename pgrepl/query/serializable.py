@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
-from pgrepl.expr.index_info import index_infos
 from pgrepl.rows.members import Member
 
 if TYPE_CHECKING:
@@ -102,7 +101,11 @@ def _dangerous() -> PgError:
 
 def _unique_columns(session: Session, oid: int) -> frozenset[int]:
     """The columns with a unique index of their own."""
-    infos = index_infos(session, oid) if relation(session, oid).has_index else ()
+    if not relation(session, oid).has_index:
+        return frozenset()
+    from pgrepl.expr.index_info import index_infos
+
+    infos = index_infos(session, oid)
     return frozenset(
         info.columns[0]
         for info in infos

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.inheritance import children
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.expr.partition_order import leaf_partitions
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ def members(session: Session, relid: int, inh: bool) -> list[Member]:
     top = relation(session, relid)
     found = [top]
     if inh and top.kind == "p":
+        from pgrepl.expr.partition_order import leaf_partitions
+
         found = list(leaf_partitions(session, top.oid))
     elif inh:
         for parent in found:

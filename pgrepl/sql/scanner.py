@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -45,6 +46,7 @@ _TOKEN = re.compile(
       | (?P<quoted>")
       | (?P<dollar>\$(?:{LETTER}{LETTER_OR_DIGIT}*)?\$)
       | (?P<dots>\.\.)
+      | (?P<integer>[0-9]{{1,9}}(?![._]|{NAME_PART}))
       | (?P<number>\.?[0-9])
       | (?P<param>\$[0-9]+)
       | (?P<colons>::|:=)
@@ -53,12 +55,19 @@ _TOKEN = re.compile(
     """,
     re.X | re.S,
 )
-_NUMBER = re.compile(
-    rf"""(?P<dotted>{_DECIMAL}(?=\.\.)) | (?P<real>{_REAL}) | (?P<badreal>(?:{_NUMERIC}|{_DECIMAL})[Ee][-+])
+
+
+@cache
+def _numbers() -> re.Pattern[str]:
+    """All numbers but short integers: the pattern takes longer to compile than the others together."""
+    return re.compile(
+        rf"""(?P<dotted>{_DECIMAL}(?=\.\.)) | (?P<real>{_REAL}) | (?P<badreal>(?:{_NUMERIC}|{_DECIMAL})[Ee][-+])
       | (?P<based>0[xX](?:_?[0-9A-Fa-f])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+) | (?P<badbased>0[xXoObB]_?)
       | (?P<numeric>{_NUMERIC}) | (?P<decimal>{_DECIMAL})""",
-    re.X,
-)
+        re.X,
+    )
+
+
 _NUMBER_PREFIX = re.compile(rf"{_REAL}|{_NUMERIC}|{_DECIMAL}")
 _WORD = re.compile(_NAME)
 _NAME_GOES_ON = re.compile(NAME_PART)
@@ -121,6 +130,8 @@ def scan(text: str, on_notice: OnNotice | None = None, rules: StringRules = STAN
             else:
                 value, index = escape_string(text, index, start, rules, on_notice if rules.warning else None)
             yield "SCONST", value, start, index
+        elif kind == "integer":
+            yield "ICONST", int(found[0]), start, index
         elif kind == "number":
             token = _number(text, start)
             index = token[3]
@@ -165,7 +176,7 @@ def _operator(run: str) -> str:
 
 
 def _number(text: str, start: int) -> Token:
-    found = _NUMBER.match(text, start)
+    found = _numbers().match(text, start)
     assert found is not None
     kind, end, digits = found.lastgroup, found.end(), found[0]
     junk = _junk_end(text, start, end) if kind == "badbased" or _NAME_GOES_ON.match(text, end) else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl import __version__
-from pgrepl.cli import OPTIONS
+from pgrepl.shell.options import OPTIONS
 from tests.harness.programs import environment
 from tests.shell.conftest import Run
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
@@ -15,9 +16,9 @@ from pgrepl.expr.tree import Query
 from pgrepl.query.local.env import Compiled, Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.select import compile_select
-from pgrepl.query.local.setops import compile_set_operation
-from pgrepl.query.local.sublinks import compile_sublink
-from pgrepl.query.local.with_queries import compile_ctes
+
+if TYPE_CHECKING:
+    from pgrepl.query.local.row_locks import RowLocker
 
 
 def compile_query(query: Query, context: Context) -> Run:
@@ -31,10 +32,18 @@ class QueryEvaluator(Evaluator):
         query = self.query
         if query.row_marks:
             return self._locking()
-        compile_ctes(self)
+        return self._compiled(query, None)
+
+    def _compiled(self, query: Query, locker: RowLocker | None) -> Run:
+        if query.ctes:
+            from pgrepl.query.local.with_queries import compile_ctes
+
+            compile_ctes(self)
         if query.set_operation is not None:
+            from pgrepl.query.local.setops import compile_set_operation
+
             return compile_set_operation(query, self)
-        return compile_select(query, self)
+        return compile_select(query, self, locker)
 
     def _locking(self) -> Run:
         """A query with FOR UPDATE, or another locking clause."""
@@ -48,11 +57,10 @@ class QueryEvaluator(Evaluator):
 
         if self.context.session.instruments is not None:
             self.context.session.instruments.stands_for(query, self.query)
-        inner = QueryEvaluator(self.context, query, self.around)
-        compile_ctes(inner)
-        if query.set_operation is not None:
-            return compile_set_operation(query, inner)
-        return compile_select(query, inner, RowLocker(self.context.session, query, marks, again))
+        locker = RowLocker(self.context.session, query, marks, again)
+        return QueryEvaluator(self.context, query, self.around)._compiled(query, locker)
 
     def sublink(self, link: tree.SubLink) -> Compiled:
+        from pgrepl.query.local.sublinks import compile_sublink
+
         return compile_sublink(link, self)

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target
 from pgrepl.expr.walk import is_volatile, returns_set, substituted
 from pgrepl.instrument import counted
-from pgrepl.query.local.env import Env, Row, Run, Slot
+from pgrepl.query.local.env import Combination, Env, Row, Run, Slot
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.finish import Finish
-from pgrepl.query.local.grouping import Grouping
-from pgrepl.query.local.joins import plan_from
-from pgrepl.query.local.scans import scan
 from pgrepl.query.local.target_sets import TargetSets
 from pgrepl.query.shape import uses_groups
 
 if TYPE_CHECKING:
+    from pgrepl.query.local.grouping import Grouping
     from pgrepl.query.local.row_locks import RowLocker
 
 Envs = Iterable[Env]
@@ -30,14 +28,24 @@ Envs = Iterable[Env]
 
 def compile_select(query: Query, evaluator: Evaluator, lock: RowLocker | None = None) -> Run:
     """`lock`: for FOR UPDATE, or another locking clause."""
-    plan = plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator))
+    joined = _joined(query, evaluator)
     select, watch = _Select(query, evaluator, lock), evaluator.context.meter.watch
 
     def run(env: Env) -> Iterable[Row]:
         surroundings = Env([None] * (len(query.rtable) + 1), env)
-        return select.rows((Env(rows, env) for rows in watch(plan.run(surroundings))), surroundings)
+        return select.rows((Env(rows, env) for rows in watch(joined(surroundings))), surroundings)
 
     return run
+
+
+def _joined(query: Query, evaluator: Evaluator) -> Callable[[Env], Iterable[Combination]]:
+    """The rows of FROM with WHERE. `SELECT 1` is answered before the modules of joins and scans are loaded."""
+    if not query.from_ and query.where is None and evaluator.node(frozenset()) is None:
+        return lambda env: ([None] * (len(query.rtable) + 1),)
+    from pgrepl.query.local.joins import plan_from
+    from pgrepl.query.local.scans import scan
+
+    return plan_from(query, evaluator.flat(query.where), evaluator, lambda varno: scan(varno, evaluator)).run
 
 
 class _Select:
@@ -101,6 +109,8 @@ class _Select:
         return lambda expr: substituted(expr, slots)
 
     def _group(self) -> None:
+        from pgrepl.query.local.grouping import Grouping
+
         query, evaluator = self.query, self.evaluator
         grouping = Grouping(query, evaluator, self._set_keys(query.group))
         self._grouping = evaluator.grouping = grouping
