@@ -42,6 +42,11 @@ def is_md5(stored: str) -> bool:
     return _MD5.match(stored) is not None
 
 
+def md5_answer(stored: str, salt: bytes) -> bytes:
+    """What a client answers that is asked by md5 with this salt."""
+    return b"md5" + hashlib.md5(stored[3:].encode() + salt, usedforsecurity=False).hexdigest().encode()
+
+
 def verify_password(role: str, stored: str, password: str) -> bool:
     """Is this the password that was stored? (plain_crypt_verify)"""
     if is_md5(stored):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import os
 import pwd
 import socket
 import ssl
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.passwords import is_md5, md5_answer, verify_password
 from pgrepl.catalog.roles import is_member_of_role
 from pgrepl.catalog.store import one
 from pgrepl.catalog.transaction import reading
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _REQUEST = struct.Struct("!I")
-_OK, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 10, 11, 12
+_OK, _PASSWORD, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 _LONGEST_PASSWORD_MESSAGE = 65535  # PG_MAX_AUTH_TOKEN_LENGTH
 
 
@@ -56,8 +59,8 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, config:
             raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
     if rule.method == "peer":
         _check_mapped(session, config, rule, _peer(channel), client, "Peer")
-    elif rule.method == "scram-sha-256":
-        _scram(channel, session, client, config)
+    elif rule.method in ("scram-sha-256", "md5", "password"):
+        _check_password(channel, session, client, config, rule.method)
     if rule.method == "cert" or rule.options.get("clientcert") == "verify-full":
         _check_mapped(session, config, rule, certificate or "", client, "Certificate")
     channel.send(b"R", _REQUEST.pack(_OK))
@@ -124,10 +127,43 @@ def _check_mapped(
 # --- passwords --------------------------------------------------------------------------------------------------------
 
 
-def _scram(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> None:
+def _check_password(
+    channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig, method: str
+) -> None:
+    """As CheckPasswordAuth and CheckPWChallengeAuth do: md5 asks by SCRAM, too, unless the password is stored so."""
     with reading(session):
         role = one(session, tables.pg_authid, rolname=client.user)
         stored = None if role is None or _is_over(role.rolvaliduntil) else role.rolpassword
+    if method == "password":
+        channel.send(b"R", _REQUEST.pack(_PASSWORD))
+        given = _password(channel).decode("utf-8", "surrogateescape")
+        if stored is None or not verify_password(client.user, stored, given):
+            raise _wrong(client)
+    elif method == "md5" and stored is not None and is_md5(stored):
+        salt = os.urandom(4)
+        channel.send(b"R", _REQUEST.pack(_MD5) + salt)
+        if not hmac.compare_digest(_password(channel), md5_answer(stored, salt)):
+            raise _wrong(client)
+    else:
+        _scram(channel, client, config, stored)
+
+
+def _password(channel: Channel) -> bytes:
+    """As recv_password_packet does."""
+    body = _response(channel, "password")
+    found = Body(body).string()
+    if len(found) + 1 != len(body):
+        raise PgError("08P01", "invalid password packet size", severity="FATAL")
+    if not found:
+        raise PgError("28P01", "empty password returned by client", severity="FATAL")
+    return found
+
+
+def _wrong(client: hba.Client) -> PgError:
+    return PgError("28P01", f'password authentication failed for user "{client.user}"', severity="FATAL")
+
+
+def _scram(channel: Channel, client: hba.Client, config: AuthenticationConfig, stored: str | None) -> None:
     binding = config.certificate_hash if client.over_tls else None
     exchange = scram.ScramExchange(stored, client.user, config.mock_nonce, binding)
     names = [scram.PLUS, scram.PLAIN] if binding is not None else [scram.PLAIN]
@@ -142,15 +178,15 @@ def _scram(channel: Channel, session: Session, client: hba.Client, config: Authe
     channel.send(b"R", _REQUEST.pack(_SASL_CONTINUE) + exchange.first(mechanism, message))
     answer = exchange.final(_response(channel))
     if answer is None:
-        raise PgError("28P01", f'password authentication failed for user "{client.user}"', severity="FATAL")
+        raise _wrong(client)
     channel.send(b"R", _REQUEST.pack(_SASL_FINAL) + answer)
 
 
-def _response(channel: Channel) -> bytes:
+def _response(channel: Channel, what: str = "SASL") -> bytes:
     channel.flush()
     kind = channel.read_kind()
     if kind != b"p":
-        raise PgError("08P01", f"expected SASL response, got message type {kind[0]}", severity="FATAL")
+        raise PgError("08P01", f"expected {what} response, got message type {kind[0]}", severity="FATAL")
     return channel.read_body(_LONGEST_PASSWORD_MESSAGE)
 
 

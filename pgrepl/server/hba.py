@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pgrepl.errors import PgError
 
-METHODS = ("trust", "reject", "peer", "scram-sha-256", "cert")
+METHODS = ("trust", "reject", "peer", "scram-sha-256", "md5", "password", "cert")
 KINDS = ("local", "host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc")
 _TOKEN = re.compile(r'"(?:[^"]|"")*"|#.*|,|[^\s,"#]+(?:"(?:[^"]|"")*")?[^\s,"#]*')
 _OPTIONS = ("map", "clientcert", "clientname")
@@ -217,7 +217,7 @@ def _bits(mask: str) -> int:
 
 def _check_method(kind: str, method: str) -> None:
     if method not in METHODS:
-        known = ("ident", "password", "md5", "gss", "sspi", "pam", "bsd", "ldap", "radius")
+        known = ("ident", "gss", "sspi", "pam", "bsd", "ldap", "radius")
         what = "not supported by this build" if method in known else None
         raise ValueError(
             f'invalid authentication method "{method}": {what}' if what else f'invalid authentication method "{method}"'

@@ -31,13 +31,17 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         "hostssl all app 127.0.0.1/32 scram-sha-256\n"
         'host shop "app" 127.0.0.1 255.255.255.255 scram-sha-256\n'
         "host all refused all reject\n"
+        "host older old,app,bare 127.0.0.1/32 md5\n"
+        "host postgres old,app,bare 127.0.0.1/32 password\n"
     )
     (folder / "pg_ident.conf").write_text(f"owner {getpass.getuser()} all\n")
     with serving(folder, "-c", "ssl=on", rules=rules) as found:
         with found.connect() as con:
             con.execute("CREATE ROLE app LOGIN PASSWORD 'sécret'")
             con.execute("CREATE ROLE refused LOGIN")
+            con.execute("CREATE ROLE bare LOGIN; SET password_encryption = md5; CREATE ROLE old LOGIN PASSWORD 'öld'")
             con.execute("CREATE DATABASE shop")
+            con.execute("CREATE DATABASE older")
         yield found
 
 
@@ -53,6 +57,17 @@ def test_a_password_opens_with_and_without_tls(guarded: Serving) -> None:
         assert con.execute("SELECT current_user").fetchall() == [("app",)]
     with guarded.connect(**secret, dbname="shop", sslmode="disable") as con:
         assert con.execute("SELECT current_database()").fetchall() == [("shop",)]
+
+
+@pytest.mark.parametrize("database", ["older", "postgres"])  # by md5, by password
+def test_older_methods_ask_for_passwords(guarded: Serving, database: str) -> None:
+    there = {"host": "127.0.0.1", "dbname": database, "sslmode": "disable"}
+    for role, password in (("old", "öld"), ("app", "sécret")):
+        with guarded.connect(**there, user=role, password=password) as con:
+            assert con.execute("SELECT current_user").fetchall() == [(role,)]
+        wrong = f'password authentication failed for user "{role}"'
+        assert refused(guarded, **there, user=role, password="x") == wrong
+    assert refused(guarded, **there, user="bare", password="x") == 'password authentication failed for user "bare"'
 
 
 def test_refusals_name_what_was_asked_for(guarded: Serving) -> None:
