@@ -108,6 +108,8 @@ class Server:
             if isinstance(packet, CancelRequest):
                 _cancel(packet, incoming.keys)
                 return
+            if incoming.stopping:
+                raise PgError("57P03", "the database system is shutting down", severity="FATAL")
             if incoming.clients >= self.settings.max_connections:
                 raise PgError("53300", "sorry, too many clients already", severity="FATAL")
             if packet.replication == "physical":

@@ -3,7 +3,7 @@
 It does nothing else, so that nothing else can stop it: it reads no message of a client and opens no catalog once it
 listens. What backends need is loaded before the first one is forked.
 
-    SIGTERM  no new connections; ends when the last client has left (smart shutdown)
+    SIGTERM  refuses new connections; ends when the last client has left (smart shutdown)
     SIGINT   sessions are ended, their transactions rolled back (fast)
     SIGQUIT  all processes end at once (immediate)
     SIGHUP   settings are read again
@@ -65,6 +65,7 @@ class Incoming:
     place: int
     keys: dict[int, bytes]  # of the backends, by PID
     clients: int  # other backends
+    stopping: bool  # it is only told so
 
 
 @dataclass
@@ -191,7 +192,7 @@ class Postmaster:
         gc.freeze()
         while not (self._stopping and not self._children):
             self._start_own()
-            listening = [] if self._stopping else self._listening
+            listening = self._listening if self._stopping in ("", "smart") else []
             seconds = min((own.not_before for own in self.own if not own.pid), default=0.0) - time.monotonic()
             wait = max(seconds, 0.01) if any(not own.pid for own in self.own) and not self._stopping else None
             if self._stopping:
@@ -229,8 +230,9 @@ class Postmaster:
         self.state.set(STOPPING)
         notify("STOPPING=1")
         self.log.log(f"received {how} shutdown request")
-        for each in self._listening:
-            each.close()
+        if how != "smart":
+            for each in self._listening:
+                each.close()
 
     def _tell_to_end(self) -> None:
         """Tell processes to end, again and again: a signal may come when one is not ready for it."""
@@ -297,7 +299,7 @@ class Postmaster:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
             keys = {child.pid: child.key for child in self._children.values() if child.key}
-            incoming = Incoming(connection, key, place, keys, len(keys))
+            incoming = Incoming(connection, key, place, keys, len(keys), bool(self._stopping))
             self._fork(place, key, lambda: self.backend(incoming))
 
     def _start_own(self) -> None:
