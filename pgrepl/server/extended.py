@@ -248,11 +248,12 @@ class Extended:
 
         session = self._client.session
         if portal.result is None:
-            formats, session.result_formats = session.result_formats, portal.kept_formats
+            before = session.result_formats, session.keeps_values
+            session.result_formats, session.keeps_values = portal.kept_formats, False
             try:
                 portal.result = run_within(session, portal.prepared, portal.parameters)
             finally:
-                session.result_formats = formats
+                session.result_formats, session.keeps_values = before
         style = session.text_style
         types = [typoid for _, typoid, _ in portal.columns]
         return [
@@ -415,7 +416,7 @@ class Extended:
         client.begin(prepared.text)
         alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
         session.streams = portal.shown is not None
-        session.result_formats = portal.kept_formats
+        session.result_formats = () if portal.shown is None else portal.kept_formats
 
         def found() -> Iterator[Result]:
             yield run_prepared(session, prepared, portal.parameters, implicit=not alone)

@@ -200,6 +200,12 @@ WIRE = {
         [query("INSERT INTO bound VALUES (4)")],
         [execute("t", 2), SYNC],
         [query("DELETE FROM bound; FETCH ALL FROM t")],
+        [
+            bind("p", "r"),
+            query("DO $$DECLARE c refcursor := 'p'; n int; BEGIN FETCH c INTO n; RAISE NOTICE '%', n; END$$"),
+        ],
+        [execute("p", 1), SYNC],
+        [parse("", "COPY (DELETE FROM bound RETURNING a) TO STDOUT"), bind("", "", results=(1,)), execute("", 0), SYNC],
         [query("ROLLBACK")],
     ],
     "records have a binary form": [

@@ -325,3 +325,12 @@ def test_copy_looks_its_table_up_again_only_if_others_have_changed_something(
     calls.clear()
     assert instance.play("pub", copy)[-1] == "COPY 2"
     assert calls == ["find_target"] * 2
+
+
+@pytest.mark.parametrize(("form", "written"), [("text", b"1\tx\n"), ("csv", b"1,x\n")])
+def test_copy_in_a_routine_writes_what_is_returned(instance: Instance, form: str, written: bytes) -> None:
+    file = instance.folder / "returned"
+    instance.play("pub", "CREATE TABLE t (a int, b text)")
+    copy = f"COPY (INSERT INTO t VALUES (1, ''x'') RETURNING a, b) TO ''{file}'' (FORMAT {form})"
+    assert instance.play("pub", f"DO 'BEGIN {copy}; END'") == ["DO"]
+    assert file.read_bytes() == written

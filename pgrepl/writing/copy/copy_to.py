@@ -168,7 +168,10 @@ def _query(session: Session, stmt: Statement) -> CopyToSource:
     session.transaction.require_write()
     result = modify_rows(stmt, session)
     columns = result.columns or ()
-    return CopyToSource(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, result.rows)
+    rows: Sequence[TextRow] = result.rows
+    if result.values is not None:  # within a routine
+        rows = as_text(result.values, [column.type for column in columns], session.text_style)
+    return CopyToSource(tuple(c.name for c in columns), tuple((c.type, c.typmod) for c in columns), None, rows)
 
 
 def _batches(session: Session, source: CopyToSource) -> Iterator[Sequence[TextRow]]:
