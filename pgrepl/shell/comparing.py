@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.shell.check.command import can_read, rehearsal
-from pgrepl.shell.connection import CATALOG_FILE, DEFAULT_USER, ConnectTarget, from_conninfo, is_conninfo
+from pgrepl.shell.connection import (
+    CATALOG_FILE,
+    DEFAULT_USER,
+    ConnectFailure,
+    ConnectTarget,
+    from_conninfo,
+    is_conninfo,
+)
 from pgrepl.shell.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection, run
 
 if TYPE_CHECKING:
@@ -204,8 +211,13 @@ class _Side:
 
         if self.catalog is None:
             return _of_server(self.conninfo, kinds)
-        with connection(self.catalog, self.database, self.user) as opened, reading(opened.session):
-            return definitions(opened.session, kinds)
+        try:
+            with connection(self.catalog, self.database, self.user) as opened, reading(opened.session):
+                return definitions(opened.session, kinds)
+        except ConnectFailure as failure:
+            if self.database != self.conninfo or os.path.exists(self.conninfo):
+                raise
+            raise ConnectFailure(f'{failure}\nDETAIL:  There is no file "{self.conninfo}" either.') from None
 
 
 def _is_server(conninfo: str) -> bool:
@@ -231,7 +243,6 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
     from pgrepl.replication.publisher.postgres.connecting import link_to
     from pgrepl.replication.publisher.postgres.definitions import definition_statements
     from pgrepl.replication.publisher.protocol import PublisherError
-    from pgrepl.shell.connection import ConnectFailure
     from pgrepl.statements.comparison.changes import definitions
     from pgrepl.statements.comparison.declared import in_some_order
     from pgrepl.statements.run import run as run_statements

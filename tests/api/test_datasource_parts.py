@@ -64,6 +64,31 @@ def test_types(con: pgrepl.Connection, catalog: Path) -> None:
         read(said(catalog, table="u"))
 
 
+def test_arrays_of_several_dimensions_are_text(con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute("CREATE TABLE t (id int PRIMARY KEY, a int[], b text[][]); CREATE PUBLICATION p FOR TABLE t")
+    con.execute("INSERT INTO t VALUES (1, '{1,NULL}', '{{a,\"b c\"},{NULL,d}}')")
+    options = said(catalog, table="t")
+    assert schema_of(options).simpleString() == "struct<id:int,a:array<int>,b:string>"
+    assert read(options) == [{"id": 1, "a": [1, None], "b": '{{a,"b c"},{NULL,d}}'}]
+    stream = Stream(said(catalog, publication="p", slot="s"))
+    assert stream.batch() == [("insert", [1, None], '{{a,"b c"},{NULL,d}}', None)]
+
+    con.execute("INSERT INTO t VALUES (2, '{{1,2},{3,4}}', '{x}')")  # from now on the first one is text, too
+    assert schema_of(options).simpleString() == "struct<id:int,a:string,b:string>"
+    assert read(options) == read(said(catalog, publication="p")) == [
+        {"id": 1, "a": "{1,NULL}", "b": '{{a,"b c"},{NULL,d}}'}, {"id": 2, "a": "{{1,2},{3,4}}", "b": "{x}"},
+    ]  # fmt: skip
+    with pytest.raises(PgError, match="have changed since the stream began"):
+        stream.batch()
+    again = Stream(said(catalog, publication="p", slot="s2"))
+    assert [row[1] for row in again.batch()] == ["{1,NULL}", "{{1,2},{3,4}}"]
+    con.execute("UPDATE t SET a = '[0:1]={5,6}', id = 3 WHERE id = 1")
+    con.execute("DELETE FROM t WHERE id = 2")
+    assert [(row[0], row[1], row[3]["id"]) for row in again.batch()] == [
+        ("update", "[0:1]={5,6}", 1), ("delete", None, 2),
+    ]  # fmt: skip
+
+
 def test_where_leaves_out_files_and_rows(con: pgrepl.Connection, catalog: Path) -> None:
     con.execute("CREATE TABLE t (id int, name text, total numeric(8,2), at date)")
     for first in 1, 10001, 20001:

@@ -237,6 +237,7 @@ def test_as_a_person_runs_it(tmp_path: Path) -> None:
     assert pgrepl("diff", "shop", "other", cwd=tmp_path).returncode == 0
     for wrong in ("nosuch", "nosuch=1 dbname=shop"):
         assert pgrepl("diff", "shop", wrong, cwd=tmp_path).returncode == 2
+    assert 'There is no file "nosuch" either.' in pgrepl("diff", "shop", "nosuch", cwd=tmp_path).stderr
 
 
 def test_two_catalogs_differ_in_roles_too(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.api.datasource.options import SourceOptions
-from pgrepl.api.datasource.shown import ShownColumn, shown_column
+from pgrepl.api.datasource.shown import ShownColumn
 from pgrepl.api.datasource.table_rows import GivenRows, Part, parts_of, published_table, source_of, stream_of
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -64,7 +64,7 @@ def changes_source(session: Session, options: SourceOptions) -> ChangesSource:
     table = published_table(session, publication, options.get("table"))
     source = source_of(session, options.get("table"), publication)
     identity = ReplicaIdentity.of(session, table)
-    columns = tuple([shown_column(c.name, c.typoid, c.typmod) for c in source.columns])
+    columns = source.columns
     keys = tuple([c for c in columns if identity.covers(source.attnum(c.name))])
     for column in columns:
         if column.name in EXTRA or column.name == OLD:
@@ -307,10 +307,8 @@ def _given(source: ChangesSource, rows: Sequence[Any]) -> GivenRows:
     import numpy as np
     import pyarrow as pa
 
-    from pgrepl.types.lake_arrays import plain_array
-
     def array(column: ShownColumn, values: list[Any]) -> Any:
-        return column.shown(plain_array(column.form.to_array(values)))
+        return column.shown(column.array_of(values))
 
     arrays = [
         array(column, [None if row[0] is None else row[0][n] for row in rows])

@@ -1,11 +1,13 @@
 """Spark's types for columns of PostgreSQL's types, and the conversion of stored Arrow arrays to them.
 
-What Spark has no type for is text: uuid, time, interval, numeric without precision, ranges. Infinity, which a date or
+What Spark has no type for is text: uuid, time, interval, numeric without precision, ranges, and arrays in a column that
+keeps some of several dimensions. Infinity, which a date or
 timestamp of Spark's cannot be, is an error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -29,6 +31,7 @@ class ShownColumn:
     name: str
     typoid: int
     typmod: int
+    is_text: bool = False  # arrays of several dimensions, which are no lists
 
     @property
     def form(self) -> Form:
@@ -39,13 +42,17 @@ class ShownColumn:
         """Is the value in Spark the text that PostgreSQL prints, made of what is stored?"""
         base = base_type(self.typoid)
         element = element_type(base)
-        return base in _WRITTEN or (bool(element) and (element in _WRITTEN or form(element).lake == "varchar"))
+        return (
+            self.is_text
+            or base in _WRITTEN
+            or (bool(element) and (element in _WRITTEN or form(element).lake == "varchar"))
+        )
 
     @property
     def spark(self) -> str:
         """Spark's type as DDL."""
         element = element_type(base_type(self.typoid))
-        if element and element in (oids.TEXT, oids.VARCHAR):
+        if not self.is_text and element and element in (oids.TEXT, oids.VARCHAR):
             return "ARRAY<STRING>"
         return "STRING" if self.is_written else self.form.spark
 
@@ -59,18 +66,33 @@ class ShownColumn:
             return pa.list_(pa.string())
         return self.form.arrow()
 
+    def array_of(self, values: list[Any]) -> Any:
+        """Python values as an array that can be shown."""
+        import pyarrow as pa
+
+        return pa.array(self._texts(values), pa.string()) if self.is_text else plain_array(self.form.to_array(values))
+
+    def _texts(self, values: Iterable[Any]) -> list[str | None]:
+        from pgrepl.types.text import writer
+
+        write = writer(self.typoid)
+        return [None if value is None else write(value, DEFAULT_STYLE) for value in values]
+
     def shown(self, array: Any, stored: Form | None = None) -> Any:
         """A stored array as Spark gets it. `stored`: its form, if another writer has chosen that."""
         import pyarrow as pa
 
+        if self.is_text:
+            is_written = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+            return (
+                array.cast(pa.string())
+                if is_written
+                else pa.array(self._texts(self.form.from_array(array)), pa.string())
+            )
         if stored is not None and (stored.lake, stored.spark) != (self.form.lake, self.form.spark):
             array = plain_array(self.form.to_array(stored.from_array(array)))
         if self.spark == "STRING" and self.is_written:
-            from pgrepl.types.text import writer
-
-            write = writer(self.typoid)
-            values = self.form.from_array(array)
-            return pa.array([None if v is None else write(v, DEFAULT_STYLE) for v in values], pa.string())
+            return pa.array(self._texts(self.form.from_array(array)), pa.string())
         self._check_finite(array)
         kind = self.arrow()
         return array if array.type == kind else array.cast(kind)
@@ -90,13 +112,13 @@ class ShownColumn:
             raise PgError(
                 "22008",
                 f'column "{self.name}" has infinity, which Spark has not',
-                hint="Leave such rows out by a publication with a row filter, or query them with a cast to text.",
+                hint='Leave such rows out by the option "where", or query them with a cast to text.',
             )
 
 
-def shown_column(name: str, typoid: int, typmod: int) -> ShownColumn:
+def shown_column(name: str, typoid: int, typmod: int, *, is_text: bool = False) -> ShownColumn:
     """The column, or an error for a type that a task cannot print."""
     base = base_type(typoid)
     if is_row_type(base) or is_row_type(element_type(base) or base):
         raise PgError("0A000", f'column "{name}" is of a row type, which the data source does not support')
-    return ShownColumn(name, typoid, typmod)
+    return ShownColumn(name, typoid, typmod, is_text)

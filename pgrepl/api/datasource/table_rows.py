@@ -18,7 +18,7 @@ from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Relation
+    from pgrepl.catalog.relation import Attribute, Relation
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.expr.tree import Expr
@@ -126,7 +126,7 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
             )  # fmt: skip
         found = find_table(session, table)
         _check_readable(session, found)
-        shown = tuple([shown_column(c.name, c.type, c.typmod) for c in found.columns])
+        shown = _shown(session, found, found.columns)
         return TableSource(found, None, shown, None if where is None else _condition(session, found, where))
     from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
 
@@ -137,8 +137,20 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
         raise refused.error from refused
     if where is not None:
         plan = _narrowed(plan, _condition(session, found, where))
-    listed = [found.attributes[n - 1] for n in plan.columns]
-    return TableSource(found, plan, tuple([shown_column(c.name, c.type, c.typmod) for c in listed]))
+    return TableSource(found, plan, _shown(session, found, [found.attributes[n - 1] for n in plan.columns]))
+
+
+def _shown(session: Session, table: Relation, columns: Sequence[Attribute]) -> tuple[ShownColumn, ...]:
+    """The columns as Spark sees them. One is text if any partition keeps arrays of several dimensions in it."""
+    from pgrepl.lake.table import lake_table
+    from pgrepl.rows.members import members
+
+    texts = set()
+    for member in members(session, table.oid, True):
+        stored = lake_table(session, member.relation.oid)
+        if stored.has_dimensions:
+            texts |= {number for number, own in member.numbers.items() if stored.column(own).has_dimensions}
+    return tuple([shown_column(c.name, c.type, c.typmod, is_text=c.num in texts) for c in columns])
 
 
 def _condition(session: Session, table: Relation, where: str) -> Expr:
@@ -295,9 +307,7 @@ def _given(session: Session, source: TableSource, columns: Sequence[ShownColumn]
 
 def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]]) -> GivenRows:
     """Rows of Python values, by column."""
-    from pgrepl.types.lake_arrays import plain_array
-
-    arrays = [plain_array(c.form.to_array(list(v))) for c, v in zip(columns, values, strict=True)]
+    arrays = [c.array_of(list(v)) for c, v in zip(columns, values, strict=True)]
     return stream_of([batch(columns, arrays)])
 
 
