@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ROWS = 1 << 14  # JSON objects of a batch
 _PARQUET_ROWS = 1 << 16
 _CSV_BLOCK = 1 << 23  # bytes; a record must fit into it
+_TAIL = 1 << 16  # bytes of a file's end that are looked at
 _PARQUET = b"PAR1"
 _UNKNOWN = (0, -1)  # a column's type and modifier
 
@@ -360,9 +361,10 @@ def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> 
         nothing = pa.array([], pa.string())
         yield from _with_old(name, np.zeros(0, np.int64), dict.fromkeys(names, nothing), {}, before)
         return
+    watched = _Watched(file, options.quote.encode())
     try:
         reader = pacsv.open_csv(
-            file,
+            watched,
             pacsv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK, column_names=names, skip_rows=0),
             pacsv.ParseOptions(
                 delimiter=options.delimiter, quote_char=options.quote or False, newlines_in_values=True,
@@ -374,14 +376,43 @@ def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> 
             ),
         )  # fmt: skip
         count = 1 if header else 0  # records so far
+        held: tuple[pa.RecordBatch, list[tuple[int, int, int, str]]] | None = None  # until it is known to be whole
         for batch in reader:
             wrong, problems = problems, []
-            yield from _csv_batch(name, batch, count + 1, wrong, before)
-            count += batch.num_rows + len(wrong)
+            if held is not None:
+                yield from _csv_batch(name, *held, count + 1, before)
+                count += held[0].num_rows + len(held[1])
+            held = batch, wrong
+        if held is not None:
+            yield from _csv_batch(name, *held, count + 1, before, cut=watched.ends_within(held[0]))
     except pa.ArrowInvalid as problem:
         raise PgError("22P04", f'could not read CSV file "{name}": {problem}') from None
     if problems:
         yield from [_wrong_row(name, each) for each in problems]
+
+
+class _Watched:
+    """A file that knows how it ends, and how many quotes it has: Arrow takes a field whose closing quote is missing for
+    one that goes on to the end."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, quote: bytes) -> None:
+        self._file, self._quote = file, quote
+        self._count, self._tail = 0, b""
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._count += data.count(self._quote) if self._quote else 0
+        self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
+        return data
+
+    def ends_within(self, batch: pa.RecordBatch) -> bool:
+        """Whether it ends within the quotes of the last value of its last rows."""
+        if self._count % 2 == 0 or not batch.num_rows:
+            return False
+        value: bytes = batch.column(batch.num_columns - 1)[-1].as_py() or b""
+        return self._tail.endswith((self._quote + value.replace(self._quote, self._quote * 2))[-_TAIL:])
 
 
 def _header(file: BinaryIO, name: str, options: CsvOptions) -> list[str]:
@@ -415,9 +446,16 @@ def _wrong_row(name: str, problem: tuple[int, int, int, str]) -> BadRecord:
 
 
 def _csv_batch(
-    name: str, batch: pa.RecordBatch, first: int, wrong: Sequence[tuple[int, int, int, str]], before: str | None
+    name: str,
+    batch: pa.RecordBatch,
+    wrong: Sequence[tuple[int, int, int, str]],
+    first: int,
+    before: str | None,
+    *,
+    cut: bool = False,
 ) -> Iterator[RowBatch | BadRecord]:
-    """The rows of a block. Arrow numbers wrong rows by the lines of the file: `number` skips them."""
+    """The rows of a block. Arrow numbers wrong rows by the lines of the file: `number` skips them. `cut`: the last one
+    is not whole."""
     import numpy as np
     import pyarrow as pa
 
@@ -426,6 +464,8 @@ def _csv_batch(
     bad_numbers = [each[0] for each in wrong]
     number = places[~np.isin(places, bad_numbers)][: batch.num_rows]
     bad = [_wrong_row(name, each) for each in wrong]
+    if cut:
+        bad.append(BadRecord("22P04", "unterminated CSV quoted field", RecordPlace(name, int(number[-1]))))
     columns = {}
     for label, array in zip(batch.schema.names, batch.columns, strict=True):
         try:

@@ -80,6 +80,23 @@ def test_a_file_with_nothing_but_a_header_must_have_the_columns(form: str, optio
     assert changes("csv", "o,id\n", op="o") == []
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", '""', '""\n', "\n4,ok\n"])
+def test_a_csv_field_whose_closing_quote_is_missing_is_no_value(end: str) -> None:
+    """Arrow lets it go on to the end of the file."""
+    found = changes("csv", f'id,v\n1,x\n3,"half{end}')
+    assert found[0][2] == {"id": "1", "v": "x"}
+    assert found[1:] == ["22P04: could not read in.txt, record 3: unterminated CSV quoted field"]
+
+
+def test_csv_fields_that_end_in_quotes_and_line_feeds() -> None:
+    for field, value in (
+        ('"a""b"', 'a"b'), ('"a\n"', "a\n"), ('"a""\n"', 'a"\n'), ('"""\n"', '"\n'), ('5" disk', '5" disk'), ('""', ""),
+        ('x"', 'x"'), ('x"\r', 'x"'),
+    ):  # fmt: skip
+        for end in ("", "\n"):
+            assert [each[2]["v"] for each in changes("csv", f"id,v\n1,{field}{end}")] == [value]
+
+
 def test_arrays_of_several_dimensions_are_no_placeholders() -> None:
     ((_, _, new, _),) = changes("debezium", DEBEZIUM % "[[1,2]]")
     assert new == {"id": "1", "v": "{{1,2}}"}

@@ -38,8 +38,8 @@ class Progress:
                 text += f' column "{self.column}"'
         if self.xid:
             text += f" in transaction {self.xid}"
-            if self.finish_lsn:
-                text += f", finished at {lsn_text(self.finish_lsn)}"
+        if self.finish_lsn:  # transactions in files may have no number, and are skipped by this all the same
+            text += f"{',' if self.xid else ' in a transaction'} finished at {lsn_text(self.finish_lsn)}"
         return text
 
     def explain(self, error: PgError) -> PgError:
