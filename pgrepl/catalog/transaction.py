@@ -95,6 +95,7 @@ class Transaction(CatalogTransaction):
         self.savepoints: list[Savepoint] = []
         self.exported: list[str] = []  # the names of snapshots that others may use
         self.portals: dict[str, Any] = {}  # open cursors (query/portal.py)
+        self.pinned: list[Any] = []  # the rows that running loops of PL/pgSQL read (query/portal.py: CursorRows)
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
         self.undo: list[Callable[[], None]] = []  # for effects outside the catalog's SQL transaction
@@ -238,6 +239,9 @@ class Transaction(CatalogTransaction):
         try:
             for action in self.before_commit:
                 action()
+            for portal in self.portals.values():
+                if portal.declared.holds and not portal.is_held:
+                    portal.rows.hold()
             if self.sql is SqlTransaction.WRITE:
                 self._session.advance_origin()
             self.numbering.store_snapshot()
@@ -348,8 +352,12 @@ class Transaction(CatalogTransaction):
             self.settings_at_start = settings.begin()
 
     def _keep_portals(self, committed: bool) -> None:
-        """Keep cursors WITH HOLD, those of this transaction only if it has committed (PreCommit_Portals)."""
-        kept = {n: p for n, p in self.portals.items() if p.is_held or (committed and p.declared.holds)}
+        """Keep cursors WITH HOLD, those of this transaction only if it has committed (PreCommit_Portals), and those of
+        loops."""
+        read = {id(rows) for rows in self.pinned}
+        kept = {
+            n: p for n, p in self.portals.items() if p.is_held or (committed and p.declared.holds) or id(p.rows) in read
+        }
         for portal in kept.values():
             portal.is_held = True
         self.portals = kept
@@ -405,6 +413,8 @@ class Transaction(CatalogTransaction):
 
     def end_within(self, *, commit: bool, chain: bool) -> None:
         """End the statement's transaction so far, and begin the next one of the same statement."""
+        for rows in self.pinned:
+            rows.hold()
         self._session.beside.end()
         if commit:
             self._commit(chain=chain)

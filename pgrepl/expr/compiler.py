@@ -14,6 +14,7 @@ from pgrepl.catalog.routines import is_user_routine
 from pgrepl.errors import unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
+from pgrepl.expr.default_types import with_default_types
 from pgrepl.expr.functions import implementation
 from pgrepl.expr.routines import default_arguments
 from pgrepl.types import oids
@@ -162,6 +163,7 @@ def arguments(node: tree.FuncExpr, context: Context) -> list[tree.Expr]:
     """The arguments in parameter order, with defaults filled in (as expand_function_arguments does)."""
     proc = proc_of(node.func, context)
     given: dict[int, tree.Expr] = {}
+    filled: set[int] = set()
     for position, arg in enumerate(node.args):
         if isinstance(arg, tree.NamedArg):
             assert arg.arg is not None
@@ -176,10 +178,12 @@ def arguments(node: tree.FuncExpr, context: Context) -> list[tree.Expr]:
                 continue
             if own is not None:
                 given[number] = own[number - first]
+                filled.add(number)
             else:
                 typoid = proc.argtypes[number]
                 given[number] = tree.Const(typoid, value=_default(proc.defaults[number - first], typoid))
-    return [given[number] for number in sorted(given)]
+    found = [given[number] for number in sorted(given)]
+    return with_default_types(context.session, proc.argtypes, found, filled) if filled else found
 
 
 def _default(text: str, typoid: int) -> Any:

@@ -23,16 +23,18 @@ def current_of(cursor: str, scope: Scope) -> Expr:
     portal = session.transaction.portals.get(cursor)
     if portal is None:
         raise PgError("34000", f'cursor "{cursor}" does not exist')
+    standing = portal.declared.standing
+    if standing is None:
+        raise PgError("24000", f'cursor "{cursor}" is not a SELECT query')
     if portal.is_held:
         raise PgError("24000", f'cursor "{cursor}" is held from a previous transaction')
-    standing = portal.declared.standing
-    scanned = () if standing is None else standing.relids
+    scanned = standing.relids
     below = set(inheritors(session, target.oid))
     found = [
         number for number, relid in enumerate(scanned) if relid in below or target.oid in inheritors(session, relid)
     ]
     if not found:
-        if standing is not None and standing.is_marked:
+        if standing.is_marked:
             what = f'does not have a FOR UPDATE/SHARE reference to table "{target.name}"'
         else:
             what = f'is not a simply updatable scan of table "{target.name}"'

@@ -14,7 +14,7 @@ from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
 from pgrepl.plpgsql.data_types import missing_type
 from pgrepl.plpgsql.datums import Column, DataType, Rec, RecField, Row, Var
 from pgrepl.plpgsql.frame import Frame
-from pgrepl.plpgsql.variables import field_of
+from pgrepl.plpgsql.variables import field_of, no_field
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 
@@ -118,6 +118,8 @@ def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod
     value = cast(frame.code, value, source, typmod, typoid, wanted)
     if row is None:
         row = Record([None] * len(columns), [c[1] for c in columns], [c[0] for c in columns])
+    if place >= len(row):  # the type has got the field since the row was assigned
+        raise no_field(record, field.name)
     values = list(row)
     values[place] = value
     frame[record.number] = _checked(frame, record, Record(values, row.types, row.names))

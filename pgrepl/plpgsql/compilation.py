@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.expr.variables import Conflict
@@ -31,6 +31,11 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.meaning import Meaning
+
+
+# by a piece's number; with the variables that stand where, and the types of fields among them
+Meanings: TypeAlias = "dict[int, tuple[Meaning, dict[int, tuple[int, str | None]], list[int]]]"
 
 
 @dataclass(eq=False)
@@ -57,6 +62,8 @@ class Function:
     conflict: Conflict = Conflict.ERROR
     print_strict: bool = False
     extra: dict[str, int] = field(default_factory=dict)  # variables of triggers: new, old
+    analysed: set[int] = field(default_factory=set)  # as its first compilation has them
+    meanings: Meanings = field(default_factory=dict)
 
 
 _CONFLICTS = {each.value: each for each in Conflict}
@@ -70,7 +77,9 @@ class FirstCompilation:
     conflict: Conflict
     print_strict: bool
     signature: str = ""  # its name in CONTEXT lines: a type of its arguments may have another one by now
-    types: dict[tuple[str, ...], DataType] = field(default_factory=dict)
+    analysed: set[int] = field(default_factory=set)  # the pieces of SQL that have been, by number
+    meanings: Meanings = field(default_factory=dict)  # of those that name types of users
+    types: dict[tuple[str, ...], tuple[DataType, str]] = field(default_factory=dict)  # with the state of each
 
     @classmethod
     def now(cls, session: Session, signature: str = "") -> FirstCompilation:
@@ -87,6 +96,7 @@ class Compilation:
         self.first = first
         self._checks_syntax = checks_syntax
         function.conflict, function.print_strict = first.conflict, first.print_strict
+        function.analysed, function.meanings = first.analysed, first.meanings
         self.names: NameItem | None = None
         self.scanner = PlpgsqlScanner(function.source, self.find)
         self.declared: list[list[Datum]] = []  # by the open DECLARE sections

@@ -41,27 +41,36 @@ def data_type(session: Session, oid: int, typmod: int = -1, name: str = "", coll
 
 def named_type(compilation: Compilation, key: tuple[str, ...], look_up: Callable[[], DataType]) -> DataType:
     """The type of a declaration: the one that its name meant when the session first compiled the function. If that is
-    gone, the one that it means now; a row variable may have none, as long as nothing is done with it
-    (revalidate_rectypeid)."""
+    gone, or its relation has changed, the one that the name means now; a row variable may have none, as long as nothing
+    is done with it (revalidate_rectypeid)."""
     session, types = compilation.session, compilation.first.types
-    known = types.get(key)
-    if known is not None and _exists(session, int(known.oid)):
+    known, state = types.get(key, (None, ""))
+    if known is not None and _state(session, int(known.oid)) == state:
         return replace(known, oid=session.type_of(int(known.oid)))
     try:
-        types[key] = look_up()
+        found = look_up()
     except PgError:
         if known is None or not known.is_row:
             raise
         return replace(known, is_gone=True)
-    return types[key]
+    types[key] = found, _state(session, int(found.oid))
+    return found
 
 
-def _exists(session: Session, oid: int) -> bool:
-    return oid < oids.FIRST_USER_OID or bool(type_row(session, oid) or rowtype_relation(session, oid))
+def _state(session: Session, oid: int) -> str:
+    """What a type is whose name need not be looked up again."""
+    row = None if oid < oids.FIRST_USER_OID else type_row(session, oid)
+    if oid < oids.FIRST_USER_OID or (row is not None and row.typtype != "c"):
+        return "there"
+    return repr(rowtype_relation(session, oid))
+
+
+class RecordError(PgError):
+    """A record variable is not what an expression takes it for."""
 
 
 def missing_type(kind: DataType) -> PgError:
-    return PgError("42704", f'type "{kind.name}" does not exist')
+    return RecordError("42704", f'type "{kind.name}" does not exist')
 
 
 def type_of_text(compilation: Compilation, text: str, begin: int) -> DataType:

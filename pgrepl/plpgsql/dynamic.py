@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError, Report
+from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.expr.variables import Conflict
 from pgrepl.plpgsql.datums import Mode, SqlText
 from pgrepl.plpgsql.expr import PlpgsqlExpr
-from pgrepl.plpgsql.sql import SpiResult, check_allowed, execute_nested, no_cursor, no_rows, speaking_of
+from pgrepl.plpgsql.sql import (
+    OfPlpgsql,
+    SpiCursor,
+    SpiResult,
+    check_allowed,
+    execute_nested,
+    no_rows,
+    opened,
+    speaking_of,
+)
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
@@ -19,6 +30,7 @@ from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.plpgsql.frame import Code, Frame
+    from pgrepl.sql.nodes import Statement
 
 Given = tuple[Any, int, int]  # value, type, typmod
 
@@ -33,6 +45,9 @@ class GivenParameters:
 
     def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
         return None
+
+    def as_now(self) -> GivenParameters:
+        return self
 
     def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
         return None
@@ -71,45 +86,48 @@ class Dynamic:
             raise PgError("22004", "query string argument of EXECUTE is null")
         return write_text(value, self._query.type, frame.session.text_style)
 
-    def answer(self, frame: Frame, *, as_cursor: bool = False, gives_rows: bool = False) -> SpiResult:
-        """Run the query's statements. `as_cursor`, `gives_rows`: it must be one that gives rows."""
+    def answer(self, frame: Frame, *, gives_rows: bool = False) -> SpiResult:
+        """Run the query's statements. `gives_rows`: it must be one that gives rows."""
+        with self._statements(frame) as (text, statements):
+            answer = SpiResult(None, (), 0)
+            for stmt in statements:
+                if isinstance(stmt, SelectStmt) and stmt.into is not None:
+                    hint = "You might want to use EXECUTE ... INTO or EXECUTE CREATE TABLE ... AS instead."
+                    raise OfPlpgsql("0A000", "EXECUTE of SELECT ... INTO is not implemented", hint=hint)
+                if type(stmt).__name__ == "TransactionStmt":
+                    raise OfPlpgsql("0A000", "EXECUTE of transaction commands is not implemented")
+                try:
+                    check_allowed(stmt)
+                except PgError as error:
+                    raise OfPlpgsql(error.sqlstate, error.message) from None
+                answer = execute_nested(frame, stmt, text)
+            if gives_rows and answer.columns is None:
+                nothing = no_rows(statements[-1] if statements else None)
+                raise nothing if statements else OfPlpgsql(nothing.sqlstate, nothing.message)
+            return replace(answer, text=text)
+
+    def open(self, frame: Frame, scroll: bool | None) -> SpiCursor:
+        """The query as a cursor's (exec_dynquery_with_portal)."""
+        with self._statements(frame) as (text, statements):
+            if len(statements) != 1:
+                raise OfPlpgsql("42P11", "cannot open multi-query plan as cursor")
+            return opened(frame, statements[0], text, scroll)
+
+    def loop(self, frame: Frame) -> SpiCursor:
+        with self._statements(frame) as (text, statements):
+            if len(statements) != 1:
+                raise OfPlpgsql("42P11", "cannot open multi-query plan as cursor")
+            return opened(frame, statements[0], text, None, is_loop=True)
+
+    @contextmanager
+    def _statements(self, frame: Frame) -> Iterator[tuple[str, list[Statement]]]:
+        """The query's text and statements, which see its parameters."""
         text = self.text(frame)
         given = self.values(frame)
         session = frame.session
         before, session.variables = session.variables, GivenParameters(given)
         try:
             with speaking_of(frame, SqlText(text, Mode.STATEMENT, None)):
-                statements = parse(text, session.report, session.settings.string_rules)
-                answer = SpiResult(None, (), 0)
-                for raw in statements:
-                    stmt = raw.stmt
-                    if isinstance(stmt, SelectStmt) and stmt.into is not None:
-                        hint = "You might want to use EXECUTE ... INTO or EXECUTE CREATE TABLE ... AS instead."
-                        raise _Plain("0A000", "EXECUTE of SELECT ... INTO is not implemented", hint=hint)
-                    if type(stmt).__name__ == "TransactionStmt":
-                        raise _Plain("0A000", "EXECUTE of transaction commands is not implemented")
-                    try:
-                        check_allowed(stmt)
-                    except PgError as error:
-                        raise _Plain(error.sqlstate, error.message) from None
-                    answer = execute_nested(frame, stmt, text)
-                if as_cursor and answer.columns is None:
-                    problem = no_cursor(statements[-1].stmt if statements else None)
-                    raise _Plain(problem.sqlstate, problem.message)
-                if gives_rows and answer.columns is None:
-                    nothing = no_rows(statements[-1].stmt if statements else None)
-                    raise nothing if statements else _Plain(nothing.sqlstate, nothing.message)
-                return replace(answer, text=text)
-        except _Plain as error:
-            error.report = _without_context(error)
-            raise
+                yield text, [raw.stmt for raw in parse(text, session.report, session.settings.string_rules)]
         finally:
             session.variables = before
-
-
-class _Plain(PgError):
-    """An error of PL/pgSQL itself, whose CONTEXT does not name the query."""
-
-
-def _without_context(error: PgError) -> Report:
-    return replace(error.report, context=None)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
 from pgrepl.errors import PgError
 from pgrepl.plpgsql.assignment import move_row
 from pgrepl.plpgsql.datums import SqlText, Var
@@ -14,8 +11,8 @@ from pgrepl.plpgsql.exec_sql import over_rows
 from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
-from pgrepl.plpgsql.sql import SpiResult, no_cursor
-from pgrepl.query.portal import Declared, Portal, Row, close_portal, find_portal, open_portal
+from pgrepl.plpgsql.sql import SpiCursor
+from pgrepl.query.portal import Declared, Portal, close_portal, find_portal, open_portal
 from pgrepl.types import oids
 
 
@@ -28,24 +25,20 @@ class _Opening:
         self.query = PlpgsqlExpr(code, cursor.query)
         self._arguments = PlpgsqlExpr(code, arguments) if arguments is not None else None
 
-    def answer(self, frame: Frame) -> SpiResult:
+    def cursor_of(self, frame: Frame, scroll: bool | None) -> SpiCursor:
         if self._arguments is not None:
             assert self.cursor.parameters is not None
             given = self._arguments.answer(frame, 1)
             assert given.columns is not None
             move_row(frame, self.cursor.parameters, given.columns, given.rows[0] if given.rows else None)
-        return self.query.open(frame)
+        return self.query.open(frame, scroll)
 
 
-def _open(frame: Frame, cursor: Var, answer: SpiResult, piece: PlpgsqlExpr | None, scroll: bool | None) -> Portal:
+def _open(frame: Frame, cursor: Var, opened: SpiCursor) -> Portal:
     """Open the cursor. A variable without a value gets the portal's name."""
-    if answer.columns is None:
-        raise no_cursor(None if piece is None else piece.tree)
     name = frame[cursor.number]
-    declared = Declared(answer.text if piece is None else piece.sql.text, standing=answer.standing)
-    portal = open_portal(
-        frame.session, name, answer.columns, answer.rows, scrolls=scroll is not False, declared=declared
-    )
+    declared = Declared(opened.text, standing=opened.standing)
+    portal = open_portal(frame.session, name, opened.columns, opened.rows, scrolls=opened.scrolls, declared=declared)
     if name is None:
         if cursor.constant:
             raise PgError("22005", f'variable "{cursor.name}" is declared CONSTANT')
@@ -55,7 +48,7 @@ def _open(frame: Frame, cursor: Var, answer: SpiResult, piece: PlpgsqlExpr | Non
 
 def _check_free(frame: Frame, cursor: Var) -> None:
     name = frame[cursor.number]
-    if name is not None and name in frame.session.transaction.portals:
+    if name is not None and (not name or name in frame.session.transaction.portals):
         raise PgError("42P03", f'cursor "{name}" already in use')
 
 
@@ -67,7 +60,7 @@ def _(stmt: Open, code: Code) -> ExecStmt:
 
         def bound(frame: Frame) -> None:
             _check_free(frame, cursor)
-            _open(frame, cursor, opening.answer(frame), opening.query, stmt.scroll)
+            _open(frame, cursor, opening.cursor_of(frame, stmt.scroll))
 
         return bound
     if stmt.is_dynamic:
@@ -75,14 +68,14 @@ def _(stmt: Open, code: Code) -> ExecStmt:
 
         def by_text(frame: Frame) -> None:
             _check_free(frame, cursor)
-            _open(frame, cursor, dynamic.answer(frame, as_cursor=True), None, stmt.scroll)
+            _open(frame, cursor, dynamic.open(frame, stmt.scroll))
 
         return by_text
     piece = PlpgsqlExpr(code, stmt.query)
 
     def free(frame: Frame) -> None:
         _check_free(frame, cursor)
-        _open(frame, cursor, piece.open(frame), piece, stmt.scroll)
+        _open(frame, cursor, piece.open(frame, stmt.scroll))
 
     return free
 
@@ -141,24 +134,6 @@ def _(stmt: Close, code: Code) -> ExecStmt:
     return run
 
 
-class _Passed(Sequence[Row]):
-    """The rows of a cursor, which moves as they are read."""
-
-    def __init__(self, portal: Portal) -> None:
-        self._portal = portal
-
-    def __len__(self) -> int:
-        return len(self._portal.rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._portal.rows[index]
-
-    def __iter__(self) -> Iterator[Row]:
-        for number, row in enumerate(self._portal.rows, 1):
-            self._portal.position = number
-            yield row
-
-
 @compile_stmt.register
 def _(stmt: ForCursor, code: Code) -> ExecStmt:
     cursor = stmt.cursor
@@ -168,10 +143,12 @@ def _(stmt: ForCursor, code: Code) -> ExecStmt:
     def run(frame: Frame) -> ReturnCode | None:
         _check_free(frame, cursor)
         name = frame[cursor.number]
-        portal = _open(frame, cursor, opening.answer(frame), opening.query, cursor.scroll)
-        answer = SpiResult(portal.columns, _Passed(portal), len(portal.rows), selects=True)
-        rc = over_rows(frame, answer, stmt.target, body, stmt.label)
-        frame.session.transaction.portals.pop(portal.name, None)
+        opened = opening.cursor_of(frame, cursor.scroll)
+        portal = _open(frame, cursor, opened)
+        try:
+            rc = over_rows(frame, opened, stmt.target, body, stmt.label, portal)
+        finally:
+            frame.session.transaction.portals.pop(portal.name, None)
         if name is None:
             frame[cursor.number] = None
         return rc

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
-from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
+from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, Var
 from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.exec import compile_stmt, compile_stmts
 from pgrepl.plpgsql.exec_control import over
 from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
-from pgrepl.plpgsql.sql import SpiResult, in_sql, no_cursor, no_rows
+from pgrepl.plpgsql.sql import SpiCursor, SpiResult, in_sql, no_rows
+from pgrepl.query.portal import CursorRows, Portal
 from pgrepl.types import oids
 from pgrepl.types.record import Record
 from pgrepl.types.text import write_text
@@ -35,7 +36,7 @@ def _(stmt: Sql, code: Code) -> ExecStmt:
             frame[code.function.found] = answer.count > 0
         frame.row_count = answer.count
         if stmt.target is not None:
-            parameters = (lambda: _names_and_values(frame, stmt.query)) if code.function.print_strict else None
+            parameters = (lambda: _names_and_values(frame, piece)) if code.function.print_strict else None
             into(frame, stmt.target, answer, stmt.strict, parameters)
         elif answer.columns is not None:
             hint = "If you want to discard the results of a SELECT, use PERFORM instead."
@@ -77,26 +78,15 @@ def _quoted(text: str | None) -> str:
     return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
-def _names_and_values(frame: Frame, query: SqlText) -> list[tuple[str, str | None]]:
+def _names_and_values(frame: Frame, piece: PlpgsqlExpr) -> list[tuple[str, str | None]]:
     """The variables that the statement names, in the order of their declaration (format_expr_params)."""
-    from pgrepl.plpgsql.datums import find_name
-    from pgrepl.sql.scanner import scan
-
-    numbers = set()
-    for terminal, value, _, _ in scan(query.text):
-        if terminal == "$END":
-            break
-        if isinstance(value, str):
-            item, _ = find_name(query.names, (value,))
-            if item is not None and isinstance(frame.code.function.datums[item.number], Var):
-                numbers.add(item.number)
     found: list[tuple[str, str | None]] = []
-    for number in sorted(numbers):
+    for number in piece.variables(frame):
         datum = frame.code.function.datums[number]
-        assert isinstance(datum, Var)
-        value = frame[number]
-        text = None if value is None else write_text(value, datum.type.oid, frame.session.text_style)
-        found.append((datum.name, text))
+        if isinstance(datum, Var):
+            value = frame[number]
+            text = None if value is None else write_text(value, datum.type.oid, frame.session.text_style)
+            found.append((datum.name, text))
     return found
 
 
@@ -136,11 +126,7 @@ def _(stmt: ForQuery, code: Code) -> ExecStmt:
     body = compile_stmts(stmt.body, code)
 
     def run(frame: Frame) -> ReturnCode | None:
-        frame.session.portal_count += 1  # PostgreSQL reads the rows by a portal without a name
-        answer = piece.answer(frame)
-        if answer.columns is None:
-            raise no_cursor(piece.tree)
-        return over_rows(frame, answer, stmt.target, body, stmt.label)
+        return over_rows(frame, piece.loop(frame), stmt.target, body, stmt.label)
 
     return run
 
@@ -151,24 +137,50 @@ def _(stmt: ForExecute, code: Code) -> ExecStmt:
     body = compile_stmts(stmt.body, code)
 
     def run(frame: Frame) -> ReturnCode | None:
-        frame.session.portal_count += 1
-        return over_rows(frame, dynamic.answer(frame, as_cursor=True), stmt.target, body, stmt.label)
+        return over_rows(frame, dynamic.loop(frame), stmt.target, body, stmt.label)
 
     return run
 
 
+_PREFETCHED = 10, 50  # rows: at first, and then
+
+
 def over_rows(
-    frame: Frame, answer: SpiResult, target: Rec | Row, body: ExecStmt, label: str | None
+    frame: Frame, opened: SpiCursor, target: Rec | Row, body: ExecStmt, label: str | None, portal: Portal | None = None
 ) -> ReturnCode | None:
-    """The body for each row (exec_for_query)."""
-    columns = answer.columns
-    assert columns is not None
-    if not answer.rows:
-        move_row(frame, target, columns, None)
-    if isinstance(target, Rec) and target.type.oid == oids.RECORD:
-        number, types, names = target.number, tuple([c[1] for c in columns]), tuple([c[0] for c in columns])
-        return over(frame, answer.rows, lambda row: frame.__setitem__(number, Record(row, types, names)), body, label)
-    return over(frame, answer.rows, lambda row: move_row(frame, target, columns, row), body, label)
+    """The body for each row (exec_for_query). PostgreSQL reads the rows by a portal, some at once within a function.
+    `portal`: that of FOR over a cursor, which moves row by row."""
+    columns, rows, pinned = opened.columns, opened.rows, frame.session.transaction.pinned
+    first = 1
+    if portal is None:
+        frame.session.portal_count += 1
+        first = _PREFETCHED[0] if frame.atomic else 1
+    pinned.append(rows)
+    try:
+        if not rows.upto(first):
+            move_row(frame, target, columns, None)
+        found: Iterable[Sequence[Any]] = rows
+        if portal is not None:
+            found = portal.passed()
+        elif not rows.all_known:
+            found = _read(rows, first, _PREFETCHED[1] if frame.atomic else 1)
+        if isinstance(target, Rec) and target.type.oid == oids.RECORD:
+            number, types, names = target.number, tuple([c[1] for c in columns]), tuple([c[0] for c in columns])
+            return over(frame, found, lambda row: frame.__setitem__(number, Record(row, types, names)), body, label)
+        return over(frame, found, lambda row: move_row(frame, target, columns, row), body, label)
+    finally:
+        pinned.remove(rows)
+
+
+def _read(rows: CursorRows, first: int, then: int) -> Iterator[Sequence[Any]]:
+    """The rows, some of them at once: so far an error in a row lets the loop come."""
+    done, wanted = 0, first
+    while True:
+        total = rows.upto(wanted)
+        yield from rows[done:total]
+        if total < wanted:
+            return
+        done, wanted = total, total + then
 
 
 # --- RETURN -----------------------------------------------------------------------------------------------------------

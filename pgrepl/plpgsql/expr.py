@@ -10,40 +10,48 @@ is a plain expression.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.user_types import user_types
 from pgrepl.errors import PgError
 from pgrepl.expr import evaluate
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.casts import Context
 from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.folding import folded
 from pgrepl.expr.fragment import analyze_assignment, plain_expression
+from pgrepl.expr.meaning import going_on, meaning_of, names_types_of_users
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import CoerceViaIO, Expr, FuncExpr, Query, Variable
 from pgrepl.expr.walk import walk
 from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
+from pgrepl.plpgsql.data_types import RecordError
 from pgrepl.plpgsql.datums import Mode, Rec, SqlText
 from pgrepl.plpgsql.sql import (
+    OfPlpgsql,
+    SpiCursor,
     SpiResult,
     check_allowed,
     columns_of_query,
-    cursor_rows,
     is_plain_query,
+    opened,
     run_statement,
     speaking_of,
     variables_of,
 )
-from pgrepl.plpgsql.variables import field_of
-from pgrepl.sql.nodes import PlAssign, SelectStmt
+from pgrepl.plpgsql.variables import FrameVariables, field_of
+from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, PlAssign, SelectStmt
 from pgrepl.sql.parser import parse, parse_fragment
 from pgrepl.types import oids
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.expr.dml.plan import Modify
     from pgrepl.plpgsql.frame import Code, Frame
     from pgrepl.sql.nodes import Statement
 
@@ -64,6 +72,8 @@ class PlpgsqlExpr:
         self._names = names
         self._query: Query | None = None
         self._is_simple = True
+        self._is_noted = False  # the meaning of a statement that changes rows is kept
+        self._number = len(code.pieces)
         code.pieces.append(self)
 
     def forget(self) -> None:
@@ -81,10 +91,15 @@ class PlpgsqlExpr:
 
     def _first(self, frame: Frame) -> Any:
         """Analyse the expression, and run it as it will be run from now on."""
-        session = self.code.session
+        session, analysed = self.code.session, self.code.function.analysed
         with speaking_of(frame, self.sql):
             with variables_of(frame, self.sql, as_values=False) as variables:
-                query = self._analysed(session)
+                try:
+                    query = self._meant(session, lambda: self._analysed(session), variables)
+                except RecordError as error:
+                    # once it has a plan, PostgreSQL looks at the record when it runs the plan, not when it makes one
+                    raise error if self._number not in analysed else OfPlpgsql.said(error) from None
+            analysed.add(self._number)
             expr = plain_expression(query) if self._is_simple else None
             if expr is not None:
                 expr = self._folded(expr)
@@ -108,6 +123,34 @@ class PlpgsqlExpr:
         except PgError:
             self._is_simple = False
             raise
+
+    def _meant(self, session: Session, analyse: Callable[[], Query], variables: FrameVariables) -> Query:
+        """The analysed tree; the one that the function has had, if only the names of types and labels have changed."""
+        kept = self._kept(session, variables)
+        if kept is not None:
+            assert isinstance(kept, Query)
+            return kept
+        tree = analyse()
+        self._keep(session, tree, variables)
+        return tree
+
+    def _kept(self, session: Session, variables: FrameVariables) -> Query | Modify | None:
+        """The tree that the function has had, as things are now, and the variables that were looked up for it."""
+        known = self.code.function.meanings.get(self._number)
+        meaning = None if known is None else going_on(session, known[0])
+        if known is None or meaning is None or variables.fields_at(known[1]) != known[2]:
+            return None
+        self.code.function.meanings[self._number] = meaning, *known[1:]
+        variables.found_at(known[1])
+        return meaning.tree
+
+    def _keep(self, session: Session, tree: Query | Modify, variables: FrameVariables) -> None:
+        meanings = self.code.function.meanings
+        meanings.pop(self._number, None)
+        if names_types_of_users(session, tree):
+            fields = variables.fields_at(variables.places)
+            if fields is not None:
+                meanings[self._number] = meaning_of(session, tree), variables.places, fields
 
     def _analysed(self, session: Any) -> Query:
         session.transaction.snapshot_taken = True
@@ -207,30 +250,66 @@ class PlpgsqlExpr:
             if tree is None:
                 raise PgError("42601", "empty query does not return tuples")
             if isinstance(tree, SelectStmt) and tree.into is None:
-                if self._query is None:
-                    with variables_of(frame, self.sql, as_values=False) as variables:
-                        self._query = analyze_query(self.code.session, tree)
-                    query = self._query
-                    if variables.records:
-                        self._query = None  # record variables may have other row types next time
-                else:
-                    query = self._query
+                query = self._of_select(frame, tree)
                 if is_plain_query(query):
                     rows = running.rows_of(frame, query, most)
                     return SpiResult(columns_of_query(query), rows, len(rows), selects=True)
+            if isinstance(tree, MODIFYING):
+                return self._change(frame, tree)
             return run_statement(frame, tree, self.sql)
 
-    def open(self, frame: Frame) -> SpiResult:
-        """As `answer`, for a cursor: the rows know where they stand."""
+    def _change(self, frame: Frame, tree: Statement) -> SpiResult:
+        """Run a statement that changes rows. It is analysed with the values of variables each time."""
+        session = self.code.session
+        if self._is_noted or not user_types(session).data:
+            return run_statement(frame, tree, self.sql)
+        with variables_of(frame, self.sql, as_values=False) as variables:
+            kept = self._kept(session, variables)
+        if kept is not None:
+            assert not isinstance(kept, Query)
+            return run_statement(frame, AnalyzedStmt(kept), self.sql)
+        answer = run_statement(frame, tree, self.sql)
+        self._is_noted = True
+        with suppress(PgError), variables_of(frame, self.sql, as_values=False) as variables:
+            self._keep(session, analyze_modifying(session, tree), variables)
+        return answer
+
+    def variables(self, frame: Frame) -> list[int]:
+        """The variables that a SELECT, or a statement that changes rows, names."""
+        tree, session = self.tree, self.code.session
+        with variables_of(frame, self.sql, as_values=False) as variables:
+            if isinstance(tree, SelectStmt):
+                analyze_query(session, tree)
+            elif isinstance(tree, MODIFYING):
+                analyze_modifying(session, tree)
+        return sorted({number for number, _ in variables.places.values()})
+
+    def open(self, frame: Frame, scroll: bool | None) -> SpiCursor:
+        """The statement as a cursor's."""
         tree = self.parsed(frame)
-        if not isinstance(tree, SelectStmt) or tree.into is not None or _changes_rows(tree):
-            return self.answer(frame)
+        with speaking_of(frame, self.sql), variables_of(frame, self.sql, as_values=True):
+            return opened(frame, tree, self.sql.text, scroll)
+
+    def loop(self, frame: Frame) -> SpiCursor:
+        """The statement as that of a loop over its rows."""
+        tree = self.parsed(frame)
         with speaking_of(frame, self.sql):
-            return cursor_rows(frame, tree, self.sql)
+            if isinstance(tree, SelectStmt) and tree.into is None:
+                query = self._of_select(frame, tree)
+                if is_plain_query(query):
+                    return running.loop_rows(frame, query, self.sql.text)
+            with variables_of(frame, self.sql, as_values=True):
+                return opened(frame, tree, self.sql.text, None, is_loop=True)
 
-
-def _changes_rows(tree: SelectStmt) -> bool:
-    return tree.with_ is not None and any(type(cte.query).__name__ != "SelectStmt" for cte in tree.with_.ctes)
+    def _of_select(self, frame: Frame, tree: SelectStmt) -> Query:
+        """The analysed query, which is kept."""
+        query, session = self._query, self.code.session
+        if query is None:
+            with variables_of(frame, self.sql, as_values=False) as variables:
+                query = self._meant(session, lambda: analyze_query(session, tree), variables)
+            if not variables.records:  # record variables may have other row types next time
+                self._query = query
+        return query
 
 
 def _are_alike(one: Any, other: Any) -> bool:

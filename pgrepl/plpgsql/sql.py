@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr import folding
+from pgrepl.expr.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.dml.mapping import query_of
+from pgrepl.expr.sql_variables import analysing
 from pgrepl.expr.substitute import with_values
-from pgrepl.expr.tree import Const, Query, Variable
+from pgrepl.expr.tree import Query, has_modifying_cte
+from pgrepl.expr.walk import has_effects
 from pgrepl.frozen import frozen
-from pgrepl.plpgsql.datums import Rec
-from pgrepl.plpgsql.variables import FrameVariables, field_of
+from pgrepl.plpgsql.variables import FrameVariables
+from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
+from pgrepl.query.result import listed_columns
+from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag
 
@@ -27,10 +33,9 @@ if TYPE_CHECKING:
     from pgrepl.query.standing import Standing
     from pgrepl.sql.nodes import Statement
 
-# statements that a function which is not volatile may run (CommandIsReadOnly)
-_READS = frozenset(("SelectStmt", "VariableShowStmt", "ExplainStmt"))
 _KEEP_TEXT = frozenset(("PrepareStmt", "DeclareCursorStmt"))  # of which views show the text
-_CHANGES = frozenset(("InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
+_CHANGES = frozenset(("AnalyzedStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
+_GIVE_ROWS = frozenset(("CallStmt", "ExecuteStmt", "ExplainStmt", "FetchStmt", "VariableShowStmt"))  # of the others
 
 
 @frozen
@@ -43,7 +48,17 @@ class SpiResult:
     changes: bool = False  # INSERT, UPDATE, DELETE, MERGE
     selects: bool = False
     text: str = ""  # of EXECUTE
-    standing: Standing | None = None  # of a cursor's rows
+
+
+@frozen
+class SpiCursor:
+    """The columns and rows of a cursor, or of a loop over a query."""
+
+    columns: Sequence[Column]
+    rows: CursorRows
+    text: str
+    scrolls: bool = True
+    standing: Standing | None = None
 
 
 # --- CONTEXT ----------------------------------------------------------------------------------------------------------
@@ -61,15 +76,27 @@ def in_sql(error: PgError, text: str, kind: str) -> PgError:
 
 @contextmanager
 def speaking_of(frame: Frame, sql: SqlText) -> Iterator[None]:
-    """Errors and notices inside come with the statement's line of CONTEXT."""
+    """Errors and notices inside come with the statement's line of CONTEXT; what PL/pgSQL itself says does not."""
     contexts = frame.session.contexts
     contexts.append(lambda: f'{sql.mode.value} "{sql.text}"')
     try:
         yield
+    except OfPlpgsql:
+        raise
     except PgError as error:
         raise in_sql(error, sql.text, sql.mode.value) from None
     finally:
         contexts.pop()
+
+
+class OfPlpgsql(PgError):
+    """An error of PL/pgSQL itself, whose CONTEXT does not name the statement."""
+
+    @classmethod
+    def said(cls, error: PgError) -> OfPlpgsql:
+        found = cls(error.sqlstate, error.message)
+        found.report = error.report
+        return found
 
 
 @contextmanager
@@ -87,15 +114,6 @@ def variables_of(frame: Frame, sql: SqlText, *, as_values: bool) -> Iterator[Fra
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-def constant(frame: Frame, node: Variable) -> Const:
-    value = frame[node.number]
-    if node.field is not None and value is not None:
-        datum = frame.code.function.datums[node.number]
-        assert isinstance(datum, Rec)
-        value = value[field_of(frame, datum, node.field)[3]]
-    return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
-
-
 def is_plain_query(query: Query) -> bool:
     """Whether the query only reads: it locks no rows, and no statement in its WITH list changes any."""
     return not query.row_marks and all(cte.modify is None for cte in query.ctes)
@@ -103,6 +121,12 @@ def is_plain_query(query: Query) -> bool:
 
 def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[Any, ...]]:
     """The rows of an analysed query that only reads; no more than `most`."""
+    found: Iterable[tuple[Any, ...]] = _rows_to_come(frame, query)
+    return list(found if most is None else islice(found, most))
+
+
+def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
+    """The rows, of which none is computed yet."""
     from pgrepl.query import permissions
     from pgrepl.query.rowset import passing_rows
 
@@ -110,31 +134,22 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
     _begin(frame)
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    found: Iterable[tuple[Any, ...]] = passing_rows(session, with_values(query, lambda node: constant(frame, node)))
-    return list(found if most is None else islice(found, most))
+    meant = with_values(query, FrameVariables(frame, None, as_values=True).value)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        yield from passing_rows(session, meant)
+
+    return rows()
 
 
-def cursor_rows(frame: Frame, stmt: SelectStmt, sql: SqlText) -> SpiResult:
-    """The rows of a cursor's query, and where they stand."""
-    from pgrepl.query import permissions
-    from pgrepl.query.run import with_table_locks
-    from pgrepl.query.standing import placed_rows
+def loop_rows(frame: Frame, query: Query, text: str) -> SpiCursor:
+    """The rows of an analysed query that only reads, for a loop: they are computed as the loop asks for them if that
+    can be noticed, and otherwise all at once, when it asks for the first."""
+    from pgrepl.query.cursor_rows import may_wait
 
-    session = frame.session
-    _begin(frame)
-
-    def work() -> SpiResult:
-        with variables_of(frame, sql, as_values=True):
-            query = analyze_query(session, stmt)
-            if query.row_marks:
-                query = with_table_locks(session, stmt, query)
-        permissions.check(session, query)
-        permissions.check_functions(session, query)
-        standing, found = placed_rows(session, query)
-        rows = list(found)
-        return SpiResult(columns_of_query(query), rows, len(rows), selects=True, standing=standing)
-
-    return _until_done(frame, work)  # type: ignore[no-any-return]
+    waits = may_wait(frame.session, query) and has_effects(query)
+    found = _rows_to_come(frame, query)
+    return SpiCursor(columns_of_query(query), CursorRows(found) if waits else RowsAtOnce(found), text)
 
 
 def columns_of_query(query: Query) -> list[Column]:
@@ -153,8 +168,78 @@ def no_rows(stmt: Statement | None) -> PgError:
     return PgError("42601", f"{'empty' if stmt is None else command_tag(stmt)} query does not return tuples")
 
 
-def no_cursor(stmt: Statement | None) -> PgError:
-    return PgError("42P11", f"cannot open {'empty' if stmt is None else command_tag(stmt)} query as cursor")
+# --- cursors ----------------------------------------------------------------------------------------------------------
+
+
+def opened(frame: Frame, stmt: Statement | None, text: str, scroll: bool | None, *, is_loop: bool = False) -> SpiCursor:
+    """What a statement gives a cursor, or a loop (SPI_cursor_open_internal); `Session.variables` knows the names in it.
+    A statement that changes rows will be run when rows are fetched, with the values that the variables have now."""
+    name, session = type(stmt).__name__, frame.session
+    if isinstance(stmt, SelectStmt) and stmt.into is None:
+        return _until_done(frame, lambda: _opened_query(frame, stmt, text, scroll, is_loop=is_loop))  # type: ignore[no-any-return]
+    if name in _CHANGES:
+        _begin(frame)
+        written = analyze_modifying(session, stmt)  # type: ignore[arg-type]
+        columns = [(c.name, c.type, c.typmod) for c in listed_columns(written.returning)]
+        if columns:
+            _check_reads(frame, command_tag(stmt))  # type: ignore[arg-type]
+            folding.check(session, query_of(written))
+            return SpiCursor(columns, _statement_rows(frame, stmt), text, scroll is True)  # type: ignore[arg-type]
+    elif stmt is not None and name in _GIVE_ROWS:
+        answer = execute_nested(frame, stmt, text)
+        if answer.columns is not None:
+            return SpiCursor(answer.columns, StatementRows(lambda: answer.rows), text, scroll is True)
+    raise OfPlpgsql("42P11", f"cannot open {_cursor_tag(stmt)} query as cursor")
+
+
+def _cursor_tag(stmt: Statement | None) -> str:
+    if stmt is None:
+        return "empty"
+    return "SELECT INTO" if isinstance(stmt, SelectStmt) else command_tag(stmt)
+
+
+def _opened_query(frame: Frame, stmt: SelectStmt, text: str, scroll: bool | None, *, is_loop: bool) -> SpiCursor:
+    from pgrepl.query import permissions
+    from pgrepl.query.cursor_rows import cursor_rows, scrolls
+    from pgrepl.query.run import with_table_locks
+
+    session = frame.session
+    _begin(frame)
+    query = analyze_query(session, stmt)
+    _check_reads(frame, writing_tag(query))
+    folding.check(session, query)
+    if has_modifying_cte(query.ctes):
+        return SpiCursor(columns_of_query(query), _statement_rows(frame, stmt), text, scroll is True)
+    if query.row_marks:
+        if scroll:
+            message = "DECLARE SCROLL CURSOR ... FOR UPDATE/SHARE is not supported"
+            raise PgError("0A000", message, detail="Scrollable cursors must be READ ONLY.")
+        query = with_table_locks(session, stmt, query)
+    if is_loop:
+        return loop_rows(frame, query, text)
+    permissions.check(session, query)
+    permissions.check_functions(session, query)
+    standing, rows = cursor_rows(session, query)
+    return SpiCursor(columns_of_query(query), rows, text, scrolls(query, scroll), standing)
+
+
+def _statement_rows(frame: Frame, stmt: Statement) -> StatementRows:
+    """The rows of a statement that is run when they are fetched, maybe after the function's end."""
+    session = frame.session
+    variables = session.variables.as_now()
+
+    def run() -> Iterable[tuple[Any, ...]]:
+        with analysing(session, variables):
+            result: Result = _until_done(frame, lambda: session.hooks.execute(session, stmt))
+        return result.values or ()
+
+    return StatementRows(run)
+
+
+def _check_reads(frame: Frame, tag: str | None) -> None:
+    """An error for a statement that no function may run which is not volatile."""
+    if frame.read_only and tag is not None:
+        raise PgError("0A000", f"{tag} is not allowed in a non-volatile function")
 
 
 # --- statements -------------------------------------------------------------------------------------------------------
@@ -178,8 +263,11 @@ def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> SpiResult:
 def execute_nested(frame: Frame, stmt: Statement, text: str) -> SpiResult:
     """Run a statement of a text; `Session.variables` knows the names in it."""
     name = type(stmt).__name__
-    if frame.read_only and name not in _READS:
-        raise PgError("0A000", f"{command_tag(stmt)} is not allowed in a non-volatile function")
+    if frame.read_only:
+        if isinstance(stmt, SelectStmt) and stmt.into is None:
+            _check_reads(frame, writing_tag(analyze_query(frame.session, stmt)))
+        else:
+            _check_reads(frame, command_tag(stmt))
     _begin(frame, snapshot=name not in WITHOUT_SNAPSHOT)
     with _asked(frame.session, text) if name in _KEEP_TEXT else nullcontext():
         result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Const, Expr, Variable
-from pgrepl.plpgsql.data_types import missing_type
+from pgrepl.plpgsql.data_types import RecordError, missing_type
 from pgrepl.plpgsql.datums import ItemKind, NameItem, Rec, Var, find_name
 from pgrepl.types import oids
 from pgrepl.types.record import Record
@@ -31,6 +33,10 @@ class FrameVariables:
     def conflict(self) -> Conflict:
         return self.frame.code.function.conflict
 
+    def as_now(self) -> FrameVariables:
+        """The variables with the values that they have now."""
+        return FrameVariables(copy(self.frame), self.names, as_values=True)
+
     def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
         if len(names) > 3:
             return None
@@ -42,6 +48,35 @@ class FrameVariables:
         if item.kind is ItemKind.REC and used == len(names) - 1:
             return self._field(item.number, names[-1], location)
         return None
+
+    def fields_at(self, places: Mapping[int, tuple[int, str | None]]) -> list[int] | None:
+        """The types of the fields of records among the variables at places; None: there is a whole row, too."""
+        found = []
+        for number, field in places.values():
+            datum = self.frame.code.function.datums[number]
+            if isinstance(datum, Rec):
+                if field is None:
+                    return None
+                found.append(int(field_of(self.frame, datum, field)[0]))
+        return found
+
+    def found_at(self, places: Mapping[int, tuple[int, str | None]]) -> None:
+        """Note the variables at places as looked up."""
+        self.places.update(places)
+        datums = self.frame.code.function.datums
+        for number, _ in places.values():
+            datum = datums[number]
+            if isinstance(datum, Rec) and datum.type.oid == oids.RECORD:
+                self.records.add(number)
+
+    def value(self, node: Variable) -> Const:
+        """The value of a variable as a constant."""
+        value = self.frame[node.number]
+        if node.field is not None and value is not None:
+            datum = self.frame.code.function.datums[node.number]
+            assert isinstance(datum, Rec)
+            value = value[field_of(self.frame, datum, node.field)[3]]
+        return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
 
     def number_at(self, location: int) -> int:
         return self.places[location][0] + 1
@@ -106,8 +141,8 @@ def field_of(frame: Frame, datum: Rec, name: str) -> tuple[int, int, int, int]:
 
 def not_assigned(datum: Rec) -> PgError:
     detail = "The tuple structure of a not-yet-assigned record is indeterminate."
-    return PgError("55000", f'record "{datum.name}" is not assigned yet', detail=detail)
+    return RecordError("55000", f'record "{datum.name}" is not assigned yet', detail=detail)
 
 
 def no_field(datum: Rec, name: str) -> PgError:
-    return PgError("42703", f'record "{datum.name}" has no field "{name}"')
+    return RecordError("42703", f'record "{datum.name}" has no field "{name}"')

@@ -1,13 +1,14 @@
 """Portals: the open cursors of a transaction, of SQL, of PL/pgSQL and of the protocol (portalmem.c, pquery.c).
 
 A portal has the rows of its query as they were when it was opened; it computes them when they are first fetched, where
-that gives the same. `Transaction.portals` has the portals by name until the transaction ends, and those WITH HOLD until
-they are closed.
+that gives the same, and tells their errors then. A statement that changes rows is run at the first FETCH.
+`Transaction.portals` has the portals by name until the transaction ends, and those WITH HOLD until they are closed.
+`Transaction.pinned` has those that loops read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,16 @@ Row = Sequence[Any]
 _PORTION = 1000  # rows that are taken together
 
 
+_AT_ONCE = "57"  # errors of this class (operator intervention) are nobody's row
+
+
 class CursorRows(Sequence[Row]):
     """Rows that are computed when they are asked for, and kept."""
 
     def __init__(self, source: Iterator[Row]) -> None:
         self._source: Iterator[Row] | None = source
         self._known: list[Row] = []
+        self._error: PgError | None = None  # of the row behind those that are known
 
     def upto(self, count: int) -> int:
         """The number of rows that there are, or `count` if there may be more."""
@@ -39,17 +44,40 @@ class CursorRows(Sequence[Row]):
                 self._source = None
             else:
                 self._known.append(row)
+        if self._error is not None and len(self._known) < count:
+            raise self._error
         return min(count, len(self._known))
 
-    def finish(self) -> None:
-        """Compute the rest, as what it is computed from is about to go."""
-        if self._source is not None:
-            self._known += self._source
-            self._source = None
+    def compute(self, count: int | None = None) -> None:
+        """Compute rows before they are asked for (None: all of them), as what they are computed from is about to go.
+        An error is told when its row is asked for."""
+        try:
+            if count is not None:
+                self.upto(count)
+            elif self._source is not None:
+                self._known.extend(self._source)
+                self._source = None
+        except PgError as error:
+            if error.sqlstate.startswith(_AT_ONCE):
+                raise
+            self._source, self._error = None, error
+
+    @property
+    def all_known(self) -> bool:
+        return self._source is None and self._error is None
+
+    def hold(self) -> None:
+        """Compute what the end of the transaction would take away (PersistHoldablePortal)."""
+        self.compute()
+        if self._error is not None:
+            raise self._error
 
     def __len__(self) -> int:
-        self.finish()
+        self.hold()
         return len(self._known)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._known[: len(self)])
 
     def __getitem__(self, index: Any) -> Any:
         """Rows among those that are known."""
@@ -90,6 +118,35 @@ class PassingRows(CursorRows):
         return found
 
 
+class RowsAtOnce(CursorRows):
+    """Rows that are all computed when the first is asked for."""
+
+    def upto(self, count: int) -> int:
+        self.compute()
+        return super().upto(count)
+
+
+class StatementRows(CursorRows):
+    """The rows of another statement than SELECT, which runs when they are first asked for."""
+
+    def __init__(self, run: Callable[[], Iterable[Row]]) -> None:
+        super().__init__(iter(()))
+        self._run: Callable[[], Iterable[Row]] | None = run
+
+    def upto(self, count: int) -> int:
+        if self._run is not None:
+            self._known = list(self._run())
+            self._run = None
+        return super().upto(count)
+
+    def __len__(self) -> int:
+        self.upto(0)
+        return len(self._known)
+
+    def hold(self) -> None:
+        raise PgError("2D000", "cannot perform transaction commands inside a cursor loop that is not read-only")
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The options of DECLARE; pg_cursors shows them."""
@@ -122,6 +179,7 @@ class Portal:
         with self.running():
             if not self.returns_rows:
                 raise PgError("XX000", "unsupported portal strategy")
+            self._upto(0)
             return self._fetch(word, count)
 
     @contextmanager
@@ -137,6 +195,11 @@ class Portal:
             raise
         finally:
             self.is_active = False
+
+    def passed(self) -> Iterator[Row]:
+        """The rows from here on, one by one, as the cursor moves."""
+        while rows := self.fetch("forward", 1):
+            yield rows[0]
 
     def _fetch(self, word: str, count: int | None) -> Sequence[Row]:
         if word == "absolute":

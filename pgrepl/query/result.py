@@ -11,6 +11,7 @@ from pgrepl.frozen import frozen
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pgrepl.catalog.session import Session
     from pgrepl.expr.tree import Target
 
 NO_ORIGIN = (0, 0)
@@ -48,9 +49,14 @@ def sent_columns(columns: Iterable[ResultColumn]) -> tuple[ResultColumn, ...]:
     return tuple([ResultColumn(c.name, *base_and_typmod(c.type, c.typmod), c.origin) for c in columns])
 
 
-def result_columns(targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
-    """The columns of a target list, as clients are told."""
-    return sent_columns(listed_columns(targets))
+def told_columns(session: Session, columns: Iterable[ResultColumn]) -> tuple[ResultColumn, ...]:
+    """The columns as who runs the statement is told: a client, or a routine, which knows domains."""
+    return tuple(columns) if session.is_nested else sent_columns(columns)
+
+
+def result_columns(session: Session, targets: Iterable[Target]) -> tuple[ResultColumn, ...]:
+    """The columns of a target list, as who runs the statement is told."""
+    return told_columns(session, listed_columns(targets))
 
 
 class ValueText(str):

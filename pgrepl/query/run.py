@@ -47,7 +47,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         rows = passing_rows(session, expanded, expanded=True)
         # functions with effects run within the statement: the rows cannot wait for the client
         waits = waits and not has_effects(expanded)
-    columns = result_columns(query.targets)
+    columns = result_columns(session, query.targets)
     if session.keeps_values:
         if isinstance(rows, SparkRows):
             return Result("SELECT", columns, values=rows)

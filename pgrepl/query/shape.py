@@ -30,6 +30,15 @@ def has_user_tables(query: Query) -> bool:
     return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
 
 
+def writing_tag(query: Query) -> str | None:
+    """What a query that does more than read is called, which no function may run that is not volatile
+    (CommandIsReadOnly)."""
+    locking = next((level for level in levels(query) if level.row_marks), None)
+    if locking is not None:
+        return f"SELECT FOR {locking.row_marks[0].strength}"
+    return "SELECT" if tree.has_modifying_cte(query.ctes) else None
+
+
 def locks_rows(query: Query) -> bool:
     """Whether the query has a locking clause (FOR UPDATE …) at any depth."""
     return any(level.row_marks for level in levels(query))

@@ -37,8 +37,12 @@ class Standing:
 def placed_rows(session: Session, query: Query) -> tuple[Standing, Iterator[Row]]:
     """The rows of a cursor's query, and where they stand as they are read."""
     standing = Standing(bool(query.row_marks))
-    rows = iter(passing_rows(session, _with_places(query, standing)))
-    return standing, standing.noted(rows, len(query.columns))
+    placed = _with_places(query, standing)
+
+    def rows() -> Iterator[Row]:
+        yield from standing.noted(iter(passing_rows(session, placed)), len(query.columns))
+
+    return standing, rows()
 
 
 def _with_places(query: Query, standing: Standing) -> Query:

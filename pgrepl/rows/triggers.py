@@ -193,10 +193,15 @@ def enabled_triggers(session: Session, relid: int) -> list[Trigger]:
 
 
 def inserts_one_by_one(session: Session, rel: Relation) -> bool:
-    """Whether PostgreSQL's COPY inserts each row before it reads the next, because of a BEFORE trigger, enabled or not
-    (CopyFrom); so that errors of keys come with the line's text. Partitions get their rows in batches."""
+    """Whether PostgreSQL's COPY inserts each row before it reads the next, because of a BEFORE trigger, enabled or not,
+    or one with a transition table of a partitioned table (CopyFrom); so that errors of keys come with the line's
+    text."""
     wanted = triggers.BEFORE | triggers.ROW | triggers.INSERT
-    return rel.kind != "p" and any(trigger.type & wanted == wanted for trigger in triggers_of(session, rel.oid))
+    return any(
+        trigger.type & wanted == wanted
+        or (rel.kind == "p" and trigger.type & triggers.INSERT and trigger.new_table is not None)
+        for trigger in triggers_of(session, rel.oid)
+    )
 
 
 def has_instead_trigger(session: Session, view: int, event: TriggerEvent) -> bool:

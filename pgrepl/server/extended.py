@@ -349,7 +349,7 @@ class Extended:
     def _columns(self, cursor: Portal) -> tuple[ResultColumn, ...]:
         from pgrepl.statements.cursor import fetched_columns
 
-        return fetched_columns(cursor)
+        return fetched_columns(self._client.session, cursor)
 
     def _check_describable(self, prepared: PreparedStatement) -> None:
         if prepared.columns is not None:

@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import relation
 from pgrepl.errors import PgError
 from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
-from pgrepl.expr.walk import returns_set
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.query import permissions
-from pgrepl.query.portal import CursorRows, Declared, Portal, close_all, close_portal, find_portal, open_portal
-from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, result_columns
+from pgrepl.query.cursor_rows import cursor_rows, scrolls
+from pgrepl.query.portal import Declared, Portal, close_all, close_portal, find_portal, open_portal
+from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, listed_columns, told_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_values, texts_for, with_table_locks
 from pgrepl.query.shape import locks_rows
-from pgrepl.query.standing import placed_rows
-from pgrepl.query.tables import is_user_table
 from pgrepl.sql.nodes import ClosePortalStmt, DeclareCursorStmt, FetchStmt
 from pgrepl.types.names import format_type
 
@@ -41,18 +38,12 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
         query = with_table_locks(session, stmt.query, query)
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    standing, found = placed_rows(session, query)
-    rows = CursorRows(found)
-    if _may_wait(session, query):
-        rows.upto(1)  # which fixes what is read
-    else:
-        rows.finish()
-    scrolls = stmt.scroll if stmt.scroll is not None else not query.row_marks and goes_backward(query)
-    shown = result_columns(query.targets)
+    standing, rows = cursor_rows(session, query)
+    shown = listed_columns(query.targets)
     origins = [column.origin for column in shown]
     declared = Declared(session.query, binary=stmt.binary, holds=stmt.holds, standing=standing, origins=origins)
     columns = [(column.name, column.type, column.typmod) for column in shown]
-    open_portal(session, stmt.name, columns, rows, scrolls=scrolls, declared=declared)
+    open_portal(session, stmt.name, columns, rows, scrolls=scrolls(query, stmt.scroll), declared=declared)
     return Result("DECLARE CURSOR")
 
 
@@ -81,39 +72,6 @@ def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
     return query
 
 
-def _may_wait(session: Session, query: Query) -> bool:
-    """Whether the rows may be computed later: they come from one table or function, which is opened at the first."""
-    if len(query.rtable) != 1 or query.has_sublinks or query.ctes or query.row_marks:
-        return False
-    (entry,) = query.rtable
-    if is_user_table(entry):
-        return entry.relkind in ("r", "m") and not relation(session, entry.relid).has_subclass
-    return entry.kind is RteKind.FUNCTION
-
-
-# --- backward ---------------------------------------------------------------------------------------------------------
-
-
-def goes_backward(query: Query) -> bool:
-    """Whether the plan can be run backward, so that the cursor scrolls without SCROLL (ExecSupportsBackwardScan)."""
-    if query.set_operation is not None or (query.ctes and any(cte.recursive for cte in query.ctes)):
-        return False
-    if query.sort:
-        return True
-    if (
-        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
-        or query.distinct is not None or any(returns_set(target.expr) for target in query.targets)
-    ):  # fmt: skip
-        return False
-    only = query.from_[0] if len(query.from_) == 1 else None
-    if not isinstance(only, RangeRef):
-        return False
-    entry: Rte = query.rtable[only.varno - 1]
-    if entry.kind is RteKind.SUBQUERY:
-        return entry.subquery is not None and goes_backward(entry.subquery)
-    return True
-
-
 # --- FETCH, MOVE, CLOSE -----------------------------------------------------------------------------------------------
 
 
@@ -127,7 +85,7 @@ def fetch(stmt: FetchStmt, session: Session) -> Result:
             return Result(f"MOVE {int(portal.current is not None)}")
         return Result(f"MOVE {len(portal.fetch(stmt.word, stmt.count))}")
     rows = [tuple(row) for row in portal.fetch(stmt.word, stmt.count)]
-    columns = fetched_columns(portal)
+    columns = fetched_columns(session, portal)
     tag = f"FETCH {len(rows)}"
     if session.keeps_values:
         return Result(tag, columns, values=LocalRows((), rows))
@@ -156,9 +114,10 @@ def _as_bytes(rows: Sequence[tuple[Any, ...]], types: Sequence[int]) -> list[tup
     return found
 
 
-def fetched_columns(portal: Portal) -> tuple[ResultColumn, ...]:
+def fetched_columns(session: Session, portal: Portal) -> tuple[ResultColumn, ...]:
     origins = portal.declared.origins or repeat(NO_ORIGIN)
-    return tuple([ResultColumn(*column, origin) for column, origin in zip(portal.columns, origins, strict=False)])
+    found = [ResultColumn(*column, origin) for column, origin in zip(portal.columns, origins, strict=False)]
+    return told_columns(session, found)
 
 
 def close(stmt: ClosePortalStmt, session: Session) -> Result:

@@ -109,7 +109,7 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
         from pgrepl.statements.cursor import fetched_columns
 
         portal = session.transaction.portals.get(stmt.name)
-        return fetched_columns(portal) if portal is not None and portal.returns_rows else None
+        return fetched_columns(session, portal) if portal is not None and portal.returns_rows else None
     if isinstance(stmt, ExplainStmt):
         from pgrepl.statements.explain import described_column
 

@@ -25,6 +25,7 @@ from pgrepl.statements.maintenance import maintaining
 from pgrepl.statements.table.as_query import columns_of, query_rows
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.creation import creation_schema
+from pgrepl.statements.temporary import temporary_name
 from pgrepl.statements.view import store_rule, uses_temporary, with_names
 from pgrepl.writing.rewrite.phase3 import require
 
@@ -135,16 +136,19 @@ def _fill(session: Session, rel: Relation, *, concurrently: bool) -> int:
             made = Unique if index.indisunique else Indexed
             require(session, made(rel.oid, index.indexrelid))
         except PgError as problem:
-            raise _as_of_insert(problem) if concurrently else problem from None
+            raise _as_of_insert(session, rel, problem) if concurrently else problem from None
     return count
 
 
-def _as_of_insert(problem: PgError) -> PgError:
-    """The error for a duplicate key, which CONCURRENTLY finds when it inserts a row."""
+def _as_of_insert(session: Session, view: Relation, problem: PgError) -> PgError:
+    """The error for a duplicate key, which CONCURRENTLY finds when it inserts a row by a statement of its own."""
     report = problem.report
     if problem.sqlstate != "23505" or report.detail is None:
         return problem
     message = f'duplicate key value violates unique constraint "{report.constraint}"'
     detail = report.detail.replace(" is duplicated.", " already exists.")
     problem.report = replace(report, message=message, detail=detail)
-    return problem
+    name, schema = quote_qualified(view.schema, view.name), temporary_name(session)
+    differences = f"{schema}.pg_temp_{view.oid}_2"
+    statement = f"INSERT INTO {name} SELECT (diff.newdata).* FROM {differences} diff WHERE tid IS NULL"
+    return problem.with_context(f'SQL statement "{statement}"')

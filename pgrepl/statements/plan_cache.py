@@ -1,58 +1,38 @@
 """Prepared statements, of PREPARE and of the extended protocol (plancache.c).
 
-A statement is kept as its raw parse tree, and analysed anew when a definition has changed. PostgreSQL keeps the
-analysed tree, in which types and the labels of enums are OIDs, as long as the relations and functions that the
-statement names are what they were. So a statement that names types of users keeps this tree, too: a label or a type
-that is renamed does not stop it.
+A statement is kept as its raw parse tree, and analysed anew when a definition has changed. One that names types of
+users keeps its analysed tree, too: a label or a type that is renamed does not stop it (expr/meaning.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.classes import PG_CLASS, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.catalog.namespace import search_path
-from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.row_types import rowtype_relation
-from pgrepl.catalog.user_types import type_row, user_types
 from pgrepl.errors import PgError
-from pgrepl.expr import folding, stored
+from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
-from pgrepl.expr.dml.mapping import query_of, with_literals
+from pgrepl.expr.dml.mapping import query_of
 from pgrepl.expr.lookup import read_value
+from pgrepl.expr.meaning import Meaning, going_on, meaning_of, names_types_of_users
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.sql_variables import SqlVariables, analysing
-from pgrepl.expr.tree import Query, has_modifying_cte
-from pgrepl.expr.walk import walk_deep
-from pgrepl.frozen import frozen
+from pgrepl.expr.tree import Query
 from pgrepl.query.result import ResultColumn, listed_columns, sent_columns
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
 from pgrepl.sql.tags import command_tag, ends_block
-from pgrepl.statements.dependencies import objects_of
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.user_types import UserType
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.expr.dml.plan import Modify
-    from pgrepl.types.user_types import UserTypes
 
 _CUSTOM_PLANS = 5  # choose_custom_plan: the executions of a statement with parameters that are planned for their values
-
-
-@frozen
-class Meaning:
-    """The analysed tree of a statement, in which parameters are variables."""
-
-    tree: Query | Modify
-    types: UserTypes
-    named: dict[ObjectAddress, str]  # what it names, as it was then
-    is_all: bool = False  # the raw tree would not give it any more
 
 
 @dataclass(slots=True)
@@ -142,40 +122,16 @@ def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
 
 
 def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Sequence[int]) -> Meaning | None:
-    """The meaning of a statement that names types of users."""
-    known = user_types(session)
-    if not known.data:
-        return None
-    query = tree if isinstance(tree, Query) else query_of(tree)
-    if query.row_marks or has_modifying_cte(query.ctes):
-        return None
-    if not any(isinstance(expr.type, UserType) for expr, _ in walk_deep(query)):
+    if not names_types_of_users(session, tree):
         return None
     if types:
         with analysing(session, _variables(session, types)):
             tree = _tree(session, stmt)
-    return Meaning(
-        tree if isinstance(tree, Query) else with_literals(tree), known, _named(session, objects_of(session, [query]))
-    )
+    return meaning_of(session, tree)
 
 
 def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | None = None) -> SqlVariables:
     return SqlVariables(session, "", [""] * len(types), types, values)
-
-
-def _named(session: Session, objects: Iterable[ObjectAddress]) -> dict[ObjectAddress, str]:
-    """The names of a statement's objects, in words that do not depend on what types of users mean."""
-    return {each: _state(session, each) for each in objects}
-
-
-def _state(session: Session, address: ObjectAddress) -> str:
-    if address.classid == PG_CLASS:
-        found = relation_or_none(session, address.objid)
-        return "" if found is None else found.kind if found.kind == "c" else repr(found)
-    if address.classid == PG_PROC:
-        return repr(routine_row(session, address.objid))
-    row = type_row(session, address.objid) if address.classid == PG_TYPE else None
-    return "" if row is None else row.typtype
 
 
 # --- before each execution --------------------------------------------------------------------------------------------
@@ -210,15 +166,12 @@ def known_type(session: Session, oid: int) -> int:
 
 
 def _goes_on(session: Session, prepared: PreparedStatement) -> bool:
-    """Whether the statement goes on with its tree: types of users have changed, but nothing else that it names."""
-    meaning, types = prepared.meaning, user_types(session)
-    if meaning is None or not (meaning.is_all or types.data != meaning.types.data):
+    """Whether the statement goes on with its tree."""
+    kept = going_on(session, prepared.meaning)
+    if kept is None:
         return False
-    if _named(session, meaning.named) != meaning.named:
-        return False
-    tree = stored.from_json(stored.to_json(meaning.tree), session)
-    prepared.meaning = replace(meaning, tree=tree, types=types, is_all=True)
-    prepared.columns = _columns(tree)
+    prepared.meaning = kept
+    prepared.columns = _columns(kept.tree)
     return True
 
 

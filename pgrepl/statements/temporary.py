@@ -39,7 +39,7 @@ def require_temporary_schema(session: Session) -> int:
     first = not session.temporary_name
     if first:
         number = next(session_numbers)
-        session.temporary_name = f"pg_temp_{session.pid}" + (f"_{number}" if number > 1 else "")
+        session.temporary_name = temporary_name(session) + (f"_{number}" if number > 1 else "")
     left = schema_or_none(session, session.temporary_name)
     if left is not None:
         _clear(session, left.oid)
@@ -61,6 +61,11 @@ def require_temporary_schema(session: Session) -> int:
     if first:
         session.at_close.append(lambda: _leave(session))
     return oid
+
+
+def temporary_name(session: Session) -> str:
+    """The name of the session's schema, or the one it is likely to get."""
+    return session.temporary_name or f"pg_temp_{session.pid}"
 
 
 def _clear(session: Session, namespace: int) -> None:

@@ -207,7 +207,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
 def _result(session: Session, written: Modify, done: Pending) -> Result:
     if not written.returning:
         return Result(_tag(written, done.count))
-    columns = result_columns(written.returning)
+    columns = result_columns(session, written.returning)
     if session.keeps_values:
         return Result(_tag(written, done.count), columns, values=LocalRows((), done.returned))
     rows = texts_for(session, [t.expr.type for t in written.returning])(done.returned)

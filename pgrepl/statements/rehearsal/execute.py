@@ -133,7 +133,7 @@ def _planned(stmt: InsertStmt | UpdateStmt | DeleteStmt | MergeStmt, session: Se
         if cte.modify is not None:
             _plan(cte.modify, session)
     _plan(written, session)
-    return result_columns(written.returning)
+    return result_columns(session, written.returning)
 
 
 def _plan(modify: Modify, session: Session) -> None:

@@ -13,6 +13,7 @@ from pgrepl.expr.analyze import transform
 from pgrepl.expr.calls import Ambiguous, argument_names, coerced_arguments, find_among, procs_named, signature
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.context import Call, Context
+from pgrepl.expr.default_types import with_default_types
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.polymorphic import resolve
@@ -121,16 +122,20 @@ def _prepared(session: Session, routine: pg_proc, given: dict[int, Expr]) -> Pro
     defaults = list(default_arguments(session, routine.oid))
     number_of_inputs = sum(mode in "ibv" for mode in modes)
     inputs: list[Expr] = []
+    filled: set[int] = set()  # the inputs that are defaults
     outputs: list[tuple[int, Expr | None]] = []
     columns: list[ResultColumn] = []
     for number, (typoid, mode) in enumerate(zip(types, modes, strict=True)):
         if mode in "ibv":
             first = number_of_inputs - len(defaults)
+            if number not in given:
+                filled.add(len(inputs))
             inputs.append(given[number] if number in given else defaults[len(inputs) - first])
         if mode in "ob":
             name = (routine.proargnames or [""] * len(types))[number]
             outputs.append((typoid, given.get(number)))
             columns.append(ResultColumn(name or f"column{len(outputs)}", typoid))
+    inputs = with_default_types(session, routine.proargtypes, inputs, filled)
     actual = [expr.type for expr in inputs]
     resolved = [resolve(session, actual, routine.proargtypes, column.type)[1] for column in columns]
     columns = [replace(column, type=typoid) for column, typoid in zip(columns, resolved, strict=True)]

@@ -20,6 +20,7 @@ from pgrepl.expr.walk import calls_routines
 from pgrepl.interrupts import check_for_interrupts
 from pgrepl.query import permissions
 from pgrepl.query.rowset import passing_rows
+from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import (
     MODIFYING,
     AnalyzedStmt,
@@ -48,6 +49,7 @@ class _Step:
     stmt: Statement
     query: Query | None
     columns: tuple[Column, ...] | None  # of its rows; None: it returns none
+    writes: str | None = None  # its tag, if it does more than read
 
     @property
     def is_plain(self) -> bool:
@@ -177,18 +179,17 @@ def _planned(
 
 def _step(session: Session, stmt: Statement | Query) -> _Step:
     if isinstance(stmt, Query):
-        return _Step(SelectStmt(), stmt, stmt.columns)
+        return _Step(SelectStmt(), stmt, stmt.columns, writing_tag(stmt))
     if isinstance(stmt, AnalyzedStmt):
-        return _Step(stmt, None, _returned(stmt.modify))
+        return _Step(stmt, None, _returned(stmt.modify), command_tag(stmt))
     if isinstance(stmt, MODIFYING):
         modify = analyze_modifying(session, stmt)
-        return _Step(stmt, None, _returned(modify))
+        return _Step(stmt, None, _returned(modify), command_tag(stmt))
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         query = analyze_query(session, stmt)
-        if has_modifying_cte(query.ctes):
-            return _Step(stmt, None, query.columns)
-        return _Step(stmt, None if query.row_marks else query, query.columns)
-    return _Step(stmt, None, None)
+        kept = None if has_modifying_cte(query.ctes) or query.row_marks else query
+        return _Step(stmt, kept, query.columns, writing_tag(query))
+    return _Step(stmt, None, None, command_tag(stmt))
 
 
 def _returned(modify: Modify) -> tuple[Column, ...] | None:
@@ -199,11 +200,10 @@ def _returned(modify: Modify) -> tuple[Column, ...] | None:
 def _check_allowed(routine: pg_proc, plan: _Plan) -> None:
     """As init_execution_state does."""
     for step in plan.steps:
-        tag = command_tag(step.stmt)
         if isinstance(step.stmt, TransactionStmt):
-            raise PgError("0A000", f"{tag} is not allowed in an SQL function")
-        if routine.provolatile != "v" and not isinstance(step.stmt, SelectStmt):
-            raise PgError("0A000", f"{tag} is not allowed in a non-volatile function")
+            raise PgError("0A000", f"{step.writes} is not allowed in an SQL function")
+        if routine.provolatile != "v" and step.writes is not None:
+            raise PgError("0A000", f"{step.writes} is not allowed in a non-volatile function")
 
 
 # --- running --------------------------------------------------------------------------------------------------------

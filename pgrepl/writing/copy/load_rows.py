@@ -18,6 +18,7 @@ from pgrepl.rows.foreign import fire_triggers
 from pgrepl.rows.instead import fire_instead
 from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import before_statement
+from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.rows.write import write_changes
 from pgrepl.writing.copy.reader import is_placed, placed
 
@@ -34,7 +35,8 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
     the next."""
     target = source.target
     checks = prepare(session, target.relation, ModifyKind.INSERT, frozenset(target.attnums))
-    rows = _Entering(source, one_by_one=one_by_one or target.relation.kind == "v" or checks.has_before_triggers())
+    alone = target.relation.kind == "v" or inserts_one_by_one(session, target.relation) or checks.has_before_triggers()
+    rows = _Entering(source, one_by_one=one_by_one or alone)
     try:
         before_statement(session, target.relation, TriggerEvent.INSERT, frozenset(), checks.begun)
         if target.relation.kind == "v":

@@ -1,0 +1,58 @@
+"""The rows of a cursor's query: which of them are computed when it is opened, and whether it goes backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.relation import relation
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
+from pgrepl.expr.walk import returns_set
+from pgrepl.query.portal import CursorRows
+from pgrepl.query.standing import Standing, placed_rows
+from pgrepl.query.tables import is_user_table
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+def cursor_rows(session: Session, query: Query) -> tuple[Standing, CursorRows]:
+    """The rows of a query whose privileges have been checked, and where they stand."""
+    standing, found = placed_rows(session, query)
+    rows = CursorRows(found)
+    rows.compute(1 if may_wait(session, query) else None)  # the first row fixes what is read
+    return standing, rows
+
+
+def scrolls(query: Query, wanted: bool | None) -> bool:
+    """Whether the cursor goes backward. `wanted`: SCROLL or NO SCROLL."""
+    return wanted if wanted is not None else not query.row_marks and _goes_backward(query)
+
+
+def may_wait(session: Session, query: Query) -> bool:
+    """Whether the rows may be computed later: they come from one table or function, which is opened at the first."""
+    if len(query.rtable) != 1 or query.has_sublinks or query.ctes or query.row_marks:
+        return False
+    (entry,) = query.rtable
+    if is_user_table(entry):
+        return entry.relkind in ("r", "m") and not relation(session, entry.relid).has_subclass
+    return entry.kind is RteKind.FUNCTION
+
+
+def _goes_backward(query: Query) -> bool:
+    """Whether the plan can be run backward, so that the cursor scrolls without SCROLL (ExecSupportsBackwardScan)."""
+    if query.set_operation is not None or (query.ctes and any(cte.recursive for cte in query.ctes)):
+        return False
+    if query.sort:
+        return True
+    if (
+        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
+        or query.distinct is not None or any(returns_set(target.expr) for target in query.targets)
+    ):  # fmt: skip
+        return False
+    only = query.from_[0] if len(query.from_) == 1 else None
+    if not isinstance(only, RangeRef):
+        return False
+    entry: Rte = query.rtable[only.varno - 1]
+    if entry.kind is RteKind.SUBQUERY:
+        return entry.subquery is not None and _goes_backward(entry.subquery)
+    return True

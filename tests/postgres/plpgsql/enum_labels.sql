@@ -1,0 +1,41 @@
+-- the labels of enums in the code and in prepared statements of a session, after they were renamed
+create type col as enum ('red','green','blue');
+create table t(a int, c col);
+insert into t values (1,'red'),(2,'green');
+create function f() returns text language plpgsql as $$ declare v col := 'red'; begin if v = 'red' then return 'is red ' || v; end if; return 'other ' || v; end $$;
+create function g(v col) returns text language plpgsql as $$ begin return case v when 'red' then 'R' when 'green' then 'G' else 'B' end || v || (v = 'red') || coalesce(v, 'blue'); end $$;
+create function h() returns setof text language plpgsql as $$ declare r record; begin for r in select a, c from t where c = 'red' or c > 'red' order by a loop return next r.c || '/' || (r.c = 'green'); end loop; end $$;
+create function k() returns col language plpgsql as $$ begin return 'green'; end $$;
+create function k2() returns col language plpgsql as $$ begin return 'green'::col; end $$;
+create function k3() returns col[] language plpgsql as $$ declare a col[] := array['red','blue']::col[]; begin a[1] := 'green'; return a; end $$;
+create function k4() returns text language plpgsql as $$ declare x text := 'red'; begin return x::col; end $$;
+create function k5() returns text language plpgsql as $$ declare x col; begin select c into x from t where c = 'red'; return x || ' ' || found; end $$;
+create function k6() returns int language plpgsql as $$ begin update t set a = a + 10 where c = 'red'; return (select a from t where c = 'red'); end $$;
+create function k7() returns text language plpgsql as $$ declare v constant col := 'red'; begin return (select v || string_agg(c::text, ',' order by c) from t where c <> v); end $$;
+create function s1() returns text language sql as $$ select 'red'::col::text || ('red'::col = 'red') $$;
+create function s2() returns setof t language sql as $$ select * from t where c = 'red' $$;
+create function s3() returns text language sql begin atomic; select 'red'::col::text || ('red'::col = 'red'); end;
+prepare p1 as select 'red'::col, a from t where c = 'red';
+prepare p2(col) as select a, c, c = 'red' from t where c = $1;
+prepare p3 as insert into t values (9,'red') returning c;
+prepare p4 as update t set c = 'blue' where c = 'red' returning *;
+prepare p5(text) as select $1::col;
+prepare p6 as select c, case c when 'red' then 1 when 'green' then 2 end from t;
+prepare p7 as select array['red','green']::col[], '{red,blue}'::col[], row('red'::col);
+prepare p8 as select enum_range('red'::col,'blue'), enum_first(null::col);
+prepare p9 as delete from t where c in ('red','blue') returning c;
+\o /dev/null
+select f(); select g(c) from t order by a; select h(); select k(); select k2(); select k3(); select k4(); select k5(); select k6(); select k7(); select s1(); select * from s2(); select s3(); execute p1; execute p2('green'); execute p6; execute p7; execute p8; execute p3; execute p4; execute p5('red'); execute p9; 
+\o
+alter type col rename value 'red' to 'rot';
+select * from t order by 1;
+insert into t values (1,'rot'),(3,'blue');
+select f(); select g(c) from t order by a; select h(); select k(); select k2(); select k3(); select k4(); select k5(); select k6(); select k7(); select s1(); select * from s2(); select s3(); execute p1; execute p2('rot'); execute p2('red'); execute p6; execute p7; execute p8; execute p3; execute p4; execute p5('red'); execute p5('rot'); 
+execute p9;
+alter type col rename value 'green' to 'red';
+select f(); select g(c) from t order by a; select h(); select k(); select k2(); select k3(); select k4(); select k5(); select k6(); select k7(); select s1(); select * from s2(); select s3(); execute p1; execute p2('rot'); execute p2('red'); execute p6; execute p7; execute p8; execute p3; execute p4; execute p5('red'); execute p5('rot'); 
+execute p9;
+alter type col add value 'pink' after 'rot';
+select f(); select g(c) from t order by a; select h(); select k(); select k2(); select k3(); select k4(); select k5(); select k6(); select k7(); select s1(); select * from s2(); select s3(); execute p1; execute p2('rot'); execute p2('red'); execute p6; execute p7; execute p8; execute p3; execute p4; execute p5('red'); execute p5('rot'); 
+alter type col rename to colour;
+select f(); select g(c) from t order by a; select h(); select k(); select k2(); select k3(); select k4(); select k5(); select k6(); select k7(); select s1(); select * from s2(); select s3(); execute p1; execute p2('rot'); execute p2('red'); execute p6; execute p7; execute p8; execute p3; execute p4; execute p5('red'); execute p5('rot'); 
