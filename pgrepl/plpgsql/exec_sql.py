@@ -161,7 +161,7 @@ def over_rows(
             move_row(frame, target, columns, None)
         found: Iterable[Sequence[Any]] = rows
         if portal is not None:
-            found = portal.passed()
+            found = portal.walked()
         elif not rows.all_known:
             found = _read(rows, first, _PREFETCHED[1] if frame.atomic else 1)
         if isinstance(target, Rec) and target.type.oid == oids.RECORD:

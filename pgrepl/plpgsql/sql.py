@@ -149,7 +149,8 @@ def loop_rows(frame: Frame, query: Query, text: str) -> SpiCursor:
 
     waits = may_wait(frame.session, query) and has_effects(query)
     found = _rows_to_come(frame, query)
-    return SpiCursor(columns_of_query(query), CursorRows(found) if waits else RowsAtOnce(found), text)
+    rows = CursorRows(found, query) if waits else RowsAtOnce(found, query)
+    return SpiCursor(columns_of_query(query), rows, text)
 
 
 def columns_of_query(query: Query) -> list[Column]:

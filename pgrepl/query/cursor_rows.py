@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def cursor_rows(session: Session, query: Query) -> tuple[Standing, CursorRows]:
     """The rows of a query whose privileges have been checked, and where they stand."""
     standing, found = placed_rows(session, query)
-    rows = CursorRows(found)
+    rows = CursorRows(found, query)
     rows.compute(1 if may_wait(session, query) else None)  # the first row fixes what is read
     return standing, rows
 

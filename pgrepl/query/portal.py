@@ -13,10 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.inheritance import inheritors
 from pgrepl.errors import PgError
+from pgrepl.query.shape import levels
+from pgrepl.query.tables import is_user_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.tree import Query
     from pgrepl.query.standing import Standing
 
 Column = tuple[str, int, int]  # name, type, typmod
@@ -31,7 +35,9 @@ _AT_ONCE = "57"  # errors of this class (operator intervention) are nobody's row
 class CursorRows(Sequence[Row]):
     """Rows that are computed when they are asked for, and kept."""
 
-    def __init__(self, source: Iterator[Row]) -> None:
+    def __init__(self, source: Iterator[Row], query: Query | None = None) -> None:
+        """`query`: what keeps its tables in use while the rows are read."""
+        self._query = query
         self._source: Iterator[Row] | None = source
         self._known: list[Row] = []
         self._error: PgError | None = None  # of the row behind those that are known
@@ -61,6 +67,13 @@ class CursorRows(Sequence[Row]):
             if error.sqlstate.startswith(_AT_ONCE):
                 raise
             self._source, self._error = None, error
+
+    def reads(self, session: Session, relid: int) -> bool:
+        """Whether the rows are from a table, or from one that it is a partition or child of."""
+        if self._query is None:
+            return False
+        read = [entry for level in levels(self._query) for entry in level.rtable if is_user_table(entry)]
+        return any(relid == entry.relid or (entry.inh and relid in inheritors(session, entry.relid)) for entry in read)
 
     @property
     def all_known(self) -> bool:
@@ -196,7 +209,11 @@ class Portal:
         finally:
             self.is_active = False
 
-    def passed(self) -> Iterator[Row]:
+    def reads(self, session: Session, relid: int) -> bool:
+        """Whether its rows are from a table."""
+        return isinstance(self.rows, CursorRows) and self.rows.reads(session, relid)
+
+    def walked(self) -> Iterator[Row]:
         """The rows from here on, one by one, as the cursor moves."""
         while rows := self.fetch("forward", 1):
             yield rows[0]

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from pgrepl.catalog.inheritance import partition_ancestors
+from pgrepl.catalog.inheritance import inheritors, partition_ancestors
 from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import LockRequest
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import LockNeeded
 from pgrepl.errors import PgError
@@ -17,7 +17,7 @@ def check_not_in_use(
 ) -> None:
     """`what`: ALTER TABLE, DROP TABLE …"""
     lock_table(session, rel.oid, mode)
-    refuse_triggered(session, rel, what)
+    refuse_used(session, rel, what)
     if not session.transaction.before_commit:
         return
     from pgrepl.rows.foreign import pending
@@ -26,12 +26,24 @@ def check_not_in_use(
         raise PgError("55006", f'cannot {what} "{rel.name}" because it has pending trigger events')
 
 
-def refuse_triggered(session: Session, rel: Relation, what: str) -> None:
-    """The function of a table's trigger cannot change what the statement around it is using."""
-    for oid in set(session.triggered):
-        if rel.oid == oid or rel.oid in partition_ancestors(session, oid):
-            message = f'cannot {what} "{rel.name}" because it is being used by active queries in this session'
-            raise PgError("55006", message)
+def refuse_used(session: Session, rel: Relation, what: str) -> None:
+    """The function of a table's trigger cannot change what the statement around it is using, and nobody what a cursor
+    or a loop reads."""
+    if any(rel.oid == oid or rel.oid in partition_ancestors(session, oid) for oid in set(session.triggered)):
+        raise _used(rel, what)
+    transaction = session.transaction
+    reading = [*transaction.pinned, *(portal for portal in transaction.portals.values() if not portal.is_held)]
+    if not reading:
+        return
+    for oid in inheritors(session, rel.oid):
+        below = relation(session, oid)
+        if below.kind != "p" and any(each.reads(session, oid) for each in reading):
+            raise _used(below, what)
+
+
+def _used(rel: Relation, what: str) -> PgError:
+    message = f'cannot {what} "{rel.name}" because it is being used by active queries in this session'
+    return PgError("55006", message)
 
 
 def lock_table(session: Session, oid: int, mode: RelationMode) -> None:

@@ -14,7 +14,7 @@ from pgrepl.catalog.sequences import check_sequences_owner, restart_sequences
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.foreign import pending, truncate_tables
-from pgrepl.rows.in_use import lock_table, refuse_triggered
+from pgrepl.rows.in_use import lock_table, refuse_used
 from pgrepl.rows.references import referencing_tables, refuse_referenced
 from pgrepl.sql.nodes import TruncateStmt
 
@@ -88,7 +88,7 @@ def _check_kind(rel: Relation) -> None:
 def _check_unused(session: Session, rel: Relation) -> None:
     """As truncate_check_activity does."""
     lock_table(session, rel.oid, RelationMode.ACCESS_EXCLUSIVE)
-    refuse_triggered(session, rel, "TRUNCATE")
+    refuse_used(session, rel, "TRUNCATE")
     if pending(session, rel.oid):
         raise PgError("55006", f'cannot TRUNCATE "{rel.name}" because it has pending trigger events')
 
