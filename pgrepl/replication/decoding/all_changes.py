@@ -103,7 +103,7 @@ class _Tables:
         key = (stretch, oid)
         if key not in self._known:
             past = self._session.at(stretch)
-            row = class_row(self._session, stretch, oid)
+            row = class_row(past, oid)
             table = relation(past, oid) if row is not None and row.relpersistence == "p" else None
             self._known[key] = None if table is None else DecodedTable(table, ReplicaIdentity.of(past, table))
         return self._known[key]

@@ -73,6 +73,7 @@ class MessageStream:
         self._with_emitted = with_emitted
         self._tables: dict[tuple[int, int], TableMessages | PgError | None] = {}  # by stretch and table
         self._sendable: set[tuple[int, int, str]] = set()  # stretches, tables and operations that were checked
+        self._seen: tuple[int, Session] | None = None  # the stretch asked about last, and its session
 
     def transactions(self, start: int, end: int, limit: int | None = None) -> Iterator[WireTransaction]:
         """The transactions that finish at `start` or later and before `end`, without empty ones. They are read in
@@ -87,6 +88,7 @@ class MessageStream:
     def _sent(self, portion: Sequence[LakeTransaction], start: int) -> Iterator[WireTransaction]:
         """Small transactions are read together, a large one when its messages are asked for."""
         large = self._large(portion)
+        self._seen = None  # a portion may be read in another transaction
         small = [snapshot for each in portion if each.first not in large for snapshot in self._wanted(each)]
         known = [snapshot for each in portion for snapshot in each.snapshots]
         changed = read_changes(self._session, small, self._is_sent, known)
@@ -156,7 +158,7 @@ class MessageStream:
         """Whether a slot of this database decodes the transaction."""
         if self._local_only and transaction.last.origin:
             return False
-        return transaction.is_of(self._database, lambda *table: class_row(self._session, *table) is not None)
+        return transaction.is_of(self._database, self._is_table)
 
     @cached_property
     def _database(self) -> int:
@@ -221,7 +223,7 @@ class MessageStream:
         operation = UPDATE if change.new is not None else DELETE
         key = (stretch, plan.table.oid, operation)
         if operation in plan.operations and key not in self._sendable:
-            check_sendable(self._session.at(stretch), plan, operation)
+            check_sendable(self._past(stretch), plan, operation)
             self._sendable.add(key)
 
     def _table(self, stretch: int, oid: int) -> TableMessages | None:
@@ -246,9 +248,21 @@ class MessageStream:
         return self._known_table(stretch, oid) is not None
 
     def _plan(self, stretch: int, oid: int) -> SendPlan | None:
-        if class_row(self._session, stretch, oid) is None:
-            return None
-        return send_plan(self._session.at(stretch), self._names, oid)
+        return send_plan(self._past(stretch), self._names, oid) if self._is_table(stretch, oid) else None
+
+    def _is_table(self, stretch: int, oid: int) -> bool:
+        """Was it a table of this database then?"""
+        return class_row(self._past(stretch), oid) is not None
+
+    def _past(self, stretch: int) -> Session:
+        """A session that sees the definitions of a stretch. Many tables are asked about one after another: it remembers
+        the publications for all of them."""
+        if self._seen is not None and self._seen[0] == stretch:
+            return self._seen[1]
+        past = self._session.at(stretch)
+        if past.as_of is not None:  # else it sees the present definitions, which may change
+            self._seen = stretch, past
+        return past
 
 
 class _LargeMessages:

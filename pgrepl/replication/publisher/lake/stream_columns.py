@@ -149,15 +149,13 @@ class Plans:
     """The plans of tables, with the definitions of a stretch of snapshots."""
 
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
-        self._session = session
         self._names = names
-        self._stretch = stretch
         self.past = session.at(stretch)
         self._known: dict[int, SendPlan | None] = {}
 
     def of(self, table: int) -> SendPlan | None:
         if table not in self._known:
-            here = class_row(self._session, self._stretch, table) is not None
+            here = class_row(self.past, table) is not None
             self._known[table] = send_plan(self.past, self._names, table) if here else None
         return self._known[table]
 

@@ -120,7 +120,7 @@ def _stretches(found: Iterable[Snapshot]) -> Iterator[list[Snapshot]]:
         yield stretch
 
 
-def class_row(session: Session, stretch: int, table: int) -> tables.pg_class | None:
+def class_row(past: Session, table: int) -> tables.pg_class | None:
     """A table of the session's database as of then; None: it is another database's, or did not exist."""
-    row = one(session.at(stretch), tables.pg_class, oid=table)
-    return row if row is not None and row.datid == session.database_oid else None
+    row = one(past, tables.pg_class, oid=table)
+    return row if row is not None and row.datid == past.database_oid else None

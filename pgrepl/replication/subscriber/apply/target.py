@@ -138,9 +138,10 @@ class TargetTable:
         return found
 
     def _converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
-        sent, style = self.sent.columns[place], self._session.text_style
+        sent = self.sent.columns[place]
         if (sent.type, sent.typmod) == (local.type, local.typmod):
             return None
+        style = self._session.text_style
         if binary and sent.sent_as != local.type:
             send, receive = sends(sent.sent_as), receives(local.type)
             if send is not None and receive is not None:

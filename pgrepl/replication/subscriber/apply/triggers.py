@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage, WireTransaction
@@ -79,7 +80,9 @@ class TriggeredTables:
 
 def has_triggers(session: Session, relid: int) -> bool:
     """Whether a table, or one below it, has triggers that fire here."""
-    return any(enabled_triggers(session, oid) for oid in inheritors(session, relid))
+    table = relation(session, relid)
+    has_others = table.kind == "p" or table.has_subclass
+    return any(enabled_triggers(session, oid) for oid in (inheritors(session, relid) if has_others else [relid]))
 
 
 def _relations(transaction: WireTransaction) -> Iterable[SentRelation]:
