@@ -204,7 +204,8 @@ def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: RecordPl
     if UINT16.unpack_from(message, at)[0] > len(columns):
         raise _invalid(place, "a tuple has more columns than its relation")
     values, end = read_tuple(message, at, read_binary=lambda number, value: _binary(value, columns[number], place))
-    return {column.name: value for column, value in zip(columns, values, strict=False) if value is not UNCHANGED}, end
+    row = {column.name: value for column, value in zip(columns, values, strict=False)}
+    return row if UNCHANGED not in values else {name: v for name, v in row.items() if v is not UNCHANGED}, end
 
 
 def _binary(value: bytes, column: SentColumn, place: RecordPlace) -> str:

@@ -62,6 +62,9 @@ from pgrepl.types.oids import TEXT
 
 _CHANGES = frozenset(pgoutput.CHANGES)
 _TEXT_AT = TEXT_HEAD.size  # behind a value's kind
+_WITH_LENGTH = frozenset((TEXT_VALUE, BINARY_VALUE))
+_WITHOUT = frozenset((NULL_VALUE, UNCHANGED_VALUE))
+_uint16, _uint32 = UINT16.unpack_from, UINT32.unpack_from  # bound once: they are called for each value
 _ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE))
 
 
@@ -183,7 +186,7 @@ def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda typ
 
 
 def read_change(message: bytes, relations: Relations) -> Message:
-    (relid,) = UINT32.unpack_from(message, RELID_AT)
+    (relid,) = _uint32(message, RELID_AT)
     relation = relations.of(relid)
     width = len(relation.columns)
     kind, tag = message[0], message[TAG_AT]
@@ -221,14 +224,14 @@ def read_tuple(
     """A tuple's values, and the offset behind it. Columns up to `width` that it lacks, because they were added later,
     are NULL (logicalrep_read_tuple). `read_binary`: the text of a value in binary format, by the number of its column;
     without it there may be none."""
-    (count,) = UINT16.unpack_from(message, at)
+    (count,) = _uint16(message, at)
     at += UINT16.size
     values: list[Any] = []
     for _ in range(count):
         kind = message[at]
         if kind == TEXT_VALUE:
             start = at + _TEXT_AT
-            at = start + UINT32.unpack_from(message, at + 1)[0]
+            at = start + _uint32(message, at + 1)[0]
             values.append(message[start:at].decode())
         elif kind == NULL_VALUE:
             at += 1
@@ -238,7 +241,7 @@ def read_tuple(
             values.append(UNCHANGED)
         elif kind == BINARY_VALUE and read_binary is not None:
             start = at + _TEXT_AT
-            at = start + UINT32.unpack_from(message, at + 1)[0]
+            at = start + _uint32(message, at + 1)[0]
             values.append(read_binary(len(values), message[start:at]))
         else:
             raise _unrecognized(kind)
@@ -250,13 +253,13 @@ def read_tuple(
 def tuple_end(data: bytes, at: int) -> int:
     """The offset behind the tuple that begins at `at`, as read_tuple would find it if all of it is there; IndexError or
     struct.error if it ends before a column does."""
-    (count,) = UINT16.unpack_from(data, at)
+    (count,) = _uint16(data, at)
     at += UINT16.size
     for _ in range(count):
         kind = data[at]
-        if kind in (TEXT_VALUE, BINARY_VALUE):
-            at += _TEXT_AT + UINT32.unpack_from(data, at + 1)[0]
-        elif kind in (NULL_VALUE, UNCHANGED_VALUE):
+        if kind in _WITH_LENGTH:
+            at += _TEXT_AT + _uint32(data, at + 1)[0]
+        elif kind in _WITHOUT:
             at += 1
         else:
             raise _unrecognized(kind)
