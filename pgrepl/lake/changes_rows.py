@@ -62,6 +62,7 @@ class ChangedRows(Feed):
         self.first = after + 1
         self.ranks = 0  # of rows in files; those of the catalog come behind them
         self._ranks: dict[int, int] = {}  # of each file's first row
+        self._extents: dict[int, tuple[int, int]] = {}  # by file, row ids between which all of its rows are
         for file in self._files:
             self._ranks[file.data_file_id] = self.ranks
             self.ranks += file.record_count
@@ -143,13 +144,24 @@ class ChangedRows(Feed):
         footer = footers.of(file)
         start, column = file.row_id_start or 0, locate(file, footer).get(footers.ROW_ID)
         if column is None:
+            self._extents[file.data_file_id] = start, start + file.record_count
             return [(start, start + file.record_count, share * file.record_count)]
         found = []
+        is_known = True
         for group in footer.row_groups:
             low, high = footer.starts[group : group + 2]
-            first, last = _bounds(footer, group, column) or (start + low, start + high - 1)
+            bounds = _bounds(footer, group, column)
+            is_known &= bounds is not None
+            first, last = bounds or (start + low, start + high - 1)
             found.append((first, last + 1, share * (high - low)))
+        if is_known and found:
+            self._extents[file.data_file_id] = min(span[0] for span in found), max(span[1] for span in found)
         return found
+
+    def _is_outside(self, file: DataFile, ids: RowIds) -> bool:
+        """Is it known that no row of the file has one of these ids? Each range looks at all files."""
+        extent = self._extents.get(file.data_file_id)
+        return extent is not None and (extent[0] >= ids.behind or extent[1] <= ids.first)
 
     # --- of one file --------------------------------------------------------------------------------------------------
 
@@ -160,7 +172,7 @@ class ChangedRows(Feed):
     def _inserted(self, file: DataFile, ids: RowIds) -> RowsOfFile:
         import numpy as np
 
-        if not self._begins(file):
+        if self._is_outside(file, ids) or not self._begins(file):
             return nothing(file)
         merged = file.partial_max is not None and file.partial_max > self._after
         positions, row_ids, births = self._rows(file, ids, None)
@@ -178,6 +190,8 @@ class ChangedRows(Feed):
         """The file's rows that were deleted, one by one or with the whole file."""
         import numpy as np
 
+        if self._is_outside(file, ids):
+            return nothing(file)
         found = []
         dead = self._deleted_in(file.data_file_id)
         only_files = list(self._only_files)
@@ -229,7 +243,7 @@ class ChangedRows(Feed):
                 group = np.searchsorted(footer.starts, positions, side="right") - 1
                 positions = positions[np.isin(group, groups)]
         row_ids = start + positions
-        births: Numbers = np.broadcast_to(np.int64(file.begin_snapshot), len(positions))
+        births: Numbers = np.full(len(positions), file.begin_snapshot, np.int64)
         wanted = [column for column in (own_ids, own_births) if column is not None]
         if not wanted or not len(positions):
             return positions, row_ids, births

@@ -96,7 +96,7 @@ def reading(path: str) -> Iterator[None]:
 def open_input(path: str) -> Any:
     system, inside = file_system(path)
     local = local_path(path)
-    if local is not None and os.path.exists(local) and not os.path.isfile(local):
+    if local is not None and not os.path.isfile(local) and os.path.exists(local):
         raise OSError("it is not a regular file")  # opening a FIFO would wait for its writer
     return system.open_input_file(inside)
 
