@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 import pgrepl
 from pgrepl.api.datasource.options import SourceOptions
 from pgrepl.api.datasource.readers import TableReader, schema_of
+from pgrepl.api.datasource.source import PgreplDataSource
 from pgrepl.api.datasource.stream_reader import ChangesReader
 from pgrepl.api.datasource.writers import StreamWriter, TableWriter
 from pgrepl.errors import PgError
@@ -235,6 +236,18 @@ def test_a_stream_does_not_begin_where_changes_are_missing(con: pgrepl.Connectio
         again.batch()
     with pytest.raises(PgError, match='a stream needs the option "slot"'):
         ChangesReader(said(catalog, publication="p"), StructType())
+
+
+def test_a_stream_with_wrong_options_is_told_when_it_is_asked(con: pgrepl.Connection, catalog: Path) -> None:
+    """Not when its reader is made: pyspark would hide that error behind another one."""
+    for options, message in (
+        ({"slot": "s", "where": "a > 1"}, 'unrecognized option "where" for a stream'),
+        ({}, 'a stream needs the option "slot"'),
+    ):
+        reader = PgreplDataSource({"catalog": str(catalog), "publication": "p", **options}).streamReader(StructType())
+        for ask in (reader.initialOffset, reader.latestOffset):
+            with pytest.raises(PgError, match=message):
+                ask()
 
 
 def test_a_stream_ends_where_the_columns_change(con: pgrepl.Connection, catalog: Path) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from pgrepl.api.datasource import options as known
 from pgrepl.api.datasource.options import SourceOptions
+from pgrepl.errors import PgError
 
 
 class PgreplDataSource(DataSource):
@@ -40,10 +41,13 @@ class PgreplDataSource(DataSource):
         return TableReader(self.said, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from pgrepl.api.datasource.stream_reader import ChangesReader
+        from pgrepl.api.datasource.stream_reader import ChangesReader, RefusedReader
 
-        self.said.check(known.STREAMING, "a stream")
-        return ChangesReader(self.said, schema)
+        try:
+            self.said.check(known.STREAMING, "a stream")
+            return ChangesReader(self.said, schema)
+        except PgError as problem:  # pyspark would tell of an error of its own, that there is no reader to stop
+            return RefusedReader(problem)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from pgrepl.api.datasource.writers import TableWriter

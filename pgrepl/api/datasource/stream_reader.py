@@ -155,5 +155,21 @@ class ChangesReader(DataSourceStreamReader):
             self._stack = self._known = None
 
 
+class RefusedReader(DataSourceStreamReader):
+    """A stream that cannot be read as its options say: the error comes when it is asked for the first time."""
+
+    def __init__(self, problem: PgError) -> None:
+        self._problem = problem
+
+    def initialOffset(self) -> dict[str, str]:
+        raise self._problem
+
+    def latestOffset(self) -> dict[str, str]:
+        raise self._problem
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._problem
+
+
 def _offset(lsn: int) -> dict[str, str]:
     return {"lsn": lsn_text(lsn)}
