@@ -77,9 +77,10 @@ def load(
         failed = checks.failed
         if failed is None or (error.report.context is not None and error.report.context.startswith("COPY ")):
             return error
-        if failed != count - 1 or (error.sqlstate == "23505" and not one_by_one):
+        first = (count - 1) // portion * portion  # of the rows that are still there
+        if failed < first or (not one_by_one and (failed != count - 1 or error.sqlstate == "23505")):
             return lines.of_number(error, failed + 1)
-        return lines.of_row(error, count, read[(count - 1) % portion])
+        return lines.of_row(error, failed + 1, read[failed - first])
 
     before, session.origin = session.origin, AppliedOrigin(origin, 0)
     try:
