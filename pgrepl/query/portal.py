@@ -27,8 +27,6 @@ Column = tuple[str, int, int]  # name, type, typmod
 Row = Sequence[Any]
 
 _PORTION = 1000  # rows that are taken together
-
-
 _AT_ONCE = "57"  # errors of this class (operator intervention) are nobody's row
 
 
@@ -114,12 +112,9 @@ class PassingRows(CursorRows):
             self._known += found
         return min(count, self.gone + len(self._known))
 
-    def finish(self) -> None:
+    def __len__(self) -> int:
         while not self._ended:
             self.upto(self.gone + len(self._known) + _PORTION)
-
-    def __len__(self) -> int:
-        self.finish()
         return self.gone + len(self._known)
 
     def __getitem__(self, index: Any) -> Any:

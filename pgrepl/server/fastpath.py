@@ -15,7 +15,6 @@ from pgrepl.query.result import Result
 from pgrepl.server import rows
 from pgrepl.server.arguments import counted, formats_for, text_of
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types.binary import sends
 from pgrepl.types.text import read_null
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.types.builtin import Proc
 
 _INT32 = struct.Struct("!i")
+_NULL = _INT32.pack(-1)
 
 
 def call_function(client: Client, body: Body) -> None:
@@ -44,9 +44,6 @@ def call_function(client: Client, body: Body) -> None:
     client.channel.send(b"V", _NULL if text is None else _sent(client, text, called.rettype, form))
     if transaction.block is Block.IMPLICIT:
         transaction.end_implicit()
-
-
-_NULL = _INT32.pack(-1)
 
 
 def _function(client: Client, oid: int) -> Proc:
@@ -115,11 +112,6 @@ def _computed(client: Client, called: Proc, parameters: Sequence[Parameter]) -> 
 
 
 def _sent(client: Client, text: str, typoid: int, form: int) -> bytes:
-    if form == 0 or typoid in rows.TEXTS:
-        sent = client.encode(text)
-    else:
-        send = sends(typoid)
-        if send is None:
-            raise rows.no_binary_output(typoid)
-        sent = send(rows.value_of(text, typoid, client.session.text_style))
+    encode = rows.binary_form(typoid, client.session.text_style, client.encode) if form else client.encode
+    sent = encode(text)
     return _INT32.pack(len(sent)) + sent

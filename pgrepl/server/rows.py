@@ -68,11 +68,11 @@ class RowEncoder:
         self, columns: Sequence[ResultColumn], formats: Sequence[int], style: TextStyle, encode: Encode
     ) -> None:
         self._encode = encode
-        self._style = style
-        self._columns = columns
         self._binary = [bool(form) for form in each_format(formats, len(columns))]
         self._head = _INT16.pack(len(columns))
-        self._from_text = [self._of_text(c.type) if b else None for c, b in zip(columns, self._binary, strict=True)]
+        self._from_text = [
+            binary_form(c.type, style, encode) if b else None for c, b in zip(columns, self._binary, strict=True)
+        ]
 
     def rows(self, result: Result) -> Iterator[bytes]:
         """The messages of all rows; the text of a value is made by the statement already."""
@@ -103,15 +103,15 @@ class RowEncoder:
             body = head + b"".join([_NULL if v is None else pack(len(v)) + v for v in values])
             yield b"D" + pack(len(body) + 4) + body
 
-    def _of_text(self, typoid: int) -> Format:
-        """The binary form of a value whose text is known."""
-        if typoid in TEXTS:
-            return self._encode
-        send = sends(typoid)
-        if send is None:
-            raise no_binary_output(typoid)
-        style = self._style
-        return lambda text: send(value_of(text, typoid, style))
+
+def binary_form(typoid: int, style: TextStyle, encode: Encode) -> Format:
+    """What makes the binary form of a value whose text is known."""
+    if typoid in TEXTS:
+        return encode
+    send = sends(typoid)
+    if send is None:
+        raise no_binary_output(typoid)
+    return lambda text: send(value_of(text, typoid, style))
 
 
 def value_of(text: str, typoid: int, style: TextStyle) -> Any:

@@ -301,9 +301,15 @@ def _values(session: Session, asked: Asked) -> list[str]:
 
 
 def _time_zones(session: Session, asked: Asked) -> list[str]:
+    return [f"'{name}'" for name in _known_zones()]
+
+
+@cache
+def _known_zones() -> list[str]:
+    """The names of zones: each look opens the files of all of them."""
     from zoneinfo import available_timezones
 
-    return [f"'{name}'" for name in sorted(available_timezones())]
+    return sorted(available_timezones())
 
 
 def _encodings(session: Session, asked: Asked) -> list[str]:

@@ -1,8 +1,7 @@
 """Spark's types for columns of PostgreSQL's types, and the conversion of stored Arrow arrays to them.
 
 What Spark has no type for is text: uuid, time, interval, numeric without precision, ranges, and arrays in a column that
-keeps some of several dimensions. Infinity, which a date or
-timestamp of Spark's cannot be, is an error.
+keeps some of several dimensions. Infinity, which a date or timestamp of Spark's cannot be, is an error.
 """
 
 from __future__ import annotations

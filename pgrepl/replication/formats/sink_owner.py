@@ -12,6 +12,7 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pgrepl.catalog import disk
 from pgrepl.errors import PgError
@@ -24,16 +25,22 @@ class SinkOwner:
     catalog: str  # its file, or which database of which server: a copied catalog has the same slots
 
     @property
+    def facts(self) -> dict[str, Any]:
+        return {"slot": self.slot, "catalog": self.catalog}
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> SinkOwner:
+        return cls(str(facts["slot"]), str(facts["catalog"]))
+
+    @property
     def text(self) -> bytes:
-        return json.dumps({"slot": self.slot, "catalog": self.catalog}).encode()
+        return json.dumps(self.facts).encode()
 
     @classmethod
     def read(cls, text: bytes) -> SinkOwner | None:
-        try:
-            said = json.loads(text)
-            return cls(str(said["slot"]), str(said["catalog"]))
-        except (ValueError, KeyError, TypeError):
-            return None
+        with suppress(ValueError, KeyError, TypeError):
+            return cls.of(json.loads(text))
+        return None
 
     def told(self) -> str:
         return f'with replication slot "{self.slot}" of catalog "{self.catalog}"'
@@ -54,17 +61,17 @@ def mark_path(output: str) -> Path:
 def read_mark(output: str, handle: int) -> Mark | None:
     """The mark of this file; none if it is that of another one, which had its name."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        text = mark_path(output).read_bytes()
-        owner, said = SinkOwner.read(text), json.loads(text)
-        if owner is not None and int(said["inode"]) == os.fstat(handle).st_ino:
-            return Mark(owner, int(said["inode"]), int(said["begin"]))
+        said = json.loads(mark_path(output).read_bytes())
+        mark = Mark(SinkOwner.of(said), int(said["inode"]), int(said["begin"]))
+        if mark.inode == os.fstat(handle).st_ino:
+            return mark
     return None
 
 
 def write_mark(output: str, mark: Mark) -> None:
     place = mark_path(output)
     draft = place.with_name(f"{place.name}.{os.getpid()}")
-    said = {"slot": mark.owner.slot, "catalog": mark.owner.catalog, "inode": mark.inode, "begin": mark.begin}
+    said = {**mark.owner.facts, "inode": mark.inode, "begin": mark.begin}
     try:
         draft.write_text(json.dumps(said) + "\n")
         disk.sync(draft)
