@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     _Job = tuple[Write, Callable[[], list[NewFile]]]
 
 _AT_A_TIME = 2  # files written at a time
+_PAUSE = 0.2  # seconds
 _ATTEMPTS = 3
 _WORK = "apply"  # the name in pgrepl_stat_engine
 
@@ -294,7 +295,9 @@ class FileJobs:
     def settle(self) -> None:
         """Wait for the jobs that have begun, and enter their files into the writes."""
         running, self._running = self._running, []
-        wait(running)
+        waiting: Collection[Future[None]] = running
+        while waiting:  # an interrupt just before a wait does not end it, but is seen between two
+            waiting = wait(waiting, _PAUSE).not_done
         self._enter()
         for done in running:
             done.result()
