@@ -39,8 +39,8 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m tests.house.dead_code
 
-# one more than the usual two cores: one of them often waits for a server or a JVM
-PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+# two more than the usual two cores: some of them wait for a server, a JVM or the disk
+PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: $(VENV)/.test
 	$(PYTEST) @tests/quick.txt
