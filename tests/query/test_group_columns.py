@@ -68,6 +68,10 @@ QUERIES = [
     "SELECT count(*), sum(length(t)) FROM g WHERE upper(t) LIKE '%1'",
     "SELECT 5, count(*) FROM g GROUP BY 1",
     "SELECT sum(w), avg(f), sum(f), min(t), count(DISTINCT i2), array_agg(i2 ORDER BY p) FROM g",
+    "SELECT round(sum(f)::numeric, 9), round(avg(f)::numeric, 9), sum(floor(f)), count(f) FROM g",
+    "SELECT i2, round(sum(f - 1)::numeric, 9), round(avg(f) FILTER (WHERE b)::numeric, 9) FROM g GROUP BY i2 ORDER BY i2",
+    "SELECT sum(1e308 * i4) FROM g WHERE i4 > 0",
+    "SELECT sum(CASE WHEN p = 3 THEN 'NaN' ELSE f END), avg(CASE WHEN p = 3 THEN '-infinity' ELSE f END) FROM g",
     "SELECT p, t, count(*) FROM g GROUP BY p ORDER BY p LIMIT 3",
     "SELECT sum(i8) FILTER (WHERE b), string_agg(t, ',' ORDER BY p) FROM g WHERE i4 > 0",
 ]  # fmt: skip
@@ -98,7 +102,10 @@ def test_both_ways_find_the_same_groups(session: Session, query: str) -> None:
     assert by_columns == by_rows
 
 
-@pytest.mark.parametrize(("query", "engine"), [("SELECT sum(i4) FROM g", "columns"), ("SELECT sum(w) FROM g", "local")])
+@pytest.mark.parametrize(("query", "engine"), [
+    ("SELECT sum(i4) FROM g", "columns"), ("SELECT i2, avg(f) FROM g GROUP BY i2", "columns"),
+    ("SELECT sum(w) FROM g", "local"), ("SELECT sum(f::real) FROM g", "local"),
+])  # fmt: skip
 def test_explain_names_the_engine(session: Session, query: str, engine: str) -> None:
     play(session, "SET pgrepl.local_rows = 0")
     try:
