@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeColumn, LakeTable
 
-_BATCH = 65536  # rows read at a time
+_BATCH = 122_880  # rows read at a time: a row group as DuckDB and this package write it
 _FEW = 16  # rows of a row group whose columns are remembered for the next look-up
 _BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are read together
 
