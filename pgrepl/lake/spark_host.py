@@ -28,7 +28,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import from_spark
-from pgrepl.lake.spark_options import DEFAULT_MASTER, SHARED_SETTINGS
+from pgrepl.lake.spark_options import DEFAULT_MASTER, shared_settings
 from pgrepl.lake.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Host:
 
         if shipping.is_elsewhere(self._way.wanted.master or DEFAULT_MASTER):
             self._archive = shipping.archive()
-        driver, gateway, conf = launch(self._way.wanted, SHARED_SETTINGS, lambda: None)
+        driver, gateway, conf = launch(self._way.wanted, shared_settings(), lambda: None)
         try:
             base = internals.make_base(gateway.server, conf)
         except BaseException:

@@ -68,11 +68,10 @@ SESSION_SETTINGS = {
 }
 
 
-# settings of a Spark that several sessions share: none waits until a large job of another has ended
-SHARED_SETTINGS = {
-    "spark.scheduler.mode": "FAIR",
-    "spark.scheduler.allocation.file": Path(__file__).with_name("spark_pools.xml").as_uri(),
-}
+def shared_settings() -> dict[str, str]:
+    """The settings of a Spark that several sessions share: none waits until a large job of another has ended."""
+    pools = Path(__file__).with_name("spark_pools.xml")  # not a constant: this module's path is relative on executors
+    return {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": pools.absolute().as_uri()}
 
 
 def defaults(master: str) -> dict[str, str]:

@@ -69,7 +69,7 @@ QUERIES = [
     "SELECT 5, count(*) FROM g GROUP BY 1",
     "SELECT sum(w), avg(f), sum(f), min(t), count(DISTINCT i2), array_agg(i2 ORDER BY p) FROM g",
     "SELECT round(sum(f)::numeric, 9), round(avg(f)::numeric, 9), sum(floor(f)), count(f) FROM g",
-    "SELECT i2, round(sum(f - 1)::numeric, 9), round(avg(f) FILTER (WHERE b)::numeric, 9) FROM g GROUP BY i2 ORDER BY i2",
+    "SELECT i2, round(sum(f - 1)::numeric, 9), round(avg(f) FILTER (WHERE b)::numeric, 9) FROM g GROUP BY 1 ORDER BY 1",
     "SELECT sum(1e308 * i4) FROM g WHERE i4 > 0",
     "SELECT sum(CASE WHEN p = 3 THEN 'NaN' ELSE f END), avg(CASE WHEN p = 3 THEN '-infinity' ELSE f END) FROM g",
     "SELECT p, t, count(*) FROM g GROUP BY p ORDER BY p LIMIT 3",

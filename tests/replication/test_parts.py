@@ -281,6 +281,24 @@ def test_the_first_obstacle_of_all_parts_counts(trio: Trio, made: list[int]) -> 
     assert trio.compare_ways("t") == []
 
 
+def test_a_spark_that_fails_is_told(trio: Trio, tasks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is large enough for Spark is not done row by row because Spark has failed; the next round does it."""
+    ready(trio, CASES["whole number"])
+    trio.pub("INSERT INTO t SELECT g, 'x', g, 1000 + g FROM generate_series(1000, 1100) g")
+
+    def lost(parts: Any, kernel: Any) -> list[Any]:
+        raise PgError("XX000", "Spark failed: no executors")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(on_spark, "play", lost)
+        trio.sub("SET pgrepl.local_rows = 0")
+        ((message, _, _),) = trio.sub.catch_up()
+    assert message.endswith("Spark failed: no executors")
+    assert trio.sub("SELECT count(*) FROM t WHERE a >= 1000") == [("0",)]
+    assert trio.compare_ways("t") == []
+    assert trio.sub.ways()["apply"] == 1
+
+
 @pytest.mark.usefixtures("way")
 def test_defaults_are_those_of_the_tables_owner(trio: Trio, made: list[int]) -> None:
     """The owner applies the changes, unless run_as_owner says otherwise."""

@@ -53,8 +53,8 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
         by_columns = None
         following = _following(receiver, subscription, publisher)
         if limit is None:
-            by_columns = guarded(
-                lambda: _by_columns(receiver, subscription, position, publisher, start, end, following)
+            by_columns = asked(
+                lambda: guarded(lambda: _by_columns(receiver, subscription, position, publisher, start, end, following))
             )
         if by_columns is not None:
             applied, reached = by_columns

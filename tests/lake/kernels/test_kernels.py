@@ -150,6 +150,21 @@ def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -
     assert played.stdout.split() == ["True", "0", "10"], played.stderr
 
 
+def test_executors_import_the_archive_by_a_relative_path(tmp_path: Path) -> None:
+    """Spark adds it to their path so; all that tasks may need loads there."""
+    (tmp_path / "pgrepl.zip").write_bytes(Path(shipping.archive()).read_bytes())
+    script = """
+import importlib, pkgutil, sys
+sys.path.insert(0, "pgrepl.zip")
+for package in map(importlib.import_module, ("pgrepl.lake", "pgrepl.replication")):
+    assert package.__file__.startswith("pgrepl.zip"), package.__file__
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+"""
+    played = subprocess.run([sys.executable, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert played.returncode == 0, played.stderr
+
+
 def test_tasks_share_the_files_that_they_look_at(lake: Lake) -> None:
     """A task does not grow with the table."""
     with job.job_folder(lake.table("t")) as folder:

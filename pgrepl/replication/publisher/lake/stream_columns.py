@@ -16,6 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.history import Snapshot
 from pgrepl.lake.kernels.task import NoWatch
+from pgrepl.memory import OUT_OF_MEMORY
 from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
 from pgrepl.replication.publisher.lake.size import rows_by_snapshot
 from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
@@ -97,7 +98,9 @@ def _batch(
             if not found.read(plans, here, base):
                 return None
             truncates = list(truncate_messages(plans, here, base))
-        except PgError:
+        except PgError as error:
+            if error.is_of_machine and error.sqlstate != OUT_OF_MEMORY:
+                raise
             return None  # messages before the error must be sent: message by message
         for seq, _ in truncates:
             found.note([seq])
