@@ -34,12 +34,6 @@ class Report:
     internal_position: int | None = None  # 1-based character offset into it
 
 
-def is_of_machine(sqlstate: str) -> bool:
-    """Does an error come of the machine or of an operator, so that the same work may succeed elsewhere or later? All
-    other errors come of the rows and the definitions, and would come again."""
-    return sqlstate[:2] in ("53", "57", "58", "XX")
-
-
 class PgError(Exception):
     """A statement fails. `location` is the 0-based character offset in the statement's text."""
 
@@ -85,7 +79,9 @@ class PgError(Exception):
 
     @property
     def is_of_machine(self) -> bool:
-        return is_of_machine(self.sqlstate)
+        """Does it come of the machine or of an operator, so that the same work may succeed elsewhere or later? All
+        other errors come of the rows and the definitions, and would come again."""
+        return self.sqlstate[:2] in ("53", "57", "58", "XX")
 
     @property
     def message(self) -> str:

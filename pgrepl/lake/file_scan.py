@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeColumn, LakeTable
 
-_BATCH = 122_880  # rows read at a time: a row group as DuckDB and this package write it
 _FEW = 16  # rows of a row group whose columns are remembered for the next look-up
 _BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are read together
 
@@ -72,7 +71,7 @@ def portions(
     snapshot: int,
     row_ids: bool,
     groups: Sequence[int] | None = None,
-    size: int = _BATCH,
+    size: int = footers.ROWS_IN_GROUP,
     skips_only: bool = False,
 ) -> Iterator[Portion]:
     """The rows within the bounds, of all row groups or of `groups`. `deletes` are the file's inlined deletes: position

@@ -12,6 +12,7 @@ from pgrepl.lake import footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.data_file import NewFile
+from pgrepl.lake.footers import ROWS_IN_GROUP
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.stage_statistics import of_footer
 from pgrepl.lake.statistics import ColumnStatistics, is_text, leaves, of_array, together
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeField, LakeTable
     from pgrepl.types.lake_arrays import Form
 
-ROWS_IN_GROUP = 122_880  # as in DuckDB: a look-up reads a row group
 _SAMPLE = 20_000  # first rows by which `repeating` judges
 
 

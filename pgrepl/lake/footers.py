@@ -31,6 +31,7 @@ POSITION = 2147483645
 
 ROW_ID_NAME = "_ducklake_internal_row_id"
 SNAPSHOT_ID_NAME = "_ducklake_internal_snapshot_id"
+ROWS_IN_GROUP = 122_880  # as in DuckDB: a look-up reads a row group
 _REMEMBERED = 2000
 _AT_A_TIME = 8
 _FIELD_ID = b"PARQUET:field_id"

@@ -123,7 +123,9 @@ def test_lark_has_what_is_used_of_it() -> None:
     from lark.parsers.lalr_analysis import LALR_Analyzer
 
     assert lark.__version__
-    for name in ("compute_lalr", "compute_lalr1_states", "lr0_start_states"):
+    methods = "compute_lalr", "compute_lalr1_states", "compute_includes_lookback", "compute_lookaheads", "expand_rule"
+    facts = "lr0_start_states", "lr0_itemsets", "nonterminal_transitions", "directly_reads", "reads", "NULLABLE"
+    for name in (*methods, *facts, "digraph"):
         assert name in inspect.getsource(LALR_Analyzer)
     assert "empty_indices" in inspect.signature(RuleOptions).parameters
 

@@ -299,6 +299,22 @@ def test_a_spark_that_fails_is_told(trio: Trio, tasks: list[str], monkeypatch: p
     assert trio.sub.ways()["apply"] == 1
 
 
+def test_a_file_that_is_gone_is_met_behind_the_changes_before_it(
+    trio: Trio, tasks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So they are read message by message, and applied."""
+    ready(trio, CASES["whole number"])
+    trio.pub("INSERT INTO t SELECT g, 'x', g, 1000 + g FROM generate_series(1000, 1100) g")
+
+    def lost(parts: Any, kernel: Any) -> list[Any]:
+        raise PgError("58P01", 'could not open file "f": No such file or directory')
+
+    monkeypatch.setattr(on_spark, "play", lost)
+    trio.sub("SET pgrepl.local_rows = 0")
+    assert trio.sub.catch_up() == []
+    assert trio.sub("SELECT count(*) FROM t WHERE a >= 1000") == [("101",)]
+
+
 @pytest.mark.usefixtures("way")
 def test_defaults_are_those_of_the_tables_owner(trio: Trio, made: list[int]) -> None:
     """The owner applies the changes, unless run_as_owner says otherwise."""

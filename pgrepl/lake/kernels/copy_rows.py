@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.file_writer import ROWS_IN_GROUP, DataFileWriter, repeating
+from pgrepl.lake.file_writer import DataFileWriter, repeating
+from pgrepl.lake.footers import ROWS_IN_GROUP
 from pgrepl.lake.kernels.part import PartRows, PartWatch, forms_of
 from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
 

@@ -38,6 +38,12 @@ class PublisherError(Exception):
         self.sqlstate = sqlstate
 
 
+def is_met_again(error: PgError | PublisherError) -> bool:
+    """Would reading message by message meet the error again, behind the messages before it? Not a cancellation, nor a
+    failure of Spark: these would be hidden, and one process would do what is too large for it."""
+    return error.sqlstate not in ("57014", "58000", "XX000")
+
+
 def refused(error: PgError) -> PublisherError:
     """A publisher's error as libpq shows it: `ERROR:  message`, then DETAIL and HINT."""
     return PublisherError(error.sqlstate, server_text(error))

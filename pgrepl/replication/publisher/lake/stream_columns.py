@@ -16,12 +16,12 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.history import Snapshot
 from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.memory import OUT_OF_MEMORY
 from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
 from pgrepl.replication.publisher.lake.size import rows_by_snapshot
 from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
+from pgrepl.replication.publisher.protocol import is_met_again
 from pgrepl.replication.publisher.row_filter import truncated
 from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -99,9 +99,9 @@ def _batch(
                 return None
             truncates = list(truncate_messages(plans, here, base))
         except PgError as error:
-            if error.is_of_machine and error.sqlstate != OUT_OF_MEMORY:
-                raise
-            return None  # messages before the error must be sent: message by message
+            if is_met_again(error):
+                return None  # messages before the error must be sent: message by message
+            raise
         for seq, _ in truncates:
             found.note([seq])
         forget = stack.pop_all().close

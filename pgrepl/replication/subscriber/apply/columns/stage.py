@@ -21,14 +21,13 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.engine import Engine, check_utf8
-from pgrepl.errors import Declined, PgError, is_of_machine
+from pgrepl.errors import Declined, PgError
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
-from pgrepl.memory import OUT_OF_MEMORY
 from pgrepl.replication.log import LogOf
-from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError
+from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
@@ -401,9 +400,9 @@ def receive(
         engine.declined(session, _WORK, reason, "changes are not received by columns")
         return None
     except PublisherError as error:
-        if is_of_machine(error.sqlstate) and error.sqlstate != OUT_OF_MEMORY:
-            raise  # Spark's, or an operator's: what is too large for one process is not to be done by it in silence
-        return None  # reading message by message meets the error again
+        if is_met_again(error):
+            return None
+        raise
     if found is not None and found[0].count:
         batch = found[0]
         if not engine.is_worth_columns(session, batch.count, len(batch.changes)):
