@@ -18,6 +18,7 @@ from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_subscription
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Round, Worker
@@ -116,17 +117,30 @@ def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
 
 
 def start_spark(session: Session) -> None:
-    """Start Spark in the background, if a table waits for its copy and one is large enough for Spark."""
-    from pgrepl.catalog.subscription_facts import rows_to_copy
+    """Start Spark in the background, if a table waits for its copy and the largest table of all would be copied by
+    Spark."""
+    from pgrepl.catalog.subscription_facts import rows_of_largest, subscriptions_to_copy
     from pgrepl.catalog.transaction import reading
     from pgrepl.engine import choose_kernels
 
     with reading(session):
-        rows = rows_to_copy(session)
-    if rows and choose_kernels(session, rows).on_spark:
+        waiting = subscriptions_to_copy(session)
+        rows = rows_of_largest(session) if waiting else 0
+        is_needed = rows and any(choose_kernels(_as_worker(session, each), rows).on_spark for each in waiting)
+    if is_needed:
         from pgrepl.lake import spark
 
         spark.start_in_background()
+
+
+def _as_worker(session: Session, subscription: pg_subscription) -> Session:
+    """A session with the settings that a subscription's worker has."""
+    from pgrepl.catalog.login import apply_stored_settings
+
+    there = session.elsewhere(subscription.subdbid, session.role)
+    apply_stored_settings(there, subscription.subowner, subscription.subdbid)
+    there.settings.take_client(session.settings)
+    return there
 
 
 def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:

@@ -92,8 +92,14 @@ def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
     ]
 
 
-def rows_to_copy(session: Session) -> int:
-    """An upper bound for the rows of an initial copy: those of the largest table, if any table waits for a copy."""
-    if not any(store.rows(session, pg_subscription_rel, srsubstate=state) for state in (INIT, DATASYNC)):
-        return 0
+def subscriptions_to_copy(session: Session) -> list[pg_subscription]:
+    """The instance's subscriptions with tables that wait for their initial copy."""
+    waiting = {
+        row.srsubid for state in (INIT, DATASYNC) for row in store.rows(session, pg_subscription_rel, srsubstate=state)
+    }
+    return [row for row in store.rows(session, pg_subscription) if row.oid in waiting] if waiting else []
+
+
+def rows_of_largest(session: Session) -> int:
+    """The rows of the instance's largest table."""
     return max([row.record_count or 0 for row in store.rows(session, ducklake_table_stats)], default=0)

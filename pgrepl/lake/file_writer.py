@@ -140,7 +140,7 @@ class DataFileWriter:
             arrays = [a.cast(f.type) if a.type != f.type else a for a, f in zip(arrays, self._schema, strict=True)]
             self._count_in(arrays)
             with storage.writing(self.path):
-                self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), ROWS_IN_GROUP)
+                self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), _rows_in_group(count))
         self._count += count
         crash_point("stage.write")
 
@@ -205,6 +205,12 @@ class DataFileWriter:
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
         storage.remove(self.path)
+
+
+def _rows_in_group(count: int) -> int:
+    """The size of row groups so that all are alike: a small one at the end costs its reader as much as a full one."""
+    groups = max(round(count / ROWS_IN_GROUP), 1)
+    return max(-(-count // groups), 1)
 
 
 def _finds_bounds(form: Form) -> bool:

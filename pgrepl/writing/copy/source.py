@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]  # by attribute number
 
+_ROWS_IN_GROUP = 32_768  # of a temporary file: parts are divided between them
+
 
 class RowSource(ABC):
     """The rows that COPY reads for one target."""
@@ -179,9 +181,11 @@ class TextSource(RowSource):
         return kernel_files(self.session, self.target, self._tables())
 
     def _tables(self) -> Iterator[pa.Table]:
-        from pgrepl.writing.copy.text_columns import tables
+        from pgrepl.writing.copy.text_columns import is_plain, tables, tables_of_lines
 
-        return tables(self.target.copy_columns(), self.anew()._reader.fields(), self.session.text_style)
+        if is_plain(self.session, self.target, self.options):
+            return tables(self.session, self.target, self.options, self.data)
+        return tables_of_lines(self.session, self.target, self.anew()._reader.fields())
 
     @contextmanager
     def queries(self) -> Iterator[list[Query]]:
@@ -255,9 +259,11 @@ def kernel_files(
         try:
             for portion in portions:
                 if writer is None:
-                    writer = pq.ParquetWriter(path, portion.schema, compression="snappy")
-                writer.write_table(portion)
-                groups.append(portion.num_rows)
+                    writer = pq.ParquetWriter(path, portion.schema, compression="snappy", use_dictionary=False)
+                for at in range(0, portion.num_rows, _ROWS_IN_GROUP):
+                    rows = portion[at : at + _ROWS_IN_GROUP]
+                    writer.write_table(rows)
+                    groups.append(rows.num_rows)
         finally:
             if writer is not None:
                 writer.close()

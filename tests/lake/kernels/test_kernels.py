@@ -16,8 +16,8 @@ import pytest
 from pgrepl.errors import Declined, PgError
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import Program
+from pgrepl.lake import file_writer
 from pgrepl.lake.data_file import DataFile
-from pgrepl.lake.file_writer import DataFileWriter
 from pgrepl.lake.kernels import here, job, shipping
 from pgrepl.lake.kernels.copy import KernelSource, KernelTarget, WrongRow, copy
 from pgrepl.lake.kernels.copy_rows import CopyPart, copy_rows
@@ -269,7 +269,24 @@ def test_bounds_that_parquet_finds_are_those_that_are_looked_for(lake: Lake) -> 
     ((arrays, _),) = rows.portions(attnums)
     found = []
     for by_footer in (False, True):
-        writer = DataFileWriter(table, bounds_by_footer=by_footer)
+        writer = file_writer.DataFileWriter(table, bounds_by_footer=by_footer)
         writer.write_arrays([arrays[attnum] for attnum in attnums], None, count)
         found.append(writer.close().statistics)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "groups"), [(1000, [1000]), (1100, [1100]), (1600, [800, 800]), (3100, [1034, 1034, 1032])]
+)
+def test_row_groups_are_alike(lake: Lake, count: int, groups: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small one behind each full one, which costs its reader as much, made a copy a tenth slower."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(file_writer, "ROWS_IN_GROUP", 1000)
+    lake.sql("CREATE TABLE g (a int)")
+    writer = file_writer.DataFileWriter(lake.table("g"))
+    writer.write_arrays([pa.array(range(count), pa.int32())], None, count)
+    writer.close()
+    metadata = pq.read_metadata(writer.path)
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == groups
