@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.table import LakeField, LakeTable
     from pgrepl.types.lake_arrays import Form
 
-_SAMPLE = 20_000  # first rows by which `repeating` judges
+_SAMPLE = 20_000  # first rows by which `_encodings` judges
 
 
 def field_id(number: int) -> dict[bytes, bytes]:
@@ -55,20 +55,37 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
     return kind
 
 
-def repeating(table: LakeTable, arrays: Sequence[Any]) -> list[str]:
-    """The columns whose first values are often the same, for which a dictionary pays."""
+def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dict[str, Any]:
+    """Arguments for pyarrow's writer: the encodings that pay for rows that begin with these. Values that are often the
+    same get a dictionary; numbers that ascend, such as keys, are written as differences, small and quickly read."""
     import pyarrow as pa
 
-    found = []
-    for column, array in zip(table.columns, arrays, strict=True):
+    dictionaries: list[str] = []
+    differences = [footers.ROW_ID_NAME] if row_ids else []
+    for column, array in zip(table.columns, arrays, strict=False):
         first = array[:_SAMPLE]
         if column.form.element is not None:
-            found.append(f"{column.name}.list.element")
+            dictionaries.append(f"{column.name}.list.element")
         elif column.fields or isinstance(first.type, pa.BaseExtensionType):
             continue
         elif len(first.unique()) * 4 <= len(first):
-            found.append(column.name)
-    return found
+            dictionaries.append(column.name)
+        elif _ascends(first):
+            differences.append(column.name)
+    return {
+        "use_dictionary": dictionaries,
+        "column_encoding": dict.fromkeys(differences, "DELTA_BINARY_PACKED"),
+    }
+
+
+def _ascends(array: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return False
+    return pc.all(pc.less_equal(array[:-1], array[1:])).as_py() is not False
 
 
 class DataFileWriter:
@@ -79,15 +96,11 @@ class DataFileWriter:
         table: LakeTable,
         *,
         row_ids: bool = False,
-        repeating: Sequence[str] | None = None,
         folder: str | None = None,
         bounds_by_footer: bool = False,
     ) -> None:
-        """`repeating`: the columns with dictionaries, if they are known; for others a dictionary is a waste. `folder`:
-        an existing one in the table's. `bounds_by_footer`: take bounds from Parquet's statistics where they suffice;
-        texts of some kilobytes then have none."""
-        import pyarrow.parquet as pq
-
+        """`folder`: an existing one in the table's. `bounds_by_footer`: take bounds from Parquet's statistics where
+        they suffice; texts of some kilobytes then have none."""
         self.table = table
         self.name = storage.new_name() if folder is None else f"{folder}/{storage.new_name()}"
         self.path = table.location + self.name
@@ -103,17 +116,24 @@ class DataFileWriter:
         crash_point("stage.open")
         with storage.writing(self.path):
             self._sink = SummedOutput(self.path)
-            self._writer = pq.ParquetWriter(
+        self._opened: Any = None  # pyarrow's writer: how it is to write is known with the first rows
+
+    def _writer(self, arrays: Sequence[Any]) -> Any:
+        import pyarrow.parquet as pq
+
+        if self._opened is None:
+            self._opened = pq.ParquetWriter(
                 self._sink,
                 self._schema,
                 compression="snappy",
                 store_schema=False,
-                use_dictionary=True if repeating is None else list(repeating),
-                write_statistics=_with_statistics(table),
+                **_encodings(self.table, arrays, row_ids=self._has_row_ids),
+                write_statistics=_with_statistics(self.table),
                 metadata_collector=self._footers,
                 write_page_checksum=True,
             )
-            self._writer.add_key_value_metadata({IDENTITY: self.name})
+            self._opened.add_key_value_metadata({IDENTITY: self.name})
+        return self._opened
 
     def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
         """Write rows with values in the order of the table's columns; with `row_ids` new versions of rows."""
@@ -140,7 +160,9 @@ class DataFileWriter:
             arrays = [a.cast(f.type) if a.type != f.type else a for a, f in zip(arrays, self._schema, strict=True)]
             self._count_in(arrays)
             with storage.writing(self.path):
-                self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), _rows_in_group(count))
+                self._writer(arrays).write_table(
+                    pa.Table.from_arrays(arrays, schema=self._schema), _rows_in_group(count)
+                )
         self._count += count
         crash_point("stage.write")
 
@@ -157,7 +179,7 @@ class DataFileWriter:
     def close(self) -> NewFile:
         """Finish the file and sync it to the disk."""
         with self._or_nothing(), storage.writing(self.path):
-            self._writer.close()
+            self._writer([]).close()
             self._sink.close()
             crash_point("stage.closed")
             storage.make_durable(self.path)
@@ -199,9 +221,10 @@ class DataFileWriter:
     def discard(self) -> None:
         import pyarrow as pa
 
-        with suppress(pa.ArrowException, OSError, RuntimeError):  # a full disk is full for the footer, too
-            self._writer.close()
-        self._writer.is_open = False
+        if self._opened is not None:
+            with suppress(pa.ArrowException, OSError, RuntimeError):  # a full disk is full for the footer, too
+                self._opened.close()
+            self._opened.is_open = False
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
         storage.remove(self.path)

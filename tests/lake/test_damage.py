@@ -14,7 +14,7 @@ from pgrepl.lake.recent import forget_all
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 
-ROWS = "SELECT i, 'row ' || i % 97, i * 0.5, i % 3 = 0 FROM generate_series({}) i"
+ROWS = "SELECT i, 'row ' || i % 97, sqrt(i), i % 3 = 0 FROM generate_series({}) i"
 
 
 @pytest.fixture

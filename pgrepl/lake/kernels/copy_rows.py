@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
-from pgrepl.lake.file_writer import DataFileWriter, repeating
+from pgrepl.lake.file_writer import DataFileWriter
 from pgrepl.lake.footers import ROWS_IN_GROUP
 from pgrepl.lake.kernels.part import PartRows, PartWatch, forms_of
 from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
@@ -130,10 +130,7 @@ class RowsCopy:
         target = self.part.target
         row_ids = arrays.pop() if self.replaces else None
         if self.writer is None:
-            known = repeating(target, arrays)
-            self.writer = DataFileWriter(
-                target, row_ids=self.replaces, repeating=known, folder=self.part.folder, bounds_by_footer=True
-            )
+            self.writer = DataFileWriter(target, row_ids=self.replaces, folder=self.part.folder, bounds_by_footer=True)
         self.writer.write_arrays(arrays, row_ids, count)
         self.watch.add(count, 0)
 

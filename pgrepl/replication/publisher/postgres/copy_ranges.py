@@ -121,7 +121,7 @@ def write(
     folder: str | None = None,
 ) -> NewFile | None:
     """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
-    from pgrepl.lake.file_writer import DataFileWriter, repeating
+    from pgrepl.lake.file_writer import DataFileWriter
 
     needed = [number for number, column in enumerate(columns) if column.local.notnull]
 
@@ -133,7 +133,7 @@ def write(
                 continue
             if any(arrays[number].null_count for number in needed):
                 raise Declined("NULL in a column that has none")
-            writer = writer or DataFileWriter(table, repeating=repeating(table, arrays), folder=folder)
+            writer = writer or DataFileWriter(table, folder=folder)
             writer.write_arrays(arrays, None, count)
             count_rows(count, len(data))
     except BaseException:

@@ -32,12 +32,11 @@ class RowsToWrite:
         """`folder`: an existing one inside the table's."""
         import pyarrow as pa
 
-        from pgrepl.lake.file_writer import DataFileWriter, repeating
+        from pgrepl.lake.file_writer import DataFileWriter
 
         described, table = self.described, self.described.table
         arrays = described.new_rows(described.maker(), self.changes, self.messages)
-        known = repeating(table, arrays)
-        writer = DataFileWriter(table, row_ids=self.row_ids is not None, repeating=known, folder=folder)
+        writer = DataFileWriter(table, row_ids=self.row_ids is not None, folder=folder)
         ids = None if self.row_ids is None else pa.array(self.row_ids)
         writer.write_arrays(arrays, ids, len(self.messages))
         return [writer.close()]
