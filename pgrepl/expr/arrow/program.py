@@ -14,10 +14,12 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
+from pgrepl.expr.without_session import WorkerContext, check_without_session, style_fields
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import Form, storage_type
+from pgrepl.types.style import TextStyle
 
 Test = Callable[[Columns, int], Any]  # (columns, number of rows) → an array of booleans without NULL
 
@@ -84,9 +86,6 @@ class Value:
 
 
 def _context(style: tuple[tuple[str, Any], ...]) -> Context:
-    from pgrepl.expr.spark.worker import WorkerContext
-    from pgrepl.types.style import TextStyle
-
     return WorkerContext(TextStyle(**dict(style)), {})
 
 
@@ -103,8 +102,6 @@ def value_of(expr: Expr, context: Context) -> Value | None:
 
 
 def _portable(expr: Expr, context: Context) -> tuple[Expr, tuple[tuple[str, Any], ...]] | None:
-    from pgrepl.expr.spark.fallback import check_without_session, style_fields
-
     expr = _folded(expr, context)
     try:
         check_without_session(expr, context)

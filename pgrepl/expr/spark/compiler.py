@@ -14,10 +14,11 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.spark.constants import constant
-from pgrepl.expr.spark.fallback import fall_back, is_volatile
+from pgrepl.expr.spark.fallback import fall_back
 from pgrepl.expr.spark.sql import Sql, cast, form_type, numeric_text, raised
 from pgrepl.expr.spark.statement import Statement
 from pgrepl.expr.walk import children
+from pgrepl.expr.without_session import calls_volatile
 from pgrepl.types import oids
 
 Names = Callable[[tree.Expr], "str | Sql | None"]
@@ -85,7 +86,7 @@ class Compiler:
     def _varies(self, expr: tree.Expr, tested: bool) -> bool:
         if isinstance(expr, _OF_ROWS) or (isinstance(expr, tree.CaseTestExpr) and not tested):
             return True
-        if is_volatile(expr) or self.names(expr) is not None:
+        if calls_volatile(expr) or self.names(expr) is not None:
             return True
         inside = (
             tested

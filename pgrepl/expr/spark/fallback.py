@@ -11,20 +11,16 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-from pgrepl.catalog.routines import is_user_routine
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.functions import own
-from pgrepl.expr.functions.registry import source_of
 from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text, refuse
 from pgrepl.expr.spark.statement import FallBack, Statement
 from pgrepl.expr.stored import to_json
-from pgrepl.expr.walk import functions_used, rewrite, volatilities, walk
+from pgrepl.expr.walk import rewrite, walk
+from pgrepl.expr.without_session import calls_volatile, check_without_session, style_fields
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, proc_by_oid
-from pgrepl.types.style import TextStyle
+from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.user_types import UserType
 
 
@@ -37,11 +33,6 @@ class Columns(Protocol):
     def named(self, expr: tree.Expr) -> Sql | None: ...
 
     def is_constant(self, expr: tree.Expr) -> bool: ...
-
-
-def is_volatile(expr: tree.Expr) -> bool:
-    """Whether the node itself calls a volatile function."""
-    return any(volatility == "v" for volatility in volatilities(expr))
 
 
 def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
@@ -62,7 +53,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     body = rewrite(expr, replaced)
     check_without_session(body, compiler.statement.context)
     arguments = [argument_form(node, sql) for node, sql in columns]
-    volatile = any(is_volatile(node) for node in walk(body))
+    volatile = any(calls_volatile(node) for node in walk(body))
     program: dict[str, Any] = {
         "expr": to_json(body),
         **carried_types(expr, *[node for node, _ in columns], body),
@@ -93,15 +84,6 @@ def _folded(node: tree.Expr, compiler: Columns) -> tree.Expr | None:
     return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
 
 
-_NEVER = (tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.SubLink, tree.Param, tree.NextValueExpr)
-_REGISTERED = frozenset(
-    {
-        oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
-        oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
-    }
-)  # fmt: skip
-
-
 def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
     """The partition keys that satisfies_hash_partition() needs; they travel with the program."""
     found: dict[int, Any] = {}
@@ -117,40 +99,6 @@ def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
             raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
         found[parent.value] = key
     return sorted(found.items())
-
-
-def _check_random(source: str, context: Context) -> None:
-    """Refuse random() after setseed(): its sequence depends on the order of rows."""
-    from pgrepl.expr.functions import random
-
-    if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
-        raise refuse("a random number after setseed()")
-
-
-def check_without_session(body: tree.Expr, context: Context) -> None:
-    """Refuse nodes that only a query can compute, names that need the catalog, and functions that need the session
-    (nextval)."""
-    for node in walk(body):
-        if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
-            raise refuse(f"{type(node).__name__} in this place")
-        if isinstance(node, tree.CoerceViaIO) and node.arg is not None:
-            for typoid in (node.type, node.arg.type):
-                if typoid in _REGISTERED:
-                    raise refuse("the name of a catalog object computed for each row")
-        for oid in functions_used(node):
-            proc = proc_by_oid(oid)
-            if proc is not None:
-                _check_function(proc, context)
-            elif is_user_routine(oid):
-                raise refuse("calling a user-defined function")
-
-
-def _check_function(proc: Proc, context: Context) -> None:
-    known = own(source_of(proc))
-    if known is None and context.catalog_function(source_of(proc)) is not None:
-        raise refuse(f"function {proc.name}")
-    if known is not None and known.function.__module__.endswith(".random"):
-        _check_random(proc.src, context)
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:
@@ -170,17 +118,6 @@ def carried_types(*nodes: tree.Expr) -> dict[str, Any]:
             if isinstance(inner.type, UserType):
                 return {"types": inner.type.types.to_json()}
     return {}
-
-
-def style_fields(style: TextStyle) -> dict[str, Any]:
-    return {
-        "datestyle": style.datestyle,
-        "timezone": style.timezone,
-        "intervalstyle": style.intervalstyle,
-        "extra_float_digits": style.extra_float_digits,
-        "bytea_output": style.bytea_output,
-        "now": style.now,
-    }
 
 
 def call(compiler: Columns, program: dict[str, Any], texts: list[str], result: str, volatile: bool = False) -> Sql:

@@ -7,9 +7,10 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.spark.compiler import Compiler
-from pgrepl.expr.spark.fallback import argument_form, call, carried_types, style_fields
+from pgrepl.expr.spark.fallback import argument_form, call, carried_types
 from pgrepl.expr.spark.sql import Sql, form_type
 from pgrepl.expr.stored import to_json
+from pgrepl.expr.without_session import style_fields
 from pgrepl.types import oids
 
 

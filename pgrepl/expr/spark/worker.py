@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError, marked, unsupported
-from pgrepl.expr.context import Context
+from pgrepl.errors import PgError, marked
+from pgrepl.expr.without_session import WorkerContext
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import Form, storage_type
 from pgrepl.types.lake_forms import form
@@ -21,23 +21,6 @@ from pgrepl.types.user_types import UserTypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from pgrepl.catalog.session import Session
-
-
-class WorkerContext(Context):
-    """A runtime context without catalog. The partition keys that a program needs are sent with it."""
-
-    def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
-        super().__init__(None, style)
-        self._hash_keys = hash_keys
-
-    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
-        return self._hash_keys[parent]
-
-    @property
-    def session(self) -> Session:
-        raise unsupported("a function that asks the catalog for each row on Spark")
 
 
 def function_of(program: str) -> Callable[..., Any]:

@@ -1,0 +1,96 @@
+"""Expressions that are evaluated without a session: in a task of Spark's, or by a program over Arrow's arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.routines import is_user_routine
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import tree
+from pgrepl.expr.context import Context
+from pgrepl.expr.functions import own
+from pgrepl.expr.functions.registry import source_of
+from pgrepl.expr.walk import functions_used, volatilities, walk
+from pgrepl.types import oids
+from pgrepl.types.builtin import Proc, proc_by_oid
+from pgrepl.types.style import TextStyle
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_NEVER = (tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.SubLink, tree.Param, tree.NextValueExpr)
+_REGISTERED = frozenset(
+    {
+        oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
+        oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
+    }
+)  # fmt: skip
+
+
+class WorkerContext(Context):
+    """A runtime context without catalog. The partition keys that a program needs are sent with it."""
+
+    def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
+        super().__init__(None, style)
+        self._hash_keys = hash_keys
+
+    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
+        return self._hash_keys[parent]
+
+    @property
+    def session(self) -> Session:
+        raise unsupported("a function that asks the catalog for each row on Spark")
+
+
+def _check_random(source: str, context: Context) -> None:
+    """Refuse random() after setseed(): its sequence depends on the order of rows."""
+    from pgrepl.expr.functions import random
+
+    if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
+        raise _refused("a random number after setseed()")
+
+
+def check_without_session(body: tree.Expr, context: Context) -> None:
+    """Refuse nodes that only a query can compute, names that need the catalog, and functions that need the session
+    (nextval)."""
+    for node in walk(body):
+        if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
+            raise _refused(f"{type(node).__name__} in this place")
+        if isinstance(node, tree.CoerceViaIO) and node.arg is not None:
+            for typoid in (node.type, node.arg.type):
+                if typoid in _REGISTERED:
+                    raise _refused("the name of a catalog object computed for each row")
+        for oid in functions_used(node):
+            proc = proc_by_oid(oid)
+            if proc is not None:
+                _check_function(proc, context)
+            elif is_user_routine(oid):
+                raise _refused("calling a user-defined function")
+
+
+def _check_function(proc: Proc, context: Context) -> None:
+    known = own(source_of(proc))
+    if known is None and context.catalog_function(source_of(proc)) is not None:
+        raise _refused(f"function {proc.name}")
+    if known is not None and known.function.__module__.endswith(".random"):
+        _check_random(proc.src, context)
+
+
+def _refused(what: str) -> PgError:
+    return unsupported(f"{what} on Spark")
+
+
+def calls_volatile(expr: tree.Expr) -> bool:
+    """Whether the node itself calls a volatile function."""
+    return any(volatility == "v" for volatility in volatilities(expr))
+
+
+def style_fields(style: TextStyle) -> dict[str, Any]:
+    return {
+        "datestyle": style.datestyle,
+        "timezone": style.timezone,
+        "intervalstyle": style.intervalstyle,
+        "extra_float_digits": style.extra_float_digits,
+        "bytea_output": style.bytea_output,
+        "now": style.now,
+    }
