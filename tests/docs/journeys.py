@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from pgrepl.cli import run
+from pgrepl.lake import spark
 
 TABLE = "CREATE TABLE t (k int PRIMARY KEY, v text)"
 LOW = ("types", "sql", "expr", "catalog", "errors", "frozen", "interrupts", "memory")  # floors that no journey names
@@ -110,6 +111,7 @@ def journeys(uri: str) -> Iterator[tuple[str, list[str]]]:
 
 def main(folder: str, uri: str = "") -> None:
     os.chdir(folder)
+    spark.start_in_background = spark.session  # type: ignore[assignment]  # waited for, so that modules have one order
     for name, modules in journeys(uri):
         print("###", name)
         for room, entered in groupby(modules, lambda module: module.rpartition(".")[0]):
