@@ -95,6 +95,13 @@ def direct_environment() -> dict[str, str]:
     return {"SPARK_HOME": str(home()), "SPARK_ENV_LOADED": "1", "SPARK_SCALA_VERSION": "2.13"}
 
 
+def fork_workers() -> None:
+    """Do what pyspark's daemon does, in this process: fork Python workers for the JVM that has started it."""
+    from pyspark.daemon import manager
+
+    manager()  # type: ignore[no-untyped-call]
+
+
 def read_connection(file: Path) -> tuple[int, str]:
     """Port and secret."""
     said = file.read_bytes()

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.internals.py4j import Gateway
-from pgrepl.lake import spark_start_archive, spill_folders
+from pgrepl.lake import spark_daemon, spark_start_archive, spill_folders
 from pgrepl.lake.spark_driver import OwnDriver
 from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
 
@@ -82,8 +82,8 @@ def launch(
 ) -> tuple[OwnDriver, Gateway, Mapping[str, str]]:
     """Start the JVM; and Spark's settings for it, with `more` defaults. PgError if that cannot be. `meanwhile` is
     called while it starts."""
-    master = wanted.master or DEFAULT_MASTER
-    conf = {**defaults(master), **more, **dict(wanted.conf), "spark.master": master}
+    conf = settings(wanted, more)
+    master = conf["spark.master"]
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
     driver = _launch(master, conf, connection, not shows_log(wanted))
     meanwhile()
@@ -92,6 +92,19 @@ def launch(
     connection.unlink()
     driver.gateway = Gateway(port, secret)
     return driver, driver.gateway, conf
+
+
+def settings(wanted: SparkOptions, more: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings: the defaults, then `more`, then what the user wants."""
+    master = wanted.master or DEFAULT_MASTER
+    return {**defaults(master), **workers(master), **more, **dict(wanted.conf), "spark.master": master}
+
+
+def workers(master: str) -> dict[str, str]:
+    """The setting by which workers on this machine, which import pgrepl from here, start faster."""
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return {}
+    return {"spark.python.daemon.module": spark_daemon.MODULE}
 
 
 def shows_log(wanted: SparkOptions) -> bool:

@@ -80,7 +80,7 @@ def relied_on(library: str) -> Iterator[None]:
 
 @relied_on("pyspark")
 def test_pyspark_has_what_is_used_of_it() -> None:
-    from pyspark import SparkContext, java_gateway
+    from pyspark import SparkContext, daemon, java_gateway
     from pyspark.core import context
     from pyspark.errors.exceptions import captured
     from pyspark.logger import PySparkLogger
@@ -102,6 +102,7 @@ def test_pyspark_has_what_is_used_of_it() -> None:
     assert "pythonExec" in inspect.getsource(SparkContext)
     assert "_stackTrace" in inspect.getsource(captured)
     assert callable(PySparkLogger.getLogger)
+    assert inspect.signature(daemon.manager).parameters == {}
     assert inspect.getsource(session)
 
 
