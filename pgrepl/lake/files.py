@@ -260,7 +260,8 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
             (table.table_id, limit.column.column_id),
         )
         for file_id, low, high, nan, nulls, count in rows:
-            if (nulls is not None and nulls >= count and not limit.column.fields) or _misses(limit, low, high, nan):
+            only_nulls = count is not None and nulls >= count and not limit.column.fields
+            if only_nulls or _misses(limit, low, high, nan):
                 missed.add(file_id)
     return missed
 

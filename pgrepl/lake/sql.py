@@ -360,10 +360,10 @@ FILE_STATISTICS = (
     "SELECT data_file_id, column_id, value_count, null_count, min_value, max_value, contains_nan"
     " FROM ducklake_file_column_stats WHERE table_id = ?"
 )
-FILE_BOUNDS = (
-    "SELECT s.data_file_id, s.min_value, s.max_value, s.contains_nan, s.null_count, f.record_count"
-    " FROM ducklake_file_column_stats s JOIN ducklake_data_file f ON f.data_file_id = s.data_file_id"
-    " WHERE s.table_id = ? AND s.column_id = ?"
+FILE_BOUNDS = (  # whether all values are NULL is asked only where one is
+    "SELECT s.data_file_id, s.min_value, s.max_value, s.contains_nan, s.null_count, CASE WHEN s.null_count > 0"
+    " THEN (SELECT f.record_count FROM ducklake_data_file f WHERE f.data_file_id = s.data_file_id) END"
+    " FROM ducklake_file_column_stats s WHERE s.table_id = ? AND s.column_id = ?"
 )
 BOUNDS_OF_TABLE_AND_FILES = (
     "SELECT t.column_id, t.min_value, t.max_value, f.min_value, f.max_value FROM ducklake_table_column_stats t"
