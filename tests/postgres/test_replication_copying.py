@@ -61,8 +61,8 @@ def test_other_tables_go_on_while_one_cannot_be_copied(both: Both) -> None:
     both.each(T, "CREATE TABLE u (a int PRIMARY KEY)")
     both.pub("INSERT INTO t VALUES (1)", "CREATE PUBLICATION p FOR TABLE t, u")
     both.sub("INSERT INTO t VALUES (1, 'local')")
-    both.create("s", "p")
-    both.sub("ALTER SUBSCRIPTION s SET (disable_on_error = false)")
+    both.create("s", "p", "enabled = false")  # a failure would disable it before it is told not to
+    both.sub("ALTER SUBSCRIPTION s SET (disable_on_error = false)", "ALTER SUBSCRIPTION s ENABLE")
     both.pub("INSERT INTO u VALUES (1), (2)")
     both.ours.catch_up("s")
     eventually(
