@@ -45,5 +45,6 @@ def load() -> None:
 
 if __name__ == "__main__":
     leave_out_archives()
-    load()
+    if sys.platform == "linux":  # macOS may end a process that is forked behind some libraries
+        load()
     internals.fork_workers()
