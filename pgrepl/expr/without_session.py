@@ -42,12 +42,8 @@ class WorkerContext(Context):
         raise unsupported("a function that asks the catalog for each row on Spark")
 
 
-def _check_random(source: str, context: Context) -> None:
-    """Refuse random() after setseed(): its sequence depends on the order of rows."""
-    from pgrepl.expr.functions import random
-
-    if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
-        raise _refused("a random number after setseed()")
+def refuse(what: str) -> PgError:
+    return unsupported(f"{what} on Spark")
 
 
 def check_without_session(body: tree.Expr, context: Context) -> None:
@@ -55,29 +51,33 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
     (nextval)."""
     for node in walk(body):
         if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
-            raise _refused(f"{type(node).__name__} in this place")
+            raise refuse(f"{type(node).__name__} in this place")
         if isinstance(node, tree.CoerceViaIO) and node.arg is not None:
             for typoid in (node.type, node.arg.type):
                 if typoid in _REGISTERED:
-                    raise _refused("the name of a catalog object computed for each row")
+                    raise refuse("the name of a catalog object computed for each row")
         for oid in functions_used(node):
             proc = proc_by_oid(oid)
             if proc is not None:
                 _check_function(proc, context)
             elif is_user_routine(oid):
-                raise _refused("calling a user-defined function")
+                raise refuse("calling a user-defined function")
 
 
 def _check_function(proc: Proc, context: Context) -> None:
     known = own(source_of(proc))
     if known is None and context.catalog_function(source_of(proc)) is not None:
-        raise _refused(f"function {proc.name}")
+        raise refuse(f"function {proc.name}")
     if known is not None and known.function.__module__.endswith(".random"):
         _check_random(proc.src, context)
 
 
-def _refused(what: str) -> PgError:
-    return unsupported(f"{what} on Spark")
+def _check_random(source: str, context: Context) -> None:
+    """Refuse random() after setseed(): its sequence depends on the order of rows."""
+    from pgrepl.expr.functions import random
+
+    if source == "setseed" or (context.has_session and random.is_seeded(context.session)):
+        raise refuse("a random number after setseed()")
 
 
 def calls_volatile(expr: tree.Expr) -> bool:

@@ -62,7 +62,7 @@ def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dic
 
     dictionaries: list[str] = []
     differences = [footers.ROW_ID_NAME] if row_ids else []
-    for column, array in zip(table.columns, arrays, strict=False):
+    for column, array in zip(table.columns, arrays, strict=False):  # row ids stand behind
         first = array[:_SAMPLE]
         if column.form.element is not None:
             dictionaries.append(f"{column.name}.list.element")
@@ -161,7 +161,7 @@ class DataFileWriter:
             self._count_in(arrays)
             with storage.writing(self.path):
                 self._writer(arrays).write_table(
-                    pa.Table.from_arrays(arrays, schema=self._schema), _rows_in_group(count)
+                    pa.Table.from_arrays(arrays, schema=self._schema), rows_in_group(count)
                 )
         self._count += count
         crash_point("stage.write")
@@ -230,7 +230,7 @@ class DataFileWriter:
         storage.remove(self.path)
 
 
-def _rows_in_group(count: int) -> int:
+def rows_in_group(count: int) -> int:
     """The size of row groups so that all are alike: a small one at the end costs its reader as much as a full one."""
     groups = max(round(count / ROWS_IN_GROUP), 1)
     return max(-(-count // groups), 1)

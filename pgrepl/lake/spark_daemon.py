@@ -23,11 +23,11 @@ MODULE = __name__
 def leave_out_archives() -> None:
     """Take Spark's jar from the path, and the archives of pyspark and py4j, if this Python has both of its own."""
     before = list(sys.path)
-    sys.path[:] = [path for path in before if not os.path.basename(path).startswith("spark-core_")]
-    plain = [path for path in sys.path if not path.endswith(".zip")]
-    sys.path[:], kept = plain, list(sys.path)
+    without_jar = [path for path in before if not os.path.basename(path).startswith("spark-core_")]
+    plain = [path for path in without_jar if not path.endswith(".zip")]
+    sys.path[:] = plain
     if find_spec("pyspark") is None or find_spec("py4j") is None:
-        sys.path[:] = kept
+        sys.path[:] = without_jar
     left_out = tuple(set(before).difference(sys.path))
     for path in [each for each in sys.path_importer_cache if each.startswith(left_out)]:
         del sys.path_importer_cache[path]

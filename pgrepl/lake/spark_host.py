@@ -28,7 +28,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.internals import pyspark as internals
 from pgrepl.lake.spark_errors import from_spark
-from pgrepl.lake.spark_options import DEFAULT_MASTER, shared_settings
+from pgrepl.lake.spark_options import DEFAULT_MASTER, is_elsewhere, shared_settings
 from pgrepl.lake.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Host:
         from pgrepl.lake.kernels import shipping
         from pgrepl.lake.spark_start import launch
 
-        if shipping.is_elsewhere(self._way.wanted.master or DEFAULT_MASTER):
+        if is_elsewhere(self._way.wanted.master or DEFAULT_MASTER):
             self._archive = shipping.archive()
         driver, gateway, conf = launch(self._way.wanted, shared_settings(), lambda: None)
         try:

@@ -102,6 +102,11 @@ def defaults(master: str) -> dict[str, str]:
     return defaults
 
 
+def is_elsewhere(master: str) -> bool:
+    """Do Spark's executors have another path than this process?"""
+    return not master.startswith("local") or master.startswith("local-cluster")
+
+
 def tasks_of(master: str) -> int:
     """The number of tasks that a local master runs at a time: local, local[4], local[*], local[2,3]."""
     inside = master.partition("[")[2].partition("]")[0].partition(",")[0].strip()

@@ -32,7 +32,7 @@ from pgrepl.internals import pyspark as internals
 from pgrepl.internals.py4j import Gateway
 from pgrepl.lake import spark_daemon, spark_start_archive, spill_folders
 from pgrepl.lake.spark_driver import OwnDriver
-from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults
+from pgrepl.lake.spark_options import DEFAULT_MASTER, defaults, is_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,9 +102,7 @@ def settings(wanted: SparkOptions, more: Mapping[str, str]) -> dict[str, str]:
 
 def workers(master: str) -> dict[str, str]:
     """The setting by which workers on this machine, which import pgrepl from here, start faster."""
-    if not master.startswith("local") or master.startswith("local-cluster"):
-        return {}
-    return {"spark.python.daemon.module": spark_daemon.MODULE}
+    return {} if is_elsewhere(master) else {"spark.python.daemon.module": spark_daemon.MODULE}
 
 
 def shows_log(wanted: SparkOptions) -> bool:
@@ -185,7 +183,7 @@ def _java() -> str:
 
 
 def goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    if not master.startswith("local") or master.startswith("local-cluster"):
+    if is_elsewhere(master):
         return False
     if any(environment.get(name) for name in _OWN_SPARK):
         return False

@@ -21,11 +21,18 @@ FACTS = (
 )
 
 
-def archive(path: Path, *names: str) -> str:
-    with zipfile.ZipFile(path, "w") as made:
-        for name in names:
-            made.writestr(name, "")
-    return str(path)
+@pytest.fixture
+def archives(tmp_path: Path) -> list[str]:
+    """Spark's: pyspark's archive, and the jar."""
+    contents = {
+        "pyspark.zip": ("pyspark/__init__.py", "py4j/__init__.py"),
+        "spark-core_2.13-4.1.0.jar": ("org/", "org/apache/spark/x.class"),
+    }
+    for archive, names in contents.items():
+        with zipfile.ZipFile(tmp_path / archive, "w") as made:
+            for name in names:
+                made.writestr(name, "")
+    return [str(tmp_path / archive) for archive in contents]
 
 
 def after(folder: Path, path: list[str], *options: str) -> str:
@@ -35,18 +42,14 @@ def after(folder: Path, path: list[str], *options: str) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_archives_are_left_out_where_python_has_its_own_pyspark(tmp_path: Path) -> None:
-    jar = archive(tmp_path / "spark-core_2.13-4.1.0.jar", "org/", "org/apache/spark/x.class")
-    zipped = archive(tmp_path / "pyspark.zip", "pyspark/__init__.py", "py4j/__init__.py")
-    assert after(tmp_path, [zipped, jar]) == "[] []"
+def test_archives_are_left_out_where_python_has_its_own_pyspark(tmp_path: Path, archives: list[str]) -> None:
+    assert after(tmp_path, archives) == "[] []"
 
 
-def test_archives_stay_where_they_are_needed(tmp_path: Path) -> None:
+def test_archives_stay_where_they_are_needed(tmp_path: Path, archives: list[str]) -> None:
     """Without site-packages (-S) there is no other pyspark than the archive's."""
     root = str(Path(__file__).resolve().parents[2])
-    jar = archive(tmp_path / "spark-core_2.13-4.1.0.jar", "org/", "org/apache/spark/x.class")
-    zipped = archive(tmp_path / "pyspark.zip", "pyspark/__init__.py", "py4j/__init__.py")
-    assert after(tmp_path, [zipped, jar, root], "-S") == f"['{zipped}'] ['{zipped}']"
+    assert after(tmp_path, [*archives, root], "-S") == f"['{archives[0]}'] ['{archives[0]}']"
 
 
 def test_workers_of_this_machine_only_have_the_daemon() -> None:

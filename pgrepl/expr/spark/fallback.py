@@ -14,11 +14,11 @@ from typing import Any, Protocol
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text, refuse
+from pgrepl.expr.spark.sql import Sql, decimal_size, decimal_typmod, form_type, let, numeric_text
 from pgrepl.expr.spark.statement import FallBack, Statement
 from pgrepl.expr.stored import to_json
-from pgrepl.expr.walk import rewrite, walk
-from pgrepl.expr.without_session import calls_volatile, check_without_session, style_fields
+from pgrepl.expr.walk import is_volatile, rewrite, walk
+from pgrepl.expr.without_session import check_without_session, refuse, style_fields
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.user_types import UserType
@@ -53,7 +53,7 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
     body = rewrite(expr, replaced)
     check_without_session(body, compiler.statement.context)
     arguments = [argument_form(node, sql) for node, sql in columns]
-    volatile = any(calls_volatile(node) for node in walk(body))
+    volatile = is_volatile(body)
     program: dict[str, Any] = {
         "expr": to_json(body),
         **carried_types(expr, *[node for node, _ in columns], body),

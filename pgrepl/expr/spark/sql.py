@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from pgrepl.errors import PgError, marked, unsupported
+from pgrepl.errors import PgError, marked
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.lake_forms import form
@@ -143,7 +143,3 @@ _LAMBDA = re.compile(r"\bv(\d+) -> ")
 def _depth(values: Sequence[Sql]) -> int:
     """A number that no lambda inside these texts has."""
     return 1 + max((int(n) for value in values for n in _LAMBDA.findall(value.text)), default=0)
-
-
-def refuse(what: str) -> PgError:
-    return unsupported(f"{what} on Spark")

@@ -13,8 +13,9 @@ from pgrepl.expr import tree
 from pgrepl.expr.spark.aggregates import aggregate_over
 from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler, Names
 from pgrepl.expr.spark.keys import equal_key_of, sort_item_of
-from pgrepl.expr.spark.sql import Sql, cast, form_type, refuse
+from pgrepl.expr.spark.sql import Sql, cast, form_type
 from pgrepl.expr.spark.statement import Statement
+from pgrepl.expr.without_session import refuse
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 

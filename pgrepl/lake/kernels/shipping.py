@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pgrepl.lake import spark, spill_folders
+from pgrepl.lake.spark_options import is_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +34,6 @@ def ship(session: SparkSession) -> None:
     elif is_elsewhere(session.sparkContext.master or ""):
         session.sparkContext.addPyFile(spark.archive() or archive())
     _shipped.add(session)
-
-
-def is_elsewhere(master: str) -> bool:
-    """Do Spark's executors have another path than this process?"""
-    return not master.startswith("local") or master.startswith("local-cluster")
 
 
 @cache

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.lake.file_writer import rows_in_group
+from pgrepl.lake.footers import ROWS_IN_GROUP
 from pgrepl.query.rowset import PassingRows, SparkRows
 from pgrepl.types.lake_arrays import Form
 from pgrepl.types.lake_forms import form, is_row_type, row_type_in
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.types.nested_texts import RowTypes
-
-_ROWS_IN_GROUP = 131_072
 
 
 @frozen
@@ -62,7 +62,7 @@ def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingR
     count = 0
     with pq.ParquetWriter(_Sink(place), schema, compression="snappy", store_schema=False) as writer:
         for table in _groups(_tables(columns, rows, schema)):
-            writer.write_table(table, _ROWS_IN_GROUP)
+            writer.write_table(table, rows_in_group(table.num_rows))
             count += table.num_rows
     return count
 
@@ -106,7 +106,7 @@ def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        if sum(each.num_rows for each in waiting) >= _ROWS_IN_GROUP:
+        if sum(each.num_rows for each in waiting) >= ROWS_IN_GROUP:
             yield pa.concat_tables(waiting)
             waiting = []
     if waiting:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]  # by attribute number
 
-_ROWS_IN_GROUP = 32_768  # of a temporary file: parts are divided between them
-
 
 class RowSource(ABC):
     """The rows that COPY reads for one target."""
@@ -243,7 +241,7 @@ def kernel_files(
 
     from pgrepl.lake import spill_folders
     from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.lake.kernels.part import ForeignRows
+    from pgrepl.lake.kernels.part import PORTION, ForeignRows
     from pgrepl.lake.table import lake_table
 
     table = lake_table(session, target.relation.oid)
@@ -260,8 +258,8 @@ def kernel_files(
             for portion in portions:
                 if writer is None:
                     writer = pq.ParquetWriter(path, portion.schema, compression="snappy", use_dictionary=False)
-                for at in range(0, portion.num_rows, _ROWS_IN_GROUP):
-                    rows = portion[at : at + _ROWS_IN_GROUP]
+                for at in range(0, portion.num_rows, PORTION):
+                    rows = portion[at : at + PORTION]
                     writer.write_table(rows)
                     groups.append(rows.num_rows)
         finally:
