@@ -40,7 +40,9 @@ lint: $(VENV)/.test
 	$(BIN)/python -m tests.house.dead_code
 
 # two more than the usual two cores: some of them wait for a server, a JVM or the disk
-PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+# a test that waits for ever is named with where it waits, and fails
+PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder -o faulthandler_timeout=600 \
+	-o faulthandler_exit_on_timeout=true --max-worker-restart 0
 
 quick: $(VENV)/.test
 	$(PYTEST) @tests/quick.txt
