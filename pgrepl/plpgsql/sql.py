@@ -74,19 +74,24 @@ def in_sql(error: PgError, text: str, kind: str) -> PgError:
     return error
 
 
-@contextmanager
-def speaking_of(frame: Frame, sql: SqlText) -> Iterator[None]:
+class speaking_of:
     """Errors and notices inside come with the statement's line of CONTEXT; what PL/pgSQL itself says does not."""
-    contexts = frame.session.contexts
-    contexts.append(lambda: f'{sql.mode.value} "{sql.text}"')
-    try:
-        yield
-    except OfPlpgsql:
-        raise
-    except PgError as error:
-        raise in_sql(error, sql.text, sql.mode.value) from None
-    finally:
-        contexts.pop()
+
+    # No generator: one that Ctrl-C meets before the block would take a line away when it is collected, later.
+    __slots__ = ("_contexts", "_depth", "_sql")
+
+    def __init__(self, frame: Frame, sql: SqlText) -> None:
+        self._contexts, self._sql = frame.session.contexts, sql
+        self._depth = len(self._contexts)
+
+    def __enter__(self) -> None:
+        sql = self._sql
+        self._contexts.append(lambda: f'{sql.mode.value} "{sql.text}"')
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        del self._contexts[self._depth :]
+        if isinstance(problem, PgError) and not isinstance(problem, OfPlpgsql):
+            raise in_sql(problem, self._sql.text, self._sql.mode.value) from None
 
 
 class OfPlpgsql(PgError):

@@ -87,6 +87,19 @@ def test_ctrl_c_ends_a_loop_whose_errors_are_caught(session: Session) -> None:
     assert time.thread_time() - computed < 20
 
 
+def test_an_interrupt_before_a_block_that_would_clean_up_leaves_no_context(session: Session) -> None:
+    """The next routine is not taken for one that another calls."""
+
+    def interrupted(_: object) -> None:
+        session.contexts.append(lambda: "left behind")
+        raise KeyboardInterrupt
+
+    session.on_report = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        ask(session, "drop table if exists nowhere")
+    assert session.contexts == []
+
+
 def test_query_canceled_can_be_caught(session: Session) -> None:
     text = "do $$ begin perform pg_sleep(5); exception when query_canceled then raise notice 'caught'; end $$"
     heard: list[str] = []
