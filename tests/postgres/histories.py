@@ -317,12 +317,14 @@ class Side:
 
     def __init__(self, made: Callable[[], Player]) -> None:
         self._own = made()
+        self._own.execute(f"SET lock_timeout = '{_PATIENCE}s'")  # a session that is still in a transaction
         self._players = [made() for _ in range(4)]
 
     def outcome(self, steps: list[Step]) -> list[str]:
         """What was seen, and what the tables hold at the end."""
         for text in TABLES:
-            self._own.execute(text)
+            made = self._own.execute(text)
+            assert not made.tag.startswith("55P03"), made
         return [*play(self._players, steps), *(str(self._own.execute(text)) for text in STATE)]
 
     def close(self) -> None:
