@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl import jobs
@@ -37,6 +38,11 @@ def configure(options: SparkOptions) -> None:
     """Set the options of the next session, instead of those of the environment."""
     global _options
     _options = options
+
+
+def expect_tasks() -> None:
+    """The next session is for one command, whose tasks are Python's."""
+    configure(replace(options(), for_tasks=True))
 
 
 def options() -> SparkOptions:
@@ -354,6 +360,7 @@ __all__ = [
     "cancel_tagged",
     "configure",
     "described",
+    "expect_tasks",
     "is_elsewhere",
     "is_remote",
     "options",

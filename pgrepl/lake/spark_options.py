@@ -16,11 +16,13 @@ DEFAULT_MASTER = "local[*]"
 
 @frozen
 class SparkOptions:
-    """The place where Spark runs: this machine or a cluster (`master`), or a Spark Connect server (`remote`)."""
+    """The place where Spark runs: this machine or a cluster (`master`), or a Spark Connect server (`remote`).
+    `for_tasks`: the JVM ends with this command, and mostly gives tasks to Python."""
 
     master: str | None = None
     remote: str | None = None
     conf: tuple[tuple[str, str], ...] = ()
+    for_tasks: bool = False
 
 
 def read_options(

@@ -56,6 +56,8 @@ _JAVA_OPTIONS = (
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
 )
 _UNUSED_JARS = ("spark-mllib_",)
+# A JVM that computes little itself starts a quarter faster without the last optimizations, which take the other core.
+_FOR_TASKS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 # environment variables and settings with which Spark's own scripts start it
 _OWN_SPARK = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS")
@@ -97,7 +99,8 @@ def launch(
 def settings(wanted: SparkOptions, more: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings: the defaults, then `more`, then what the user wants."""
     master = wanted.master or DEFAULT_MASTER
-    return {**defaults(master), **workers(master), **more, **dict(wanted.conf), "spark.master": master}
+    java = _FOR_TASKS if wanted.for_tasks else {}
+    return {**defaults(master), **workers(master), **java, **more, **dict(wanted.conf), "spark.master": master}
 
 
 def workers(master: str) -> dict[str, str]:

@@ -20,6 +20,8 @@ _MAKE = (
     'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name"; else rm -f "$made"; fi; exit $code'
 )
 
+_NOT_OF_CLASSES = ("-Xmx", "-XX:TieredStopAtLevel")  # options with which an archive is the same
+
 
 @frozen
 class Archive:
@@ -70,5 +72,5 @@ def _key(java: str, class_path: Sequence[str], options: Sequence[str]) -> str:
             found.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
         except OSError:
             found.update(f"{path}\0\n".encode())
-    found.update("\0".join(o for o in options if not o.startswith("-Xmx")).encode())
+    found.update("\0".join(o for o in options if not o.startswith(_NOT_OF_CLASSES)).encode())
     return found.hexdigest()[:16]

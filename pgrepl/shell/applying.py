@@ -180,9 +180,11 @@ def _once(
     given: GivenBatch | None = None,
 ) -> int:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
-    start_spark(opened.session)
+    from pgrepl.lake import spark
     from pgrepl.shell.applying_progress import progress_observer
 
+    spark.expect_tasks()
+    start_spark(opened.session)
     failed = False
     with (
         progress_observer() as observer,

@@ -1,4 +1,4 @@
-"""Python workers of a JVM on this machine: nothing of Spark's archives on their path, and pgrepl's kernels loaded."""
+"""How a JVM on this machine and its Python workers start: no archive of Spark on their path, and kernels loaded."""
 
 from __future__ import annotations
 
@@ -75,3 +75,10 @@ def test_tasks_find_kernels_loaded_and_no_archive_on_the_path() -> None:
 def test_a_setting_of_the_user_goes_first() -> None:
     wanted = SparkOptions(conf=(("spark.python.daemon.module", "own.daemon"),))
     assert spark_start.settings(wanted, {})["spark.python.daemon.module"] == "own.daemon"
+
+
+def test_a_jvm_for_one_command_is_not_optimized_to_the_last_unless_the_user_wants_it() -> None:
+    java = "spark.driver.defaultJavaOptions"
+    assert java not in spark_start.settings(SparkOptions(), {})
+    assert spark_start.settings(SparkOptions(for_tasks=True), {})[java] == "-XX:TieredStopAtLevel=1"
+    assert spark_start.settings(SparkOptions(for_tasks=True, conf=((java, ""),)), {})[java] == ""
