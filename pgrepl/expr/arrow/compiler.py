@@ -6,7 +6,7 @@ the node is compiled. Columns are given by attnum, in the storage type of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from decimal import Decimal
 from functools import reduce, singledispatch
 from typing import Any
@@ -52,7 +52,7 @@ def columnar(node: tree.Expr) -> Columnar:
     raise NotColumnar(type(node).__name__)
 
 
-def _known(typoid: int, typmod: int) -> tuple[int, Any]:
+def known(typoid: int, typmod: int) -> tuple[int, Any]:
     import pyarrow as pa
 
     base = base_type(typoid)
@@ -69,7 +69,7 @@ def _(node: tree.Var) -> Columnar:
     attnum = node.attnum
     if attnum <= 0 or node.levelsup:
         raise NotColumnar("no plain column")
-    return Columnar(*_known(node.type, node.typmod), lambda columns: columns[attnum])
+    return Columnar(*known(node.type, node.typmod), lambda columns: columns[attnum])
 
 
 @columnar.register
@@ -80,7 +80,7 @@ def _(node: tree.Const) -> Columnar:
         kind = _decimal_of(node.value)
         found = pa.scalar(node.value, kind)
         return Columnar(oids.NUMERIC, kind, lambda columns: found)
-    base, kind = _known(node.type, node.typmod)
+    base, kind = known(node.type, node.typmod)
     try:
         value = form(node.type, node.typmod).to_array([node.value])[0]
     except PgError as problem:  # a value that the lake's type cannot hold
@@ -102,6 +102,14 @@ def _decimal_of(value: Decimal | None) -> Any:
     if precision > 38:
         raise NotColumnar("a numeric of many digits")
     return pa.decimal128(precision, -exponent)
+
+
+def argument(node: tree.Expr, types: Container[int]) -> Columnar:
+    """The compiled argument, if it has one of these types."""
+    found = columnar(node)
+    if found.typoid not in types:
+        raise NotColumnar("an argument of another type")
+    return found
 
 
 def boolean(run: Run) -> Columnar:

@@ -9,10 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, boolean, columnar, condition
+from pgrepl.expr.arrow.compiler import (
+    Columnar,
+    Columns,
+    NotColumnar,
+    Run,
+    argument,
+    boolean,
+    columnar,
+    condition,
+    known,
+)
+from pgrepl.expr.arrow.moments import moved
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import PLAIN_SCALE
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array
+from pgrepl.types.lake_forms import form
 from pgrepl.types.names import numeric_precision_scale
 
 _TEXTS = (oids.TEXT, oids.VARCHAR)
@@ -72,15 +86,8 @@ def _length(args: Sequence[tree.Expr]) -> Columnar:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    run = _of(args[0], _TEXTS).run
+    run = argument(args[0], _TEXTS).run
     return Columnar(oids.INT4, pa.int32(), lambda columns: pc.utf8_length(run(columns)))
-
-
-def _of(arg: tree.Expr, types: Sequence[int]) -> Columnar:
-    found = columnar(arg)
-    if found.typoid not in types:
-        raise NotColumnar("an argument of another type")
-    return found
 
 
 def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
@@ -89,7 +96,7 @@ def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
     pattern = args[1].value if isinstance(args[1], tree.Const) else None
     if pattern is None or "\\" in pattern:
         raise NotColumnar("a pattern")
-    run = _of(args[0], _TEXTS).run
+    run = argument(args[0], _TEXTS).run
     if negated:
         return boolean(lambda columns: pc.invert(pc.match_like(run(columns), pattern)))
     return boolean(lambda columns: pc.match_like(run(columns), pattern))
@@ -100,7 +107,7 @@ def _limited(args: Sequence[tree.Expr]) -> Columnar:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    value = _of(args[0], _TEXTS)
+    value = argument(args[0], _TEXTS)
     most = _constant(args[1]) - 4
     run = value.run
 
@@ -131,7 +138,7 @@ def _numeric(function: str) -> Make:
         import pyarrow.compute as pc
 
         compute = getattr(pc, function)
-        values = [_of(arg, (oids.NUMERIC,)) for arg in args]
+        values = [argument(arg, (oids.NUMERIC,)) for arg in args]
         try:
             kind = compute(*[pa.array([], value.type) for value in values]).type
         except pa.ArrowException as problem:
@@ -149,7 +156,7 @@ def _sized(args: Sequence[tree.Expr]) -> Columnar:
     import pyarrow.compute as pc
 
     precision, scale = numeric_precision_scale(_constant(args[1]))
-    value = _of(args[0], (oids.NUMERIC,))
+    value = argument(args[0], (oids.NUMERIC,))
     if precision > 38 or not 0 <= scale <= precision:
         raise NotColumnar("a numeric that is kept as text")
     kind, run = pa.decimal128(precision, scale), value.run
@@ -167,7 +174,7 @@ def _double(args: Sequence[tree.Expr]) -> Columnar:
     only once, and so correct."""
     import pyarrow as pa
 
-    value = _of(args[0], (oids.NUMERIC,))
+    value = argument(args[0], (oids.NUMERIC,))
     run, scale = value.run, value.type.scale
     if scale > _EXACT_SCALE:
         raise NotColumnar("a numeric of many digits")
@@ -197,7 +204,7 @@ def _doubles(function: str) -> Make:
     def make(args: Sequence[tree.Expr]) -> Columnar:
         import pyarrow as pa
 
-        one, other = [_of(arg, (oids.FLOAT8,)).run for arg in args]
+        one, other = [argument(arg, (oids.FLOAT8,)).run for arg in args]
         return Columnar(oids.FLOAT8, pa.float64(), lambda columns: _checked(function, one(columns), other(columns)))
 
     return make
@@ -218,6 +225,36 @@ def _checked(function: str, a: Any, b: Any) -> Any:
     if suspect:
         raise pa.ArrowInvalid("a double that may be out of range")
     return found
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+@columnar.register
+def _(node: tree.SubscriptingRef) -> Columnar:
+    """An element of an array that is known; NULL outside of its bounds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = node.container.value if isinstance(node.container, tree.Const) else None
+    subscripts = [each for each in node.upper if each is not None]
+    if node.is_slice or node.assign is not None or not isinstance(array, PgArray) or len(subscripts) != 1:
+        raise NotColumnar("an array")
+    typoid, kind = known(node.type, node.typmod)
+    try:
+        items = plain_array(form(node.type, node.typmod).to_array(array.items))
+    except PgError as problem:  # a value that the lake's type cannot hold
+        raise NotColumnar(problem.message) from problem
+    place = argument(subscripts[0], oids.INTEGERS).run
+    lower = array.lbounds[0] if len(array.dims) == 1 else 1
+    count = len(items) if len(array.dims) == 1 else 0
+
+    def run(columns: Columns) -> Any:
+        found = pc.subtract(pc.cast(place(columns), pa.int64()), lower)
+        inside = pc.and_(pc.greater_equal(found, 0), pc.less(found, count))
+        return pc.take(items, pc.if_else(inside, found, pa.scalar(None, pa.int64())))
+
+    return Columnar(typoid, kind, run)
 
 
 # --- CASE -------------------------------------------------------------------------------------------------------------
@@ -261,6 +298,8 @@ _MADE: dict[str, Make] = {
     "float8mi": _doubles("subtract"),
     "float8mul": _doubles("multiply"),
     "float8div": _doubles("divide"),
+    "timestamp_pl_interval": lambda args: moved(args, 1),
+    "timestamp_mi_interval": lambda args: moved(args, -1),
 }
 _CONCATENATIONS = ("textanycat", "anytextcat")
 

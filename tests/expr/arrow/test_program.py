@@ -20,7 +20,7 @@ from pgrepl.expr.evaluate import compile
 from pgrepl.expr.tree import Expr
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator, operators
-from pgrepl.types.dates import INFINITY
+from pgrepl.types.dates import END_TIMESTAMP, INFINITY, MIN_TIMESTAMP
 from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_forms import form
 from tests.expr.conftest import Place
@@ -209,14 +209,18 @@ def values_of(expr: Expr, rows: list[tuple[Any, ...]]) -> list[Any]:
 
 def test_values_as_people_write_them(place: Place) -> None:
     """By columns where no row has an error, and as the evaluator has them."""
-    place.run("CREATE TABLE t (id bigint, k int, s text, d double precision, n numeric(8,2), c varchar(5), g boolean)")
+    place.run(
+        "CREATE TABLE t (id bigint, k int, s text, d double precision, n numeric(8,2), c varchar(5), g boolean,"
+        " p timestamp)"
+    )
     rows: list[tuple[Any, ...]] = [
-        (None,) * 7,
-        (0, 0, "", -0.0, None, "a", True),
-        (-7, 2147483647, "größer", float("nan"), Decimal("1.50"), "abcde", False),
-        (2**62, -1, "value 3", 0.5, Decimal("-1.25"), "b", None),
-        (2**53 + 1, 3, "x", 1e300, Decimal("999999.99"), "", True),
-        (1, 7, "y", float("-inf"), Decimal("0.01"), "c", False),
+        (None,) * 8,
+        (0, 0, "", -0.0, None, "a", True, 0),
+        (-7, 2147483647, "größer", float("nan"), Decimal("1.50"), "abcde", False, INFINITY),
+        (2**62, -1, "value 3", 0.5, Decimal("-1.25"), "b", None, -INFINITY),
+        (2**53 + 1, 3, "x", 1e300, Decimal("999999.99"), "", True, MIN_TIMESTAMP),
+        (1, 7, "y", float("-inf"), Decimal("0.01"), "c", False, END_TIMESTAMP - 10**15),
+        (2, 2, "z", 1.5, Decimal("0.02"), "d", True, 86399999999),
     ]
     forms = {a.num: form(a.type, a.typmod) for a in place.relation("t").columns}
     by_columns = (
@@ -225,8 +229,13 @@ def test_values_as_people_write_them(place: Place) -> None:
         "d + 1", "d - d", "d * d", "d / 4", "1 / d", "id::float8", "k::float8 * 0.1", "c || '1'", "n::float8",
         "(c || 'x')::varchar", "CASE WHEN k > 0 THEN 1 WHEN g THEN k ELSE 7 / k END", "CASE WHEN g THEN s END",
         "(n * n * n)::float8", "k::varchar(3)", "(s || c)::varchar(7)", "s LIKE '%e%'",
+        "('{a,NULL,c}'::text[])[k]", "('[-1:1]={10,20,30}'::int[])[k % 4]", "('{1.5,2}'::float8[])[id]",
+        "('{{a,b},{c,d}}'::text[])[k]", "('{}'::text[])[k]", "p + interval '1 hour'", "p - interval '1.000001 s'",
+        "timestamp '2026-01-01' + k * interval '10 seconds'", "p + interval '3 us' * d",
+        "timestamp '2026-01-01' - interval '1 us' * (k::float8 + 0.5)",
     )  # fmt: skip
-    by_rows = ("upper(s)", "n / 3", "d || s", "sqrt(d)", "round(n)")
+    by_rows = ("upper(s)", "n / 3", "d || s", "sqrt(d)", "round(n)", "p + interval '1 day'", "p + interval '1 mon' * k",
+               "p + interval 'infinity'", "('{a,b}'::text[])[1:k]", "(ARRAY[k])[1]")  # fmt: skip
     from pyarrow import ArrowException
 
     for text in (*by_columns, *by_rows):
