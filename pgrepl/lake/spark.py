@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.spark_shared import HostChannel
 
 _options: SparkOptions | None = None
+_for_tasks = False
 _way: HostChannel | None = None  # to the process that has the JVM
 _lock = threading.Lock()
 _start: _Start | None = None
@@ -42,11 +43,13 @@ def configure(options: SparkOptions) -> None:
 
 def expect_tasks() -> None:
     """The next session is for one command, whose tasks are Python's."""
-    configure(replace(options(), for_tasks=True))
+    global _for_tasks
+    _for_tasks = True
 
 
 def options() -> SparkOptions:
-    return _options if _options is not None else read_options(os.environ)
+    found = _options if _options is not None else read_options(os.environ)
+    return replace(found, for_tasks=True) if _for_tasks else found
 
 
 def share() -> HostChannel | None:

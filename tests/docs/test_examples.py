@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.forked import put_program
-from tests.harness.programs import QUICK_JVM
+from tests.harness.programs import QUICK_CONF
 
 TIMES = re.compile(r"^-- [\d.]+ s, [\d,]+ rows a second$", re.M)
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.sh"))
@@ -21,7 +21,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.sh"
 def test_an_example_prints_its_output(example: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     programs = put_program(tmp_path_factory.mktemp("bin")), Path(sys.executable).parent
-    environment["PGREPL_CONF"] = QUICK_JVM
+    environment |= QUICK_CONF
     environment["PGREPL_DEMO_ROWS"] = "20000"  # of large.sh
     environment["PATH"] = os.pathsep.join([*map(str, programs), environment["PATH"]])
     done = subprocess.run(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake import spark_options, spark_start, spark_start_archive
+from pgrepl.lake import spark, spark_options, spark_start, spark_start_archive
 from pgrepl.lake.spark_options import SparkOptions, read_options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,3 +149,15 @@ def test_no_archive_where_none_can_be_kept(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert spark_start_archive.archive("java", [], []) == spark_start_archive.Archive()
+
+
+def test_what_a_session_is_for_is_said_before_its_options_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that needs no Spark does not fail because of its settings."""
+    monkeypatch.setattr(spark, "_options", None)
+    monkeypatch.setattr(spark, "_for_tasks", False)
+    monkeypatch.setenv("PGREPL_CONF", "no setting")
+    spark.expect_tasks()
+    with pytest.raises(PgError, match="invalid Spark setting"):
+        spark.options()
+    monkeypatch.setenv("PGREPL_CONF", "a=b")
+    assert spark.options() == SparkOptions(conf=(("a", "b"),), for_tasks=True)
