@@ -216,7 +216,7 @@ def _timed(session: Session) -> Iterator[None]:
     except BaseException as problem:
         with interrupts.hold_interrupts():
             _fail(session)
-        session.contexts.clear()  # Ctrl-C may have come before the block that would take a line away
+            session.contexts.clear()  # Ctrl-C may have come before the block that would take a line away
         if isinstance(problem, RecursionError):
             raise stack_depth_exceeded() from None
         interrupted = interrupts.interrupted()

@@ -6,7 +6,7 @@ the node is compiled. Columns are given by attnum, in the storage type of their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from decimal import Decimal
 from functools import reduce, singledispatch
 from typing import Any
@@ -17,7 +17,7 @@ from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type
-from pgrepl.types.lake_arrays import storage_type
+from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_forms import form
 
 Columns = Mapping[int, Any]
@@ -52,7 +52,7 @@ def columnar(node: tree.Expr) -> Columnar:
     raise NotColumnar(type(node).__name__)
 
 
-def known(typoid: int, typmod: int) -> tuple[int, Any]:
+def _known(typoid: int, typmod: int) -> tuple[int, Any]:
     import pyarrow as pa
 
     base = base_type(typoid)
@@ -69,7 +69,7 @@ def _(node: tree.Var) -> Columnar:
     attnum = node.attnum
     if attnum <= 0 or node.levelsup:
         raise NotColumnar("no plain column")
-    return Columnar(*known(node.type, node.typmod), lambda columns: columns[attnum])
+    return Columnar(*_known(node.type, node.typmod), lambda columns: columns[attnum])
 
 
 @columnar.register
@@ -80,14 +80,18 @@ def _(node: tree.Const) -> Columnar:
         kind = _decimal_of(node.value)
         found = pa.scalar(node.value, kind)
         return Columnar(oids.NUMERIC, kind, lambda columns: found)
-    base, kind = known(node.type, node.typmod)
+    base, array = stored(node, [node.value])
+    value = array[0]
+    return Columnar(base, array.type, lambda columns: value)
+
+
+def stored(node: tree.Expr, values: Sequence[Any]) -> tuple[int, Any]:
+    """The base type of an expression, and some values of it as an array."""
+    base, _ = _known(node.type, node.typmod)
     try:
-        value = form(node.type, node.typmod).to_array([node.value])[0]
+        return base, plain_array(form(node.type, node.typmod).to_array(values))
     except PgError as problem:  # a value that the lake's type cannot hold
         raise NotColumnar(problem.message) from problem
-    if isinstance(value, pa.ExtensionScalar):
-        value = value.value if value.is_valid else pa.scalar(None, kind)
-    return Columnar(base, kind, lambda columns: value)
 
 
 def _decimal_of(value: Decimal | None) -> Any:

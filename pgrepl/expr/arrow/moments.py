@@ -10,8 +10,9 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, argument
+from pgrepl.expr.walk import functions_used
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.dates import MIN_TIMESTAMP, UNIX_EPOCH_USECS
 from pgrepl.types.interval import Interval, is_finite
 
@@ -53,11 +54,11 @@ def _microseconds(node: tree.Expr) -> Run:
     if isinstance(node, tree.Const):
         known = pa.scalar(_length(node), pa.int64())
         return lambda columns: known
-    source = _source(node)
-    if source not in _FACTOR_FIRST or not isinstance(node, (tree.OpExpr, tree.FuncExpr)):
+    proc = proc_by_oid(next(functions_used(node), 0))
+    if proc is None or proc.src not in _FACTOR_FIRST or not isinstance(node, (tree.OpExpr, tree.FuncExpr)):
         raise NotColumnar("an interval")
     one, other = node.args
-    factor, span = (one, other) if _FACTOR_FIRST[source] else (other, one)
+    factor, span = (one, other) if _FACTOR_FIRST[proc.src] else (other, one)
     length, times = float(_length(span)), argument(factor, (oids.FLOAT8,)).run
 
     def run(columns: Columns) -> Any:
@@ -72,18 +73,6 @@ def _length(node: tree.Expr) -> int:
     if not isinstance(span, Interval) or span.months or span.days or not is_finite(span):
         raise NotColumnar("an interval of days or months, or one that is not known")
     return span.usecs
-
-
-def _source(node: tree.Expr) -> str:
-    """The prosrc of the function that is called."""
-    code = 0
-    if isinstance(node, tree.FuncExpr):
-        code = node.func
-    elif isinstance(node, tree.OpExpr):
-        operator = operator_by_oid(node.op)
-        code = 0 if operator is None else operator.code
-    proc = proc_by_oid(code)
-    return "" if proc is None else proc.src
 
 
 __all__ = ["moved"]

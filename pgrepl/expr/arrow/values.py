@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import (
     Columnar,
@@ -20,13 +19,12 @@ from pgrepl.expr.arrow.compiler import (
     boolean,
     columnar,
     condition,
-    known,
+    stored,
 )
 from pgrepl.expr.arrow.moments import moved
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake_arrays import PLAIN_SCALE
 from pgrepl.types.names import numeric_precision_scale
 
 _TEXTS = (oids.TEXT, oids.VARCHAR)
@@ -240,11 +238,7 @@ def _(node: tree.SubscriptingRef) -> Columnar:
     subscripts = [each for each in node.upper if each is not None]
     if node.is_slice or node.assign is not None or not isinstance(array, PgArray) or len(subscripts) != 1:
         raise NotColumnar("an array")
-    typoid, kind = known(node.type, node.typmod)
-    try:
-        items = plain_array(form(node.type, node.typmod).to_array(array.items))
-    except PgError as problem:  # a value that the lake's type cannot hold
-        raise NotColumnar(problem.message) from problem
+    typoid, items = stored(node, array.items)
     place = argument(subscripts[0], oids.INTEGERS).run
     lower = array.lbounds[0] if len(array.dims) == 1 else 1
     count = len(items) if len(array.dims) == 1 else 0
@@ -254,7 +248,7 @@ def _(node: tree.SubscriptingRef) -> Columnar:
         inside = pc.and_(pc.greater_equal(found, 0), pc.less(found, count))
         return pc.take(items, pc.if_else(inside, found, pa.scalar(None, pa.int64())))
 
-    return Columnar(typoid, kind, run)
+    return Columnar(typoid, items.type, run)
 
 
 # --- CASE -------------------------------------------------------------------------------------------------------------

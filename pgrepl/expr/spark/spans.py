@@ -7,7 +7,8 @@ from pgrepl.expr.spark.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.spark.functions import SparkFunctionCall, native
 from pgrepl.expr.spark.moments import INFINITE, micros
 from pgrepl.expr.spark.sql import Sql, as_float, let, raised
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.expr.walk import functions_used
+from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.dates import USECS_PER_DAY
 from pgrepl.types.interval import Interval, is_finite, out_of_range
 from pgrepl.types.values import interval_key
@@ -15,13 +16,7 @@ from pgrepl.types.values import interval_key
 
 def difference(expr: tree.Expr) -> tuple[tree.Expr, tree.Expr] | None:
     """The two timestamps whose difference an interval is."""
-    oid = 0
-    if isinstance(expr, tree.OpExpr):
-        operator = operator_by_oid(expr.op)
-        oid = operator.code if operator is not None else 0
-    elif isinstance(expr, tree.FuncExpr):
-        oid = expr.func
-    proc = proc_by_oid(oid) if oid else None
+    proc = proc_by_oid(next(functions_used(expr), 0))
     if proc is None or proc.src != "timestamp_mi" or not isinstance(expr, (tree.OpExpr, tree.FuncExpr)):
         return None
     return expr.args[0], expr.args[1]
