@@ -11,7 +11,7 @@ Few rows, and few deletes, need no file: they are inlined in the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import inlined, storage
@@ -19,7 +19,7 @@ from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.ducklake_options import inlining_limit
-from pgrepl.lake.files import data_file, last_snapshot
+from pgrepl.lake.files import data_file, data_files, last_snapshot
 from pgrepl.lake.overlay import PROVISIONAL
 from pgrepl.lake.position_set import PositionSet
 
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.file_writer import DataFileWriter
     from pgrepl.lake.staged_deletes import StagedDeletes
     from pgrepl.lake.table import LakeTable
 
 _PORTION = 65_536  # rows in memory before they are written into a file
+_FEW = 100  # data files that are asked for one by one
 
 
 class Write:
@@ -227,24 +229,43 @@ class Write:
         if sum(map(len, given.values())) <= limit:
             self.deletes = {file_id: each.positions.tolist() for file_id, each in given.items()}
             return
-        for file_id, each in given.items():
-            positions = each.positions
-            self._stage_deletes_of(file_id, positions, len(positions))
+        self._stage_deletes_of({file_id: (each.positions, len(each)) for file_id, each in given.items()})
 
-    def _stage_deletes_of(self, file_id: int, positions: npt.NDArray[np.int64], count: int) -> None:
-        """Write the one delete file of a data file, with the positions of an old one and their snapshots."""
+    def _stage_deletes_of(self, given: dict[int, tuple[npt.NDArray[np.int64], int]]) -> None:
+        """Write the one delete file of each of these data files: new positions, of which so many count, and those of an
+        old delete file with their snapshots. Threads do it, since each file waits for the disk."""
         from dataclasses import replace
 
+        from pgrepl.lake.kernels import here
         from pgrepl.lake.staged_deletes import stage_deletes
 
         session, table = self.session, self.table
-        file = data_file(session, table, file_id, self.snapshot)
-        assert file is not None, "a place is in a file of the table"
-        at = last_snapshot(session) if self.snapshot is None else self.snapshot
-        own = inlined.deletes(session, table, at, file_id).get(file_id, [])
-        self.insert_deletes(
-            [replace(stage_deletes(table, file, own, positions, at, self.likely_snapshot()), count=count)]
-        )
+        at, likely = last_snapshot(session) if self.snapshot is None else self.snapshot, self.likely_snapshot()
+        files = self._files_of(given)
+        own = inlined.deletes(session, table, at, next(iter(given)) if len(given) == 1 else None)
+        made: dict[int, StagedDeletes] = {}
+
+        def stage_one(file_id: int, _: object = None) -> None:
+            positions, count = given[file_id]
+            staged = stage_deletes(table, files[file_id], own.get(file_id, ()), positions, at, likely)
+            made[file_id] = replace(staged, count=count)
+
+        try:
+            if len(given) == 1:
+                stage_one(next(iter(given)))
+            else:
+                here.play(session, list(given), stage_one, lambda: None)
+        finally:
+            self.insert_deletes(made[file_id] for file_id in given if file_id in made)
+
+    def _files_of(self, file_ids: Collection[int]) -> dict[int, DataFile]:
+        """The data files, each asked for by itself if they are few."""
+        session, table = self.session, self.table
+        if len(file_ids) > _FEW:
+            found = {file.data_file_id: file for file in data_files(session, table, self.snapshot)}
+            return {file_id: found[file_id] for file_id in file_ids}
+        few = {file_id: data_file(session, table, file_id, self.snapshot) for file_id in file_ids}
+        return {file_id: file for file_id, file in few.items() if file is not None}
 
     def insert_deletes(self, staged: Iterable[StagedDeletes]) -> None:
         """Add delete files that have been written; `delete` is not called for their data files."""
@@ -273,4 +294,4 @@ class Write:
         if staged.file is not None:
             positions = read_positions(self.table.location + staged.file.name)
             storage.remove(self.table.location + staged.file.name)
-        self._stage_deletes_of(staged.data_file_id, positions, staged.count)
+        self._stage_deletes_of({staged.data_file_id: (positions, staged.count)})

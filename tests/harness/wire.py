@@ -58,6 +58,11 @@ def call(oid: int, *values: bytes | None, formats: tuple[int, ...] = (), result:
     return message(b"F", head + struct.pack("!H", len(values)) + given + struct.pack("!h", result))
 
 
+def standby_status(lsn: int) -> bytes:
+    """Everything before it has been written, flushed and applied."""
+    return message(b"d", struct.pack("!cQQQqb", b"r", lsn, lsn, lsn, 0, 0))
+
+
 SYNC = message(b"S", b"")
 
 
@@ -76,8 +81,11 @@ class Wire:
 
     def ask(self, *messages: bytes) -> list[str]:
         """What is answered, up to ReadyForQuery or the beginning of COPY in both directions."""
-        self._socket.sendall(b"".join(messages))
+        self.say(*messages)
         return self.answers()
+
+    def say(self, *messages: bytes) -> None:
+        self._socket.sendall(b"".join(messages))
 
     def answers(self) -> list[str]:
         found = []

@@ -8,8 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from pgrepl.types.lsn import parse_lsn
+from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
-from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, parse, query
+from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, parse, query, standby_status
 from tests.postgres.server import Server, new_server
 
 
@@ -347,3 +349,23 @@ def test_replication_commands_are_read_as_by_a_server(served: Serving, server: S
             answers.append([(each, wire.ask(query(each))) for each in COMMANDS])
             answers[-1].append(("extended", wire.ask(parse("", "SELECT 1"), SYNC)))
     assert answers[1] == answers[0]
+
+
+def test_a_slot_is_confirmed_up_to_where_a_subscriber_begins(served: Serving, server: Server) -> None:
+    """As after pg_replication_origin_advance() on the subscriber: nothing is sent before the slot is confirmed."""
+
+    def begin(host: str, port: int, con: psycopg.Connection[Any]) -> None:
+        con.execute("CREATE PUBLICATION nothing")
+        con.execute("SELECT pg_create_logical_replication_slot('behind', 'pgoutput')")
+        con.execute("CREATE TABLE since (a int); INSERT INTO since VALUES (1)")
+        here = con.execute("SELECT pg_current_wal_flush_lsn()").fetchall()
+        confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'behind'"
+        with Wire(host, port, database="postgres", replication="database") as wire:
+            options = "(proto_version '1', publication_names 'nothing')"
+            wire.ask(query(f"START_REPLICATION SLOT behind LOGICAL {here[0][0]} {options}"))
+            wire.say(standby_status(parse_lsn(here[0][0])))
+            eventually(lambda: con.execute(confirmed).fetchall() == here, 20)
+
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with connected(host, port) as con:
+            begin(host, port, con)

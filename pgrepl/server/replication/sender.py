@@ -104,7 +104,8 @@ class Sender:
             slots.occupy(there, command.slot, sender)
         if decoder.asks_two_phase:
             slots.enable_two_phase(session, row, start)
-        self._sent = self._confirmed = self._flushed = start
+        self._sent = start
+        self._confirmed = self._flushed = row.confirmed_flush_lsn or 0  # may be before what the subscriber asks for
         return decoder
 
     def _leave(self) -> None:
