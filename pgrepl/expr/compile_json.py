@@ -94,7 +94,8 @@ def _object(node: tree.JsonConstructorExpr, call: Call, values: list[Any]) -> An
         if value is not None or not node.absent_on_null:
             members.append((name, value, call.argtypes[number + 1]))
     if node.binary:
-        made = {name: to_jsonb_tree(call, value, typoid) for name, value, typoid in members}
+        trees = [(name, to_jsonb_tree(call, value, typoid)) for name, value, typoid in members]
+        made = {name: tree for name, tree in trees if tree is not None or not node.absent_on_null}
         return to_jsonb(sorted_object(made))
     parts = [f"{escape_json(name)} : {to_json_text(call, value, typoid)}" for name, value, typoid in members]
     return "{" + ", ".join(parts) + "}"

@@ -21,6 +21,11 @@ from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oi
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
 
+_PRINTED_AS_CALLS = (
+    tree.Aggref, tree.WindowFunc, tree.CoalesceExpr, tree.MinMaxExpr, tree.NullIfExpr, tree.SQLValueFunction,
+    tree.JsonExpr,
+)  # fmt: skip
+
 
 def _qualified(session: Session, found: Relation, pretty: bool) -> str:
     if pretty:
@@ -33,9 +38,7 @@ def looks_like_function(expr: tree.Expr) -> bool:
     looks_like_function)."""
     if isinstance(expr, tree.FuncExpr):
         return expr.form in (CoercionForm.EXPLICIT_CALL, CoercionForm.SQL_SYNTAX)
-    return isinstance(
-        expr, (tree.Aggref, tree.WindowFunc, tree.CoalesceExpr, tree.MinMaxExpr, tree.NullIfExpr, tree.SQLValueFunction)
-    )
+    return isinstance(expr, _PRINTED_AS_CALLS)
 
 
 def _key_expression(session: Session, expr: tree.Expr, table: Relation, pretty: bool) -> str:

@@ -37,7 +37,7 @@ def objects_of(session: Session, queries: Iterable[Query]) -> list[ObjectAddress
     return distinct(address for query in queries for address in _of_query(session, query, []))
 
 
-def distinct(found: Iterator[ObjectAddress]) -> list[ObjectAddress]:
+def distinct(found: Iterable[ObjectAddress]) -> list[ObjectAddress]:
     """Each object once, in OID order; a relation is left out if columns of it are listed."""
     unique = set(found)
     in_parts = {address._replace(subid=0) for address in unique if address.subid}

@@ -12,7 +12,7 @@ from pgrepl.expr.deparse import expression_text, load_forms
 from pgrepl.expr.print_expr import print_expr
 from pgrepl.expr.print_modify import print_modify
 from pgrepl.expr.print_query import print_subquery
-from pgrepl.expr.printer import INDENTED, Names, Printer
+from pgrepl.expr.printer import INDENTED, STEP, Names, Printer, Style
 from pgrepl.expr.routines import body_of, default_arguments
 from pgrepl.expr.tree import Query
 from pgrepl.expr.typefacts import type_text
@@ -116,24 +116,25 @@ def body_text(session: Session, oid: int) -> str | None:
     stored = row.prosqlbody
     texts = []
     for number, statement in enumerate(body_of(session, stored)):
-        texts.append(statement_text(session, statement, row, is_return=number in stored["returns"]))
+        style = Style() if stored["return"] else INDENTED
+        texts.append(statement_text(session, statement, row, style, is_return=number in stored["returns"]))
     if stored["return"]:
         return texts[0].removeprefix(" ")
     return "BEGIN ATOMIC\n" + "".join(f"{text};\n" for text in texts) + "END"
 
 
-def statement_text(session: Session, statement: Query | Modify, row: pg_proc, *, is_return: bool) -> str:
+def statement_text(session: Session, statement: Query | Modify, row: pg_proc, style: Style, *, is_return: bool) -> str:
     """A statement of a standard body (print_function_sqlbody)."""
-    out = Printer(session, INDENTED, [Names((), [], [])], routine=(row.proname, row.proargnames or ()))
+    out = Printer(session, style, [Names((), [], [])], routine=(row.proname, row.proargnames or ()))
     load_forms()
+    out.indent = int(style.indent)
     if isinstance(statement, Query) and is_return:
         out.put(" RETURN ")
+        out.indent += STEP if style.indent else 0
         print_expr(statement.targets[0].expr, out, True)
     elif isinstance(statement, Query):
-        out.indent = 1
         print_subquery(statement, out, names_visible=False)
     else:
-        out.indent = 1
         print_modify(statement, out)
     return out.text()
 

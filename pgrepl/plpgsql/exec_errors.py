@@ -15,6 +15,7 @@ from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition
 from pgrepl.plpgsql.expr import PlpgsqlExpr
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assert, Block, GetDiagnostics, GetStackedDiagnostics, Handlers, Raise
+from pgrepl.query import timeouts
 from pgrepl.types import oids
 from pgrepl.types.depth import stack_depth_exceeded
 from pgrepl.types.text import write_text
@@ -107,7 +108,7 @@ def _guarded(body: ExecStmt, handlers: Handlers, code: Code) -> ExecStmt:
             _undo(frame)
             raise
         if error.sqlstate == "57014":
-            interrupts.begin()
+            timeouts.caught(error)
         frame.line, frame.phase, frame.statement = 0, "", statement
         before, frame.error = frame.error, error
         frame[handlers.sqlstate], frame[handlers.sqlerrm] = error.sqlstate, error.message
@@ -211,7 +212,7 @@ def _report(frame: Frame, stmt: Raise, parameters: list[PlpgsqlExpr], options: l
     return Report(
         stmt.severity,
         sqlstate or plain,
-        message or plain,
+        plain if message is None else message,
         given.get("detail"),
         given.get("hint"),
         schema=given.get("schema"),

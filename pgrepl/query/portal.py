@@ -308,7 +308,10 @@ def find_portal(session: Session, name: str) -> Portal:
 
 def close_portal(session: Session, name: str) -> None:
     """As PortalDrop."""
-    if find_portal(session, name).is_active:
+    portal = find_portal(session, name)
+    if any(portal.rows is rows for rows in session.transaction.pinned):
+        raise PgError("24000", f'cannot drop pinned portal "{name}"')
+    if portal.is_active:
         raise PgError("24000", f'cannot drop active portal "{name}"')
     del session.transaction.portals[name]
 

@@ -48,6 +48,14 @@ def stop() -> None:
     interrupts.begin()
 
 
+def caught(error: PgError) -> None:
+    """Let the statement go on, whose interrupt was caught. A timeout does not come twice."""
+    deadline = interrupts.deadline()
+    stop()
+    if deadline is not None and deadline[1].message != error.message:
+        _run_until(*deadline)
+
+
 @contextmanager
 def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
     """Set the deadline of a statement again while more of its rows are fetched."""

@@ -7,6 +7,7 @@ record.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from pgrepl.catalog.classes import PG_CLASS, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
@@ -66,9 +67,11 @@ def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]
     record_dependencies(session, depender, found)
 
 
-def record_query_parts(session: Session, depender: ObjectAddress, queries: Iterable[Query]) -> None:
-    """The same for several queries, as in a function's body."""
-    found = objects_of(session, queries)
+def record_query_parts(
+    session: Session, depender: ObjectAddress, queries: Iterable[Query], columns: Iterable[ObjectAddress]
+) -> None:
+    """The same for several queries, as in a function's body, and the columns that they write."""
+    found = distinct(chain(objects_of(session, queries), columns))
     _know_types(session, found)
     record_dependencies(session, depender, found)
 

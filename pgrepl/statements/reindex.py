@@ -78,8 +78,14 @@ def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
     if found.kind == "I":
         _in_no_block(session, stmt.kind, "partitioned index", found)
     check_not_in_use(session, table, "REINDEX INDEX")
-    for oid in inheritors(session, found.oid) if found.kind == "I" else [found.oid]:
-        _check(session, relation(session, oid), options)
+    concurrent = _is_concurrent(table, options)
+    for index in (
+        relation(session, oid) for oid in (inheritors(session, found.oid) if found.kind == "I" else [found.oid])
+    ):
+        spent = _check(session, index)
+        if options.verbose and index.kind != "I":
+            said = f"{spent}." if concurrent else spent
+            session.notice("INFO", _reindexed("index", index, concurrent), detail=said)
 
 
 def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
@@ -137,7 +143,7 @@ def _several(session: Session, stmt: ReindexStmt, options: _Options) -> None:
     if namespace == CATALOG_NAMESPACE or stmt.kind == "SYSTEM":
         return
     for table in _tables(session, namespace):
-        if _indexes_of(session, table, options) and options.verbose:
+        if _indexes_of(session, table, options) and options.verbose and not _is_concurrent(table, options):
             session.notice("INFO", f'table "{table.schema}.{table.name}" was reindexed')
 
 
@@ -160,19 +166,38 @@ def _indexes_of(session: Session, table: Relation, options: _Options) -> bool:
     found = [] if table.kind == "p" else indexes(session, table.oid)
     if found:
         check_not_in_use(session, table, "REINDEX TABLE")
+    begin = perf_counter()
+    concurrent = _is_concurrent(table, options)
     for row in found:
-        _check(session, relation(session, row.indexrelid), options)
+        index = relation(session, row.indexrelid)
+        spent = _check(session, index)
+        if options.verbose:
+            session.notice("INFO", _reindexed("index", index, concurrent), detail=None if concurrent else spent)
+    if found and concurrent and options.verbose:
+        session.notice("INFO", _reindexed("table", table, concurrent), detail=f"{_spent(begin)}.")
     return bool(found)
 
 
-def _check(session: Session, index: Relation, options: _Options) -> None:
+def _is_concurrent(table: Relation, options: _Options) -> bool:
+    """Nobody waits for a temporary table: it is reindexed in the usual way."""
+    return options.concurrently and table.persistence != "t"
+
+
+def _check(session: Session, index: Relation) -> str:
+    """Check an index; the time that it took."""
     row = index_row(session, index.oid)
-    if row is None or index.kind == "I":
-        return
     begin = perf_counter()
-    with maintaining(session, index.owner):
-        require(session, (Unique if row.indisunique else Indexed)(row.indrelid, index.oid))
-    if options.verbose:
-        elapsed = perf_counter() - begin
-        times = f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"
-        session.notice("INFO", f'index "{index.name}" was reindexed', detail=times)
+    if row is not None and index.kind != "I":
+        with maintaining(session, index.owner):
+            require(session, (Unique if row.indisunique else Indexed)(row.indrelid, index.oid))
+    return _spent(begin)
+
+
+def _spent(begin: float) -> str:
+    elapsed = perf_counter() - begin
+    return f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"
+
+
+def _reindexed(what: str, found: Relation, concurrent: bool) -> str:
+    name = f"{found.schema}.{found.name}" if concurrent else found.name
+    return f'{what} "{name}" was reindexed'

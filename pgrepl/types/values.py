@@ -103,6 +103,7 @@ _NATURAL = frozenset(
         oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     }
 )  # fmt: skip
+_KIND_OF_ANY = {oids.ANYRANGE: "r", oids.ANYMULTIRANGE: "m"}  # the pg_type.typtype of what an operator is for
 
 
 def order_key(typoid: int) -> Key | None:
@@ -127,17 +128,18 @@ def comparer(typoid: int) -> Compare:
     if element_type(typoid) or typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
         return compare_arrays
     row = type_by_oid(typoid)
-    if row is None or typoid == oids.RECORD or row.typtype == "c":
+    kind = _KIND_OF_ANY.get(typoid, "" if row is None else row.typtype)
+    if row is None or typoid == oids.RECORD or kind == "c":
         return compare_records
-    if row.typtype == "d":
+    if kind == "d":
         return comparer(row.basetype)
-    if row.typtype == "e":
+    if kind == "e":
         place = enum_key(typoid)
         return lambda a, b: _order(place(a), place(b))
-    if row.typtype in ("r", "m"):
+    if kind in ("r", "m"):
         from pgrepl.types.ranges import compare_multiranges, compare_ranges
 
-        return compare_ranges if row.typtype == "r" else compare_multiranges
+        return compare_ranges if kind == "r" else compare_multiranges
     raise PgError("42883", f"could not identify a comparison function for type {format_type(typoid)}")
 
 

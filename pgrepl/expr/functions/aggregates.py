@@ -380,7 +380,9 @@ class _JsonObject:
         if skipped:
             return
         convert = to_jsonb_tree if self.binary else to_json_text
-        self.pairs.append((name, convert(self.call, value, self.call.argtypes[1])))
+        member = convert(self.call, value, self.call.argtypes[1])
+        if member is not None or not self.strict:  # jsonb leaves out nulls of JSON, too
+            self.pairs.append((name, member))
 
     def _null_key(self) -> str:
         return "field name must not be null" if self.binary else "null value not allowed for object key"

@@ -23,9 +23,8 @@ class Lines:
         self._columns = sent.columns
 
     def of_number(self, error: PgError, line: int, more: str = "") -> PgError:
-        context = f"COPY {self._table}, line {line}{more}"
-        error.report = replace(error.report, context=context, position=None)
-        return error
+        error.report = replace(error.report, position=None)
+        return error.with_context(f"COPY {self._table}, line {line}{more}")
 
     def of_row(self, error: PgError, line: int, row: Row) -> PgError:
         if self.binary:

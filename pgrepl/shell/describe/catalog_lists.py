@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.session import Session
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.query.run import play
-from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
+from pgrepl.shell.describe.listing import print_listing, read_pattern, read_type_pattern, session_of
 from pgrepl.shell.describe.patterns import NamePattern, parse_pattern
 from pgrepl.shell.shell import quote_literal
 from pgrepl.sql.nodes import SelectStmt
@@ -264,8 +264,6 @@ _LISTS: dict[str, tuple[str, bool, Callable[[NamePattern | None, bool, bool], st
     "y": ("List of event triggers", False, _event_triggers),
 }
 
-_SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}  # map_typename_pattern
-
 
 def _operators(pattern: NamePattern | None, types: Sequence[NamePattern | None], verbose: bool, system: bool) -> str:
     r"""types: those of the operands; None is `-`."""
@@ -383,7 +381,7 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
         return _print(shell, *_partitioned(kind[1:], pattern, verbose))
     types: list[NamePattern | None] = []
     for word in args[1:3]:
-        wanted = None if word == "-" else read_pattern(shell, _SHORT_TYPES.get(word or "", word), qualified=True)
+        wanted = None if word == "-" else read_type_pattern(shell, word)
         if isinstance(wanted, bool):
             return False
         types.append(wanted)

@@ -13,7 +13,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.expr.calls import is_visible
 from pgrepl.expr.routine_text import arguments_text, result_text
 from pgrepl.expr.typefacts import type_text
-from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
+from pgrepl.shell.describe.listing import print_listing, read_pattern, read_type_pattern, session_of
 from pgrepl.shell.describe.patterns import NamePattern
 from pgrepl.shell.describe.privileges import shown_acl
 from pgrepl.types import builtin
@@ -26,7 +26,6 @@ _TYPES = {"a": "agg", "w": "window", "p": "proc", "f": "func"}
 _VOLATILITY = {"i": "immutable", "s": "stable", "v": "volatile"}
 _PARALLEL = {"r": "restricted", "s": "safe", "u": "unsafe"}
 _TRIGGER = 2279
-_SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}  # map_typename_pattern
 _HEADERS = ("Schema", "Name", "Result data type", "Argument data types", "Type")
 _MORE = ("Volatility", "Parallel", "Owner", "Security", "Access privileges", "Language", "Internal name", "Description")
 
@@ -76,8 +75,7 @@ def _argument_matcher(shell: Shell, text: str | None):  # type: ignore[no-untype
     """Whether the type of an input parameter matches; `-` stands for none."""
     if text == "-":
         return lambda session, proc, number: proc.nargs <= number
-    word, brackets = (text or "").removesuffix("[]"), "[]" if (text or "").endswith("[]") else ""
-    pattern = read_pattern(shell, _SHORT_TYPES.get(word, word) + brackets, qualified=True)
+    pattern = read_type_pattern(shell, text or "")
     if isinstance(pattern, bool) or pattern is None:
         return None
 

@@ -32,6 +32,36 @@ def read_pattern(
         return False
 
 
+# what the grammar reads as a type, but format_type() does not print (map_typename_pattern)
+_TYPE_NAMES = {"decimal": "numeric", "float": "double precision", "int": "integer"}
+_ELEMENT_NAMES = {
+    **_TYPE_NAMES,
+    "bool": "boolean",
+    "float4": "real",
+    "float8": "double precision",
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "time": "time without time zone",
+    "timetz": "time with time zone",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "varbit": "bit varying",
+    "varchar": "character varying",
+}
+
+
+def read_type_pattern(shell: Shell, text: str | None) -> NamePattern | bool | None:
+    """As `read_pattern`, of a type's name."""
+    if text is not None:
+        element = text.lower().removesuffix("[]")
+        known = _TYPE_NAMES.get(text.lower())
+        if text.endswith("[]") and element in _ELEMENT_NAMES:
+            known = _ELEMENT_NAMES[element] + "[]"
+        text = known or text
+    return read_pattern(shell, text, qualified=True)
+
+
 def yes(value: object) -> str:
     return "t" if value else "f"
 

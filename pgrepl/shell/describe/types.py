@@ -15,7 +15,7 @@ from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.typefacts import type_text
 from pgrepl.expr.typenames import collation_name
-from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of
+from pgrepl.shell.describe.listing import print_listing, read_pattern, read_type_pattern, session_of
 from pgrepl.shell.describe.patterns import NamePattern
 from pgrepl.shell.describe.privileges import shown_acl
 from pgrepl.types import builtin
@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
 
 def list_types(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
     r"""`\dT`: all types but arrays and the row types of tables."""
-    pattern = read_pattern(shell, text, qualified=True)
+    pattern = read_type_pattern(shell, text)
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_NAMESPACE, PG_PROC, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_NAMESPACE, PG_PROC, ObjectAddress
 from pgrepl.catalog.depend import forget_dependencies, record_dependency
 from pgrepl.expr import stored
 from pgrepl.expr.dml.mapping import query_of
@@ -26,5 +26,11 @@ def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
     record_types(session, self, [routine.prorettype, *(routine.proallargtypes or routine.proargtypes)])
     if routine.prosqlbody is not None:
         parts = body_of(session, routine.prosqlbody)
-        record_query_parts(session, self, [part if isinstance(part, Query) else query_of(part) for part in parts])
+        changing = [part for part in parts if not isinstance(part, Query)]
+        record_query_parts(
+            session,
+            self,
+            [part if isinstance(part, Query) else query_of(part) for part in parts],
+            [ObjectAddress(PG_CLASS, part.relid, number) for part in changing for number in part.named],
+        )
     record_expressions(session, self, [stored.from_json(data, session) for data in routine.proargdefaults or ()])

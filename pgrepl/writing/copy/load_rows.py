@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
@@ -39,10 +40,11 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
     rows = _Entering(source, one_by_one=one_by_one or alone)
     try:
         before_statement(session, target.relation, TriggerEvent.INSERT, frozenset(), checks.begun)
-        if target.relation.kind == "v":
-            changes = fire_instead(session, checks, rows.changes())
-        else:
-            changes = checks.local(rows.changes(), entered=rows.entered)
+        with rows.telling_the_line(session):
+            if target.relation.kind == "v":
+                changes = fire_instead(session, checks, rows.changes())
+            else:
+                changes = checks.local(rows.changes(), entered=rows.entered)
     except PgError as error:
         raise rows.placed(error, checks.failed) from None
     say_skipped(session, source)
@@ -83,6 +85,17 @@ class _Entering:
             self._finished = True
             raise
         self._finished = True
+
+    @contextmanager
+    def telling_the_line(self, session: Session) -> Iterator[None]:
+        """Messages of triggers have the line in their CONTEXT, where it is the one that was read last."""
+        depth = len(session.contexts)
+        if self._one_by_one:
+            session.contexts.append(self._source.place)
+        try:
+            yield
+        finally:
+            del session.contexts[depth:]
 
     def entered(self, failed: int) -> int:
         """The number of rows that are in their indexes when the row of this number fails."""

@@ -9,6 +9,7 @@ from pgrepl.catalog.classes import (
     PG_ATTRDEF,
     PG_CLASS,
     PG_CONSTRAINT,
+    PG_PROC,
     PG_PUBLICATION_REL,
     PG_REWRITE,
     PG_TRIGGER,
@@ -26,6 +27,7 @@ from pgrepl.expr.index_info import index_info
 from pgrepl.statements.table.alter.work import AlteredTable, WorkQueue
 
 _USERS = {
+    PG_PROC: "by a function or procedure",
     PG_REWRITE: "by a view or rule",
     PG_PUBLICATION_REL: "by a publication WHERE clause",
     PG_TRIGGER: "in a trigger definition",
