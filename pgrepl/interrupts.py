@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from pgrepl.errors import PgError
@@ -108,6 +109,28 @@ def pause(seconds: float) -> None:
         time.sleep(min(left, _SLICE))
 
 
+class JoinedThread(threading.Thread):
+    """A daemon thread that another one waits for. An interrupt in `threading.Thread.join` marks the thread as ended
+    while it still runs (before Python 3.13)."""
+
+    def __init__(self, target: Callable[[], object], name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work = target
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._over.set()
+
+    def join(self, timeout: float | None = None) -> None:
+        self._over.wait(timeout)
+
+    def is_alive(self) -> bool:
+        return self.ident is not None and not self._over.is_set()
+
+
 class hold_interrupts:
     """A block without interrupts. One that arrives meanwhile is raised by the next check after the block."""
 
@@ -129,6 +152,7 @@ def _copy(error: PgError) -> PgError:
 
 __all__ = [
     "Deadline",
+    "JoinedThread",
     "begin",
     "check_for_interrupts",
     "deadline",

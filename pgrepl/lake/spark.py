@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
+from pgrepl.interrupts import JoinedThread
 from pgrepl.lake.spark_errors import ended, from_spark
 from pgrepl.lake.spark_options import DEFAULT_MASTER, SparkOptions, read_options
 
@@ -83,7 +84,7 @@ class _Start:
         self.session: SparkSession | None = None
         self.driver: Driver | None = None
         self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="spark-start", daemon=True)
+        self._thread = JoinedThread(self._run, "spark-start")
         self._thread.start()
 
     def _run(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
+from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def watch_folder(session: Session, files: Callable[[], Sequence[tuple[str, int]]
             with suppress(OSError, PgError, ArrowException):  # the folder may have been removed already
                 look()
 
-    thread = threading.Thread(target=watch, name="pgrepl-written", daemon=True)
+    thread = JoinedThread(watch, "pgrepl-written")
     thread.start()
     try:
         yield

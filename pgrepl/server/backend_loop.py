@@ -287,6 +287,7 @@ class Backend:
         elif kind[0] in _EXTENDED:
             self._extended.message(kind, Body(body))
         elif kind == b"S":
+            Body(body).end()
             self._extended.sync()
         elif kind == b"F":
             from pgrepl.server.fastpath import call_function
@@ -338,7 +339,9 @@ class Backend:
     # --- simple queries -------------------------------------------------------------------------------------------
 
     def _simple(self, body: bytes) -> None:
-        text = self.decode(Body(body).string())
+        given = Body(body)
+        text = self.decode(given.string())
+        given.end()
         self.begin(text)
         self._extended.forget_unnamed()
         if self._commands is not None and self._commands(text):

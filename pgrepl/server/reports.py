@@ -17,6 +17,10 @@ _FIELDS = (
     ("c", "column"),
     ("d", "datatype"),
     ("n", "constraint"),
+    ("P", "position"),
+    ("p", "internal_position"),
+    ("q", "internal_query"),
+    ("R", "routine"),
 )
 
 
@@ -27,9 +31,7 @@ def body(report: Report, encode: Callable[[str], bytes]) -> bytes:
     for code, name in _FIELDS:
         value = getattr(report, name)
         if value is not None:
-            parts.append(code.encode() + encode(value).replace(b"\0", b"?"))
-    if report.position is not None:
-        parts.append(b"P%d" % report.position)
+            parts.append(code.encode() + encode(str(value)).replace(b"\0", b"?"))
     return b"\0".join(parts) + b"\0\0"
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pgrepl import jobs
+from pgrepl.interrupts import JoinedThread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ class StatementBar:
         self._tasks = tasks or jobs.running_tasks
         self._patience = patience
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="statement bar", daemon=True)
+        self._thread = JoinedThread(self._run, "statement bar")
 
     def __enter__(self) -> StatementBar:
         self._thread.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pgrepl.interrupts import JoinedThread
 from pgrepl.statements.autovacuum import Autovacuum
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class AutovacuumLauncher:
     def __init__(self, session: Session, log: ServerLog) -> None:
         self.over = threading.Event()
         self.autovacuum = Autovacuum(session, log, self.over.is_set)
-        self._thread = threading.Thread(target=self.run, name="pgrepl-autovacuum", daemon=True)
+        self._thread = JoinedThread(self.run, "pgrepl-autovacuum")
 
     def start(self) -> None:
         self._thread.start()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
@@ -137,6 +137,13 @@ def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | N
 # --- before each execution --------------------------------------------------------------------------------------------
 
 
+def _changed_result() -> PgError:
+    """asyncpg and JDBC prepare such a statement anew."""
+    error = PgError("0A000", "cached plan must not change result type")
+    error.report = replace(error.report, routine="RevalidateCachedQuery")
+    return error
+
+
 def revalidate(session: Session, prepared: PreparedStatement) -> bool:
     """Raise unless the statement can run as things are now, and returns what it was said to return
     (RevalidateCachedQuery). Returns whether its meaning is kept in its analysed tree alone."""
@@ -153,7 +160,7 @@ def revalidate(session: Session, prepared: PreparedStatement) -> bool:
         analyze(session, prepared, InferredParameters(types, len(types)))
     if _shape(prepared.columns) != _shape(before):
         prepared.columns = before
-        raise PgError("0A000", "cached plan must not change result type")
+        raise _changed_result()
     session.derived[key] = prepared, path, by_tree
     return by_tree
 

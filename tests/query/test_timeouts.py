@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -134,3 +135,25 @@ timeouts.start(con.session)
         [sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_thread_that_an_interrupt_left_alone_still_runs() -> None:
+    """`threading.Thread.join` would mark it as ended."""
+    go_on = threading.Event()
+    thread = interrupts.JoinedThread(go_on.wait, "waits")
+    thread.start()
+
+    def ring(*_: object) -> None:
+        raise PgError("57014", CANCELLED)
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(PgError):
+            thread.join()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert thread.is_alive()
+    go_on.set()
+    thread.join()
+    assert not thread.is_alive()

@@ -11,7 +11,7 @@ import pytest
 from pgrepl.types.lsn import parse_lsn
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
-from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, parse, query, standby_status
+from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, message, parse, query, standby_status
 from tests.postgres.server import Server, new_server
 
 
@@ -297,6 +297,17 @@ WIRE = {
         [query("SELECT 'public.english'::regconfig")],
         [query("SELECT 'a.b.c.d'::regdictionary")],
     ],
+    "a statement that a routine runs has a place of its own": [
+        [query("do $$begin execute 'select nowhere'; end$$")],
+        [query("do $$begin perform nowhere from pg_class; end$$")],
+        [query("do $$begin raise notice '%', 1 + nowhere; end$$")],
+        [query("create function lost() returns int language sql as 'select 1; select nowhere'")],
+    ],
+    "messages end where they say": [
+        [message(b"S", b"x")],
+        [message(b"Q", b"select 1\0select 2\0")],
+        [SYNC],
+    ],
     "formats are looked at when rows are sent": [
         [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],
         [bind("", "", results=(2,)), execute("", 0), SYNC],
@@ -369,3 +380,14 @@ def test_a_slot_is_confirmed_up_to_where_a_subscriber_begins(served: Serving, se
     for host, port in ((server.host, server.port), (str(served.folder), served.port)):
         with connected(host, port) as con:
             begin(host, port, con)
+
+
+def test_a_driver_is_told_that_a_plan_has_changed(served: Serving, server: Server) -> None:
+    """asyncpg and JDBC look at the routine of the error, and prepare the statement anew."""
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with connected(host, port) as con:
+            con.execute("CREATE TABLE planned (a int); PREPARE known AS SELECT * FROM planned")
+            con.execute("ALTER TABLE planned ADD b int")
+            with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
+                con.execute("EXECUTE known")
+            assert caught.value.diag.source_function == "RevalidateCachedQuery"

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pgrepl.errors import PgError
+from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import spark
 from pgrepl.replication.subscriber.receiver import ReceiverStopped
 from pgrepl.replication.subscriber.worker import Round, Worker
@@ -44,8 +45,8 @@ class Follower:
         self._over = threading.Event()
         self._thread = self._new_thread()
 
-    def _new_thread(self) -> threading.Thread:
-        return threading.Thread(target=self._run, name=f"pgrepl-apply-{self._name}", daemon=True)
+    def _new_thread(self) -> JoinedThread:
+        return JoinedThread(self._run, f"pgrepl-apply-{self._name}")
 
     def start(self) -> None:
         self._thread.start()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import rows
 from pgrepl.engine import choose_job
+from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import spark
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import lease
@@ -121,7 +122,7 @@ class TableWorker:
         self._ended = ended
         self._tables: SimpleQueue[int] = SimpleQueue()
         self._tag = tag
-        self.thread = threading.Thread(target=self._run, name="pgrepl-table-sync", daemon=True)
+        self.thread = JoinedThread(self._run, "pgrepl-table-sync")
 
     def begin(self, relid: int) -> None:
         self._tables.put(relid)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pgrepl.catalog import processes, statistics
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
+from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import WalSender
@@ -203,7 +204,7 @@ class Sender:
                 while not done.wait(SPEAK):
                     self._keepalive(ask=False)
 
-        thread = threading.Thread(target=speak, name="pgrepl-keepalive", daemon=True)
+        thread = JoinedThread(speak, "pgrepl-keepalive")
         thread.start()
         try:
             yield

@@ -14,10 +14,10 @@ import select
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
+from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.protocol import PublisherError
 
@@ -324,7 +324,7 @@ class Link:
             request = self._conn.get_cancel()
         except self._error:
             return True  # the connection is lost already
-        thread = Thread(target=cancel, name="pgrepl-cancel", daemon=True)
+        thread = JoinedThread(cancel, "pgrepl-cancel")
         thread.start()
         thread.join(_CANCELLING)
         return not thread.is_alive()

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from queue import Empty, Full, Queue
-from threading import Event, Thread
+from threading import Event
 
 from pgrepl.frozen import frozen
+from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.changes import changes_of
@@ -92,7 +94,7 @@ class _Lane:
         self.slot = slot
         self.turns: Queue[_Turn] = Queue()
         self.ready: Queue[Piece | BaseException | None] = Queue(1)
-        self.thread: Thread | None = None
+        self.thread: JoinedThread | None = None
 
 
 class Prefetch:
@@ -111,7 +113,7 @@ class Prefetch:
         self._from = 0  # the lane that has the next piece
         self._lanes[0].turns.put(_Turn(slot, FIRST_MESSAGES))
         for number, lane in enumerate(self._lanes):
-            lane.thread = Thread(target=self._run, args=[number], name="pgrepl-read", daemon=True)
+            lane.thread = JoinedThread(partial(self._run, number), "pgrepl-read")
             lane.thread.start()
 
     # --- in the threads -----------------------------------------------------------------------------------------------

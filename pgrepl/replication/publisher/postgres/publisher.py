@@ -6,9 +6,9 @@ import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from threading import Thread
 from typing import TYPE_CHECKING
 
+from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.postgres import published, slots, tables
 from pgrepl.replication.publisher.postgres import schema as server_schema
@@ -40,7 +40,7 @@ class PostgresPublisher(Publisher):
         self._slot = ""  # the slot that the worker reads from
         self._two_phase = False  # the slot sends prepared transactions at PREPARE
         self._reading: Reading | None = None
-        self._telling: Thread | None = None  # confirms a position to the server, over `_opened`
+        self._telling: JoinedThread | None = None  # confirms a position to the server, over `_opened`
         self._unconfirmed = 0  # the position that is committed here, if the server does not know it yet
         self._confirmed_at = 0.0
 
@@ -174,7 +174,7 @@ class PostgresPublisher(Publisher):
             return
         self._unconfirmed, self._confirmed_at = 0, now
         if reading is not None and reading.is_prefetched and self._reading is None:
-            self._telling = Thread(target=self._tell, args=[slot, lsn], name="pgrepl-confirm", daemon=True)
+            self._telling = JoinedThread(lambda: self._tell(slot, lsn), "pgrepl-confirm")
             self._telling.start()
         else:
             slots.advance(self._link, slot, lsn)
