@@ -250,3 +250,41 @@ def test_two_catalogs_differ_in_roles_too(tmp_path: Path) -> None:
     assert pgrepl("diff", "there", f"host={tmp_path} dbname=postgres", cwd=tmp_path).stdout.startswith(
         "CREATE ROLE ann"
     )
+
+
+def test_identity_columns_of_partitions_and_new_ones(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(here) as there:
+        there("CREATE TABLE t (id int)", "INSERT INTO t VALUES (1), (2)")
+    declared = (
+        "CREATE TABLE t (id int, n int GENERATED ALWAYS AS IDENTITY);\n"
+        "CREATE TABLE e (id int GENERATED ALWAYS AS IDENTITY, k int) PARTITION BY LIST (k);\n"
+        "CREATE TABLE e1 PARTITION OF e DEFAULT;\n"
+    )
+    _, said, code = plan(declared, capsys, "--apply")
+    assert code == 0 and "ERROR" not in said
+    assert plan(declared, capsys) == ("", "", 0)
+    with Database(here) as there:
+        there("INSERT INTO e (k) VALUES (5)")
+        assert there("SELECT t.id, n, e.id, e.tableoid::regclass FROM t, e ORDER BY 1") == [
+            ("1", "1", "1", "e1"),
+            ("2", "2", "1", "e1"),
+        ]
+
+
+def test_a_column_list_is_a_set(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(here) as there:
+        there("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE PUBLICATION p FOR TABLE t (id, v)")
+    declared = "CREATE TABLE t (v text, id int PRIMARY KEY);\nCREATE PUBLICATION p FOR TABLE t (v, id);\n"
+    assert plan(declared, capsys) == ("", "", 0)
+
+
+def test_privileges_of_columns_and_grant_options(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Database(here) as there:
+        there(
+            "CREATE ROLE ann; CREATE ROLE bob; CREATE TABLE t (id int)",
+            "GRANT ALL ON t TO ann WITH GRANT OPTION; ALTER TABLE t OWNER TO ann",
+            "GRANT SELECT ON t TO bob; GRANT SELECT (id) ON t TO bob",
+        )
+    declared = "CREATE ROLE ann; CREATE ROLE bob; CREATE TABLE t (id int); GRANT SELECT (id) ON t TO bob;\n"
+    assert plan(declared, capsys, "--apply")[2] == 0
+    assert plan(declared, capsys) == ("", "", 0)

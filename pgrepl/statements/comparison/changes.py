@@ -242,10 +242,11 @@ def _quoted(name: str) -> str:
 
 
 def _facts(work: _Work, before: Definition, after: Definition, without: Collection[str]) -> None:
-    replaced = set()
+    replaced, revoked = set(), tuple(_revoked(before, after))
     for name, fact in after.facts.items():
         known = before.facts.get(name)
-        same = known is not None and known.made == fact.made and name.removesuffix(" enabled") not in replaced
+        same = known is not None and known.meaning == fact.meaning and name.removesuffix(" enabled") not in replaced
+        same = same and not (name.startswith(revoked) and name not in revoked)
         if name.startswith(tuple(without)) or same:
             continue
         replaced.add(name)  # a trigger that is replaced is enabled as it was at first
@@ -264,6 +265,14 @@ def _facts(work: _Work, before: Definition, after: Definition, without: Collecti
             work.left += 1
         elif not _goes_with_column(name, before, after):
             _undo(work, fact)
+
+
+def _revoked(before: Definition, after: Definition) -> Iterator[str]:
+    """Privileges that go first; those of columns, whose facts begin with the same words, go with a relation's."""
+    for name, fact in before.facts.items():
+        then = after.facts.get(name)
+        if name.startswith("privileges") and (then is None or then.meaning != fact.meaning):
+            yield name
 
 
 def _undo(work: _Work, fact: Fact) -> None:

@@ -19,9 +19,8 @@ def changed_columns(table: str, have: Columns, wanted: Columns) -> Steps:
         before = have.get(name)
         if before is None:
             if not column.inherited:
-                yield Phase.COLUMNS, f"ALTER TABLE {table} ADD COLUMN {column.definition};"
-                if column.identity:
-                    yield Phase.COLUMNS + 0.6, column.identity_made
+                identity = f" {column.identity_clause}" if column.identity else ""
+                yield Phase.COLUMNS, f"ALTER TABLE {table} ADD COLUMN {column.definition}{identity};"
         elif before != column:
             yield from _changed(f"ALTER TABLE {table} ALTER COLUMN {quote_identifier(name)}", name, before, column)
 
@@ -62,7 +61,7 @@ def _changed(alter: str, name: str, before: ColumnFacts, after: ColumnFacts) -> 
     if before.notnull != after.notnull:
         yield Phase.COLUMNS, f"{alter} {'SET' if after.notnull else 'DROP'} NOT NULL;"
     if after.identity and not before.identity:
-        yield Phase.COLUMNS + 0.6, after.identity_made
+        yield Phase.COLUMNS + 0.6, f"{alter} ADD {after.identity_clause};"
     elif after.identity:
         if before.identity != after.identity:
             yield Phase.COLUMNS, f"{alter} SET GENERATED {'ALWAYS' if after.identity == 'a' else 'BY DEFAULT'};"

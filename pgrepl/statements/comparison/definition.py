@@ -43,6 +43,11 @@ class Fact:
     anew: bool = False
     is_object: bool = False
     undone_in: float | None = None
+    compared: tuple[str, ...] = ()  # what makes it another, where that is not `made`
+
+    @property
+    def meaning(self) -> tuple[str, ...]:
+        return self.compared or self.made
 
 
 @frozen
@@ -55,7 +60,7 @@ class ColumnFacts:
     generated: bool
     notnull: bool
     identity: str  # "", a: ALWAYS, d: BY DEFAULT
-    identity_made: str  # the statement that makes it an identity column
+    identity_clause: str  # GENERATED …
     identity_options: str
     inherited: bool
 

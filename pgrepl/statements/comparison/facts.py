@@ -36,8 +36,13 @@ def privilege_facts(
         return {}
     usual = {item.grantee for item in default_acl(kind, owner)}
     of_column = "" if column is None else f" ({column})"
-    given = [item.grantee for item in parse_acl(stored) or () if item.grantee not in usual]
+    items = parse_acl(stored) or ()
+    given = [item.grantee for item in items if item.grantee not in usual]
+    more = {item.grantee for item in items if item.grantee in usual and item.options}
     undone = [f"REVOKE ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in dict.fromkeys(given)]
+    undone += [
+        f"REVOKE GRANT OPTION FOR ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in sorted(more)
+    ]
     undone += [f"GRANT ALL{of_column} ON {words} TO {naming.role(session, each)};" for each in sorted(usual)]
     fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5)  # before the owner changes
     return {f"privileges {words} {column or ''}": fact}

@@ -13,7 +13,7 @@ from pgrepl.catalog.inheritance import parents
 from pgrepl.catalog.namespace import schemas
 from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import pg_constraint, pg_depend, pg_index, pg_inherits, pg_sequence
+from pgrepl.catalog.tables import pg_constraint, pg_index, pg_inherits, pg_sequence
 from pgrepl.catalog.triggers import triggers_of
 from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
 from pgrepl.expr.trigger_definition import trigger_definition
@@ -35,7 +35,13 @@ from pgrepl.statements.dump.schema import (
     relation_parts,
     schema_parts,
 )
-from pgrepl.statements.dump.sequence import identity, is_owned, sequence_options, sequence_owner
+from pgrepl.statements.dump.sequence import (
+    identity_clause,
+    identity_sequence,
+    is_owned,
+    sequence_options,
+    sequence_owner,
+)
 from pgrepl.statements.dump.table import column_definition, column_settings, default_of, is_printed
 from pgrepl.statements.dump.trigger import enabled
 from pgrepl.types.builtin import collation_by_oid, type_by_oid
@@ -302,30 +308,19 @@ def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts
     if column.collation and kind is not None and kind.collation != column.collation:
         found = collation_by_oid(column.collation)
         collation = f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
-    made = options = ""
-    if column.identity:
-        identities = [c.name for c in table.columns if c.identity]
-        made = list(identity(session, table))[identities.index(column.name)]
-        options = _all_options(_sequence_of(session, table, column))
+    sequence = identity_sequence(session, table, column)
     return ColumnFacts(
         column_definition(session, table, column),
         format_type(column.type, column.typmod) + collation,
         default_of(session, table, column),
         bool(column.generated),
         column.notnull,
-        column.identity,
-        made,
-        options,
+        "" if sequence is None else column.identity,
+        identity_clause(session, table, column) or "",
+        "" if sequence is None else _all_options(sequence),
         not is_printed(table, column) or (table.is_partition and column.inhcount > 0),
     )
 
 
 def _all_options(row: pg_sequence) -> str:
     return " ".join([*sequence_options(row), *([] if row.seqcycle else ["NO CYCLE"])])
-
-
-def _sequence_of(session: Session, table: Relation, column: Attribute) -> pg_sequence:
-    depends = rows(session, pg_depend, refclassid=PG_CLASS, refobjid=table.oid, refobjsubid=column.num, deptype="i")
-    row = one(session, pg_sequence, seqrelid=next(d.objid for d in depends if d.classid == PG_CLASS))
-    assert row is not None
-    return row

@@ -42,7 +42,10 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         if members:  # all at once, so that no change of a table goes unpublished between two statements
             changed, gone = ", ".join(sorted(members.values())), ", ".join(members)
             facts["members"] = Fact(
-                Phase.PUBLICATIONS, (f"ALTER {words} SET {changed};",), (f"ALTER {words} DROP {gone};",)
+                Phase.PUBLICATIONS,
+                (f"ALTER {words} SET {changed};",),
+                (f"ALTER {words} DROP {gone};",),
+                compared=tuple(sorted(_members(session, each, by_name=True).values())),
             )
         fixed = {"FOR ALL TABLES": "yes" if each.all_tables else "no"}
         steps: list[tuple[float, str]] = [(Phase.PUBLICATIONS, text) for text in made]
@@ -54,20 +57,24 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         yield described
 
 
-def _members(session: Session, publication: PublicationFacts) -> dict[str, str]:
-    """The clauses that drop and add each member of a publication."""
+def _members(session: Session, publication: PublicationFacts, *, by_name: bool = False) -> dict[str, str]:
+    """The clauses that drop and add each member of a publication. `by_name`: column lists in the order of the names, as
+    the columns of the tables that are compared may have another."""
     found = {}
     for member in member_tables(session, publication):
         words = f"TABLE ONLY {naming.qualified(member.table)}"
-        found[words] = words + _restrictions(session, member)
+        found[words] = words + _restrictions(session, member, by_name)
     for schema in member_schemas(session, publication):
         words = f"TABLES IN SCHEMA {quote_identifier(schema)}"
         found[words] = words
     return found
 
 
-def _restrictions(session: Session, member: MemberTable) -> str:
-    text = f" ({', '.join(map(quote_identifier, member.columns))})" if member.columns is not None else ""
+def _restrictions(session: Session, member: MemberTable, by_name: bool) -> str:
+    columns = member.columns
+    if columns is not None and by_name:
+        columns = tuple(sorted(columns))
+    text = f" ({', '.join(map(quote_identifier, columns))})" if columns is not None else ""
     if member.filter is not None:
         text += f" WHERE ({stored_expression_text(session, member.filter, member.table.oid)})"
     return text

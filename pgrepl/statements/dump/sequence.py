@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgrepl.catalog.classes import PG_CLASS
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import Attribute, Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.tables import pg_depend, pg_sequence
@@ -56,15 +56,26 @@ def is_owned(session: Session, sequence: Relation) -> bool:
 
 def identity(session: Session, table: Relation) -> Iterator[str]:
     for column in table.columns:
-        if not column.identity:
-            continue
-        depends = rows(session, pg_depend, refclassid=PG_CLASS, refobjid=table.oid, refobjsubid=column.num, deptype="i")
-        sequence = next(d.objid for d in depends if d.classid == PG_CLASS)
-        row = one(session, pg_sequence, seqrelid=sequence)
-        assert row is not None
-        when = "ALWAYS" if column.identity == "a" else "BY DEFAULT"
-        inside = [f"SEQUENCE NAME {naming.qualified(relation(session, sequence))}", *sequence_options(row)]
-        yield (
-            f"ALTER TABLE {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)}"
-            f" ADD GENERATED {when} AS IDENTITY (\n    " + "\n    ".join(inside) + "\n);"
-        )
+        clause = identity_clause(session, table, column)
+        if clause is not None:
+            yield f"ALTER TABLE {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} ADD {clause};"
+
+
+def identity_clause(session: Session, table: Relation, column: Attribute) -> str | None:
+    """`GENERATED … AS IDENTITY (…)`, with the options of the sequence."""
+    row = identity_sequence(session, table, column)
+    if row is None:
+        return None
+    when = "ALWAYS" if column.identity == "a" else "BY DEFAULT"
+    inside = [f"SEQUENCE NAME {naming.qualified(relation(session, row.seqrelid))}", *sequence_options(row)]
+    return f"GENERATED {when} AS IDENTITY (\n    " + "\n    ".join(inside) + "\n)"
+
+
+def identity_sequence(session: Session, table: Relation, column: Attribute) -> pg_sequence | None:
+    """The sequence of an identity column; None: it is none, or has the sequence of the table that it is a partition
+    of."""
+    if not column.identity:
+        return None
+    depends = rows(session, pg_depend, refclassid=PG_CLASS, refobjid=table.oid, refobjsubid=column.num, deptype="i")
+    sequence = next((d.objid for d in depends if d.classid == PG_CLASS), None)
+    return None if sequence is None else one(session, pg_sequence, seqrelid=sequence)

@@ -34,13 +34,13 @@ _COLUMN = """pg_catalog.string_agg(pg_catalog.format('%I %s%s%s%s', a.attname,
         WHERE l.oid = a.attcollation) ELSE '' END,
     CASE WHEN a.attgenerated = 's' THEN ' GENERATED ALWAYS AS (' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
             || ') STORED'
-        WHEN a.attidentity <> '' THEN pg_catalog.format(' GENERATED %s AS IDENTITY (SEQUENCE NAME %s START WITH %s'
+        WHEN i.name IS NOT NULL THEN pg_catalog.format(' GENERATED %s AS IDENTITY (SEQUENCE NAME %s START WITH %s'
             ' INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s %s)', CASE a.attidentity WHEN 'a' THEN 'ALWAYS'
             ELSE 'BY DEFAULT' END, i.name, i.seqstart, i.seqincrement, i.seqmin, i.seqmax, i.seqcache,
             CASE WHEN i.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END)
         WHEN d.adbin IS NOT NULL THEN ' DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid) ELSE '' END,
     CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END), ', ' ORDER BY a.attnum)"""
-_TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s',
+_TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s%s',
     CASE c.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, n.nspname, c.relname,
     (SELECT {_COLUMN} FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -55,8 +55,27 @@ _TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s',
         ORDER BY h.inhseqno) || ')' FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class pc ON pc.oid = h.inhparent
         JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace
         WHERE h.inhrelid = c.oid AND NOT c.relispartition), ''),
-    CASE c.relkind WHEN 'p' THEN ' PARTITION BY ' || pg_catalog.pg_get_partkeydef(c.oid) ELSE '' END)
+    CASE c.relkind WHEN 'p' THEN ' PARTITION BY ' || pg_catalog.pg_get_partkeydef(c.oid) ELSE '' END,
+    coalesce((SELECT ' WITH (' || pg_catalog.string_agg(pg_catalog.format('%I = %L', o.option_name, o.option_value),
+        ', ') || ')' FROM pg_catalog.pg_options_to_table(c.reloptions) o), ''))
     FROM {_RELATIONS} WHERE c.relkind IN ('r', 'p') AND {_OWN} ORDER BY c.oid"""
+# of columns: what CREATE TABLE does not say of inherited ones, statistics, storage, compression
+_SETTINGS = f"""SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ALTER COLUMN %I %s', n.nspname, c.relname,
+    a.attname, s.change)
+    FROM {_RELATIONS} JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    CROSS JOIN LATERAL (SELECT NOT a.attislocal AND NOT c.relispartition AS inherits) i
+    CROSS JOIN LATERAL (VALUES
+        (CASE WHEN i.inherits AND a.attgenerated = ''
+            THEN coalesce('SET DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END),
+        (CASE WHEN i.inherits AND a.attnotnull THEN 'SET NOT NULL' END),
+        (CASE WHEN a.attstattarget >= 0 THEN pg_catalog.format('SET STATISTICS %s', a.attstattarget) END),
+        (CASE WHEN a.attstorage <> t.typstorage THEN 'SET STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN'
+            WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
+        (CASE a.attcompression WHEN 'p' THEN 'SET COMPRESSION pglz' WHEN 'l' THEN 'SET COMPRESSION lz4' END))
+        s(change)
+    WHERE c.relkind IN ('r', 'p') AND s.change IS NOT NULL AND {_OWN} ORDER BY c.oid, a.attnum"""
 _PARTITIONS = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ATTACH PARTITION %I.%I %s', pn.nspname, p.relname,"
     " n.nspname, c.relname, pg_catalog.pg_get_expr(c.relpartbound, c.oid))"
@@ -135,7 +154,9 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     for each in types.all():
         yield from ((each.qualified_name, text) for text in each.made)
     yield from types.left_out()
-    yield from _statements(link, [_SEQUENCES, _TABLES, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED])
+    yield from _statements(
+        link, [_SEQUENCES, _TABLES, _SETTINGS, _PARTITIONS, _CONSTRAINTS, _INDEXES, _IDENTITIES, _OWNED]
+    )
     for program in programs(link):
         if program.refused is None:
             yield from ((program.name, text) for text in program.made)
