@@ -11,14 +11,17 @@ connection that two threads use at the same time raises InterfaceError.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakSet
 
 from pgrepl.api import exceptions
 from pgrepl.api.cursor import Cursor
@@ -38,6 +41,7 @@ NoticeHandler: TypeAlias = Callable[[Diagnostic], None]
 NotifyHandler: TypeAlias = "Callable[[Notification], object]"
 
 _LOOK = 0.05  # seconds between two looks for notifications
+_open: WeakSet[Connection] = WeakSet()
 _NOTICES = 50  # the last ones that a connection keeps
 
 
@@ -113,6 +117,7 @@ class Connection:
         self._notify_handlers: list[NotifyHandler] = []
         self._notified: list[Notification] = []  # not given to the program yet
         self._unread: Cursor | None = None  # the cursor whose rows Spark has yet to compute
+        _open.add(self)
 
     # --- cursors ------------------------------------------------------------------------------------------------------
 
@@ -264,6 +269,11 @@ class Connection:
             self.close()
 
     def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.give_up()
+
+    def give_up(self) -> None:
+        """End a connection that nobody has closed, unless it is in use."""
         if not getattr(self, "_closed", True) and self._busy.acquire(blocking=False):
             self._closed = True
             self._opened.close()
@@ -358,6 +368,13 @@ def _cancelled_by_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         if asked:
             timeouts.stop()  # a pending interrupt must not reach what follows
+
+
+@atexit.register
+def _give_up_all() -> None:
+    """End what the program leaves open, while modules can still be imported: its temporary tables go."""
+    for connection in list(_open):
+        connection.give_up()
 
 
 __all__ = ["Connection", "connect"]

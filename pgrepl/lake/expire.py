@@ -238,6 +238,18 @@ def named_files(session: Session) -> set[str]:
     return named
 
 
+def file_sizes(session: Session) -> dict[str, int]:
+    """The size of each data and delete file that the catalog refers to, by its absolute path."""
+    found: dict[str, int] = {}
+    for query in sql.SIZES_OF_FILES:
+        rows = session.link.execute(query)
+        found.update({path: size for size, _, path, relative in rows if not relative})
+        inside = [row for row in rows if row[3]]
+        paths = _in_folders(session, ((table_id, path) for _, table_id, path, _ in inside))
+        found.update(zip(paths, (row[0] for row in inside), strict=True))
+    return found
+
+
 def _in_folders(session: Session, files: Iterable[tuple[int, str]]) -> Iterator[str]:
     """The absolute paths of files in tables' folders."""
     folders: dict[int, str] = {}

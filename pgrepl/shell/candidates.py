@@ -86,6 +86,7 @@ async def _agreed(app: Application[Any], question: str) -> bool:
 
     answers(_YES, True)
     answers(_NO, False)
+    answers((Keys.ControlD,), False)
     answers((Keys.ControlC,), None)
     session: PromptSession[bool | None] = PromptSession(
         question, key_bindings=bindings, erase_when_done=True, input=app.input, output=app.output

@@ -547,3 +547,26 @@ def test_rows_become_pythons_values_when_they_are_fetched(con: pgrepl.Connection
     with pytest.raises(pgrepl.DataError):
         found.fetchone()
     assert (found.fetchall(), found.rowcount) == ([(None, 3)], 3)
+
+
+def test_a_connection_that_lasts_until_the_program_ends_leaves_no_temporary_table(tmp_path: Path) -> None:
+    program = (
+        "import pgrepl\n"
+        "class Job:\n"
+        "    def __init__(self):\n"
+        "        self.con, self.me = pgrepl.connect('c.db', autocommit=True), self\n"
+        "job = Job()\n"
+        "job.con.execute('CREATE TEMP TABLE x (a int)')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, check=True, cwd=tmp_path
+    )
+    assert done.stderr == b""
+    with pgrepl.connect(str(tmp_path / "c.db")) as con:
+        assert con.execute("SELECT count(*) FROM pg_class WHERE relname = 'x'").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("how", ["arrow", "df", "fetchall"])
+def test_midnight_at_the_end_of_a_day_is_no_time_of_others(tmp_path: Path, how: str) -> None:
+    with pgrepl.connect(str(tmp_path / "c.db")) as con, pytest.raises(pgrepl.DataError, match="24:00:00"):
+        getattr(con.execute("SELECT time '24:00' AS t"), how)()

@@ -148,6 +148,19 @@ def test_killed_at_each_step_the_last_good_backup_is_there(here: Database, tmp_p
     assert [name for name in os.listdir(place) if name.startswith(".")] == []
 
 
+def test_a_damaged_backup_is_not_restored_and_the_next_one_repairs_it(here: Database, tmp_path: Path) -> None:
+    folder = tmp_path / "backup"
+    back_up(here.session, folder)
+    (file,) = folder.rglob("*.parquet")
+    for size in (0, 100):
+        os.truncate(file, size) if size else file.unlink()
+        with pytest.raises(PgError, match="is damaged: file .* (is missing|has 100 bytes instead of)"):
+            restore(folder, tmp_path / "place" / "catalog.db")
+        assert not (tmp_path / "place").exists()
+        assert back_up(here.session, folder).copied == 1
+    assert rows(restored(folder, tmp_path / "place")) == here(ROWS)
+
+
 def test_what_is_refused(here: Database, tmp_path: Path) -> None:
     back_up(here.session, tmp_path / "backup")
     with pytest.raises(PgError, match="is a folder of the catalog itself"):

@@ -33,6 +33,21 @@ def test_columns_are_added_with_the_values_of_older_rows(pair: Pair) -> None:
     assert pair.sub("SELECT c FROM t WHERE id = 9") == [(None,)]
 
 
+def test_older_rows_get_constants_that_only_a_rewritten_table_has(pair: Pair) -> None:
+    pair.both("CREATE TYPE comp AS (x int, y text)")
+    following(pair)
+    pair.pub(
+        "ALTER TABLE t ADD c text[] DEFAULT '{a,NULL}', ADD d comp DEFAULT '(1,x)', ADD e jsonb[] DEFAULT '{}',"
+        " ADD f float DEFAULT random()"
+    )
+    pair.pub("UPDATE t SET f = 0 WHERE id = 1")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT id, c, d, e, f FROM t ORDER BY id") == [
+        ("1", "{a,NULL}", "(1,x)", "{}", "0"),
+        ("2", "{a,NULL}", "(1,x)", "{}", None),  # as documented: it is no constant
+    ]
+
+
 def test_columns_are_renamed_widened_and_dropped(pair: Pair) -> None:
     following(pair)
     pair.pub("ALTER TABLE t RENAME COLUMN a TO amount")

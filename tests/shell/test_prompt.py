@@ -319,6 +319,12 @@ def test_control_c_at_the_list_of_candidates_begins_a_new_line(terminal: Termina
     terminal.see("--More--")
     terminal.press("\x03")
     terminal.see("postgres=#")
+    for keys in ("\x04", "y\x04"):  # Ctrl-D is a no
+        terminal.press("set \t")
+        terminal.see("possibilities? (y or n)")
+        terminal.press(keys)
+        terminal.see("postgres=# set")
+        terminal.press("\x15")
     terminal.enter("select 'still' || 'there';")
     terminal.see(" stillthere\n")
     terminal.enter("\\q")

@@ -126,15 +126,17 @@ def _publish(draft: Session, place: Path, got: Fetched, wanted: Collection[str],
     disk.sync(target)
     disk.sync(place)
     crash_point("backup.catalog")
-    sizes = sum(os.stat(name).st_size for name in wanted if os.path.exists(name))
+    within = f"{place}/{FILES}"
+    sizes = {name.removeprefix(within): os.stat(name).st_size for name in sorted(wanted) if os.path.exists(name)}
     made = Manifest(
         target.name,
         manifests.checksum(target),
-        f"{place}/{FILES}",
+        within,
         int(draft.link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1,
         datetime.now(timezone.utc).isoformat(timespec="seconds"),
         identifier,
         len(wanted),
+        sum(sizes.values()),
         sizes,
     )
     manifests.write(place, made)

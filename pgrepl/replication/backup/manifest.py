@@ -26,6 +26,7 @@ class Manifest:
     system_identifier: str
     files: int
     bytes: int
+    sizes: dict[str, int] | None = None  # of the files by their names in FILES; None: an older release made it
 
 
 def read(folder: Path) -> Manifest | None:

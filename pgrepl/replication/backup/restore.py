@@ -34,6 +34,7 @@ def restore(folder: Path, target: Path) -> Manifest:
             raise PgError("XX001", f'backup "{folder}" is damaged: "{made.catalog}" is not as it was written')
     except OSError as problem:
         raise PgError("58P01", f'backup "{folder}" is damaged: {made.catalog}: {problem.strerror}') from problem
+    _check_files(place, folder, made)
     target = target.absolute()
     if os.path.lexists(target):
         raise PgError("42710", f'catalog "{target}" already exists', hint="Restore to another place with --to.")
@@ -55,6 +56,19 @@ def restore(folder: Path, target: Path) -> Manifest:
     except OSError as problem:
         raise PgError("58030", f'could not restore to "{target}": {problem.strerror}') from problem
     return made
+
+
+def _check_files(place: Path, folder: Path, made: Manifest) -> None:
+    for name, size in (made.sizes or {}).items():
+        path = place / FILES / name
+        there = path.stat().st_size if path.is_file() else None
+        if there != size:
+            what = "is missing" if there is None else f"has {there} bytes instead of {size}"
+            raise PgError(
+                "XX001",
+                f'backup "{folder}" is damaged: file "{FILES}{name}" {what}',
+                hint="If the instance is still there, pgrepl backup copies the file once more.",
+            )
 
 
 def _copy_files(source: Path, target: Path) -> None:

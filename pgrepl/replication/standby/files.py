@@ -68,13 +68,16 @@ def move_paths(link: CatalogConnection, place: PathMapping) -> None:
     link.execute(sql.SET_DATA_PATH, (place.standby,))
 
 
-def fetch(wanted: Mapping[str, str], *, link: bool) -> Fetched:
-    """Fetch the files that are missing, and sync them."""
+def fetch(wanted: Mapping[str, str], sizes: Mapping[str, int], *, link: bool) -> Fetched:
+    """Fetch the files that are missing, or have another size than the catalog says, and sync them."""
     count = size = 0
     folders = set()
     for target, source in wanted.items():
-        if os.path.exists(target):
-            continue
+        size_here = storage.size_of(target)
+        if size_here is not None:
+            if size_here == sizes.get(source, size_here):
+                continue
+            storage.remove(target)
         folder = os.path.dirname(target)
         if folder not in folders:
             storage.make_folder(folder)

@@ -13,13 +13,18 @@ from pgrepl.catalog.publication import publications as known_publications
 from pgrepl.catalog.publication import published_tables
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
 from pgrepl.errors import PgError
+from pgrepl.expr.context import Context
 from pgrepl.expr.definitions import partition_bound_text, partition_key_definition
+from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.walk import is_volatile
 from pgrepl.lake import sql
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
 from pgrepl.replication.publisher.lake.copy_plan import published_plan
 from pgrepl.replication.publisher.lake.types import is_made, needed, type_name
 from pgrepl.sql.nodes.expr import RangeVar
-from pgrepl.types.text import read_text
+from pgrepl.types.style import STORED_STYLE
+from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -47,7 +52,8 @@ def _taken(session: Session, column: Attribute) -> tuple[str, str | None, tuple[
 
 
 def older_value(session: Session, relid: int, attnum: int, lsn: int) -> str | None:
-    """The value of a column in rows that are older than it, if it has been converted since: the first that it had."""
+    """The value of a column in rows that are older than it, if they have been rewritten since: the first that it had,
+    or the constant default that it was added with."""
     now = relation_or_none(session.at(lsn), relid)
     if now is None:
         return None
@@ -63,7 +69,22 @@ def older_value(session: Session, relid: int, attnum: int, lsn: int) -> str | No
         except PgError:
             return None
         return str(column.missing)
-    return None
+    return _first_default(session.at(begun[0]), relid, attnum) if begun else None
+
+
+def _first_default(session: Session, relid: int, attnum: int) -> str | None:
+    found = relation_or_none(session, relid)
+    column = None if found is None else found.attribute_by_number(attnum)
+    if found is None or column is None:
+        return None
+    expr = column_default(session, found, column)
+    if expr is None or is_volatile(expr):
+        return None
+    try:
+        value = evaluate(expr, (), Context(session))
+    except PgError:
+        return None
+    return None if value is None else write_text(value, column.type, STORED_STYLE)
 
 
 def definitions(session: Session, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
