@@ -154,7 +154,7 @@ def test_a_damaged_backup_is_not_restored_and_the_next_one_repairs_it(here: Data
     (file,) = folder.rglob("*.parquet")
     for size in (0, 100):
         os.truncate(file, size) if size else file.unlink()
-        with pytest.raises(PgError, match="is damaged: file .* (is missing|has 100 bytes instead of)"):
+        with pytest.raises(PgError, match=r"is damaged: file .* (is missing|has 100 bytes instead of)"):
             restore(folder, tmp_path / "place" / "catalog.db")
         assert not (tmp_path / "place").exists()
         assert back_up(here.session, folder).copied == 1
