@@ -180,7 +180,23 @@ class Replication:
         with self.lake.connect("pub") as pub, self.lake.connect("own") as own:
             wanted = self.rows(pub)
             for each in (own, self.sub):
-                eventually(lambda there=each: self.rows(there) == wanted and _ask(there, _STATES) == [("r",)])
+                try:
+                    eventually(lambda there=each: self.rows(there) == wanted and _ask(there, _STATES) == [("r",)])
+                except AssertionError:
+                    pytest.fail(self._missing(each, wanted))
+
+    def _missing(self, there: psycopg.Connection[Any], wanted: list[Any]) -> str:
+        """What a subscriber lacks that does not come to rest."""
+        found = [
+            f"{name}: {len(set(whole) - set(have))} rows are missing, {len(set(have) - set(whole))} too many"
+            for name, whole, have in zip(self.tables, wanted, self.rows(there), strict=True)
+            if whole != have
+        ]
+        for asked in ("SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel", "TABLE pg_stat_subscription"):
+            found += [str(row) for row in _ask(there, asked)]
+        with self.lake.connect("pub") as pub:
+            found += [str(row) for row in _ask(pub, "TABLE pg_replication_slots")]
+        return "\n".join([there.info.dbname, *found, (self.lake.folder / "log").read_text()[-3000:]])
 
 
 @pytest.fixture(params=[16, 18])
