@@ -117,6 +117,7 @@ class Connection:
         self._notify_handlers: list[NotifyHandler] = []
         self._notified: list[Notification] = []  # not given to the program yet
         self._unread: Cursor | None = None  # the cursor whose rows Spark has yet to compute
+        self._opener = os.getpid()
         _open.add(self)
 
     # --- cursors ------------------------------------------------------------------------------------------------------
@@ -273,8 +274,10 @@ class Connection:
             self.give_up()
 
     def give_up(self) -> None:
-        """End a connection that nobody has closed, unless it is in use."""
-        if not getattr(self, "_closed", True) and self._busy.acquire(blocking=False):
+        """End a connection that nobody has closed, unless it is in use, or of the process that has forked this one."""
+        if getattr(self, "_closed", True) or self._opener != os.getpid():
+            return
+        if self._busy.acquire(blocking=False):
             self._closed = True
             self._opened.close()
 

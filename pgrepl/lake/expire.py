@@ -238,7 +238,7 @@ def named_files(session: Session) -> set[str]:
     return named
 
 
-def file_sizes(session: Session) -> dict[str, int]:
+def sizes_by_path(session: Session) -> dict[str, int]:
     """The size of each data and delete file that the catalog refers to, by its absolute path."""
     found: dict[str, int] = {}
     for query in sql.SIZES_OF_FILES:

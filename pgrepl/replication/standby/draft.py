@@ -25,7 +25,7 @@ from pgrepl.catalog.opening import place_file, sqlite_catalog
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
-from pgrepl.lake.expire import file_sizes, forget_removed
+from pgrepl.lake.expire import forget_removed, sizes_by_path
 from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, move_paths, wanted_files
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def complete(
 
 def _sizes(draft: Session) -> dict[str, int]:
     with reading(draft):
-        return file_sizes(draft)
+        return sizes_by_path(draft)
 
 
 def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:
