@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -259,25 +259,35 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
             sql.FILE_BOUNDS,
             (table.table_id, limit.column.column_id),
         )
-        for file_id, low, high, nan, nulls, count in rows:
-            only_nulls = count is not None and nulls >= count and not limit.column.fields
-            if only_nulls or _misses(limit, low, high, nan):
-                missed.add(file_id)
+        test, fields = _test_of(limit), limit.column.fields
+        missed.update(
+            file_id
+            for file_id, low, high, nan, nulls, count in rows
+            if (count is not None and nulls >= count and not fields) or test(low, high, nan)
+        )
     return missed
 
 
-def _misses(limit: Limit, low: str | None, high: str | None, nan: bool | None) -> bool:
-    if low is None or high is None or limit.form.ordered == "none":
-        return False
-    try:
-        lowest, highest = limit.form.from_stat(low), limit.form.from_stat(high)
-    except (ValueError, InvalidOperation):
-        return False  # a text of another writer
-    floating = limit.column.typoid in (oids.FLOAT4, oids.FLOAT8)
-    if limit.column.typoid == oids.FLOAT8:
-        # a file from when the column was narrower has singles' shortest text, which is not quite their value
-        lowest, highest = lowest - abs(lowest) * 1e-6, highest + abs(highest) * 1e-6
-    return limit.misses(lowest, highest, may_have_nan=floating and (nan is None or bool(nan)))
+def _test_of(limit: Limit) -> Callable[[str | None, str | None, bool | None], bool]:
+    """The test of a file's bounds, of which there may be very many: is no value within the limit?"""
+    read, misses, typoid = limit.form.from_stat, limit.misses, limit.column.typoid
+    if limit.form.ordered == "none":
+        return lambda low, high, nan: False
+    floating = typoid in (oids.FLOAT4, oids.FLOAT8)
+
+    def test(low: str | None, high: str | None, nan: bool | None) -> bool:
+        if low is None or high is None:
+            return False
+        try:
+            lowest, highest = read(low), read(high)
+        except (ValueError, InvalidOperation):
+            return False  # a text of another writer
+        if typoid == oids.FLOAT8:
+            # a file from when the column was narrower has singles' shortest text, which is not quite their value
+            lowest, highest = lowest - abs(lowest) * 1e-6, highest + abs(highest) * 1e-6
+        return misses(lowest, highest, may_have_nan=floating and (nan is None or bool(nan)))
+
+    return test
 
 
 @frozen
