@@ -63,6 +63,15 @@ def test_an_error_of_a_trigger_stops_the_subscription(both: Both) -> None:
     assert both.rows("SELECT a FROM t") == [("12",)]
 
 
+def test_an_error_of_a_trigger_during_a_copy_tells_where_it_happened(both: Both) -> None:
+    both.each("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    both.sub(*FUNCTIONS, "CREATE TRIGGER f BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION fails()")
+    both.sub("ALTER TABLE t ENABLE ALWAYS TRIGGER f")
+    both.pub("CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (12, 'x'), (13, 'y')")
+    (failure,) = both.subscribe()
+    assert failure.context == ('PL/pgSQL function public.fails() line 1 at RAISE\nCOPY t, line 2: "13\ty"')
+
+
 @pytest.mark.parametrize("seed", dose(range(1, 30), 30))
 def test_random_workloads_with_triggers_at_both_ends(seed: int, both: Both) -> None:
     random = Random(seed)

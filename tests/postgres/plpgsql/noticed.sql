@@ -53,3 +53,7 @@ CREATE FUNCTION k(x int) RETURNS int[] LANGUAGE sql BEGIN ATOMIC RETURN ARRAY(SE
 \sf h
 \sf k
 SELECT pg_get_function_sqlbody('g'::regproc), pg_get_function_sqlbody('k'::regproc);
+
+-- a loop keeps its cursor
+DO $$ DECLARE c CURSOR FOR SELECT 1; BEGIN c := 'kept'; FOR r IN c LOOP CLOSE c; END LOOP; END $$;
+DO $$ DECLARE c CURSOR FOR SELECT 1; BEGIN c := 'kept'; FOR r IN c LOOP RAISE NOTICE '%', r; END LOOP; OPEN c; CLOSE c; END $$;
