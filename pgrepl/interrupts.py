@@ -114,13 +114,12 @@ class JoinedThread(threading.Thread):
     while it still runs (before Python 3.13)."""
 
     def __init__(self, target: Callable[[], object], name: str) -> None:
-        super().__init__(name=name, daemon=True)
-        self._work = target
+        super().__init__(target=target, name=name, daemon=True)
         self._over = threading.Event()
 
     def run(self) -> None:
         try:
-            self._work()
+            super().run()
         finally:
             self._over.set()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.api.exceptions import DataError
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type
-from pgrepl.types.dates import INFINITY
+from pgrepl.types.dates import INFINITY, USECS_PER_DAY
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.text import writer
 
@@ -60,16 +60,13 @@ def arrow_array(column: ResultColumn, values: Sequence[Any], session: Session) -
         return pa.array([None if v is None else write(v, style) for v in values], pa.string())
     if column.type in _DATES and any(v is not None and abs(v) == INFINITY for v in values):
         raise DataError(f'column "{column.name}" has infinity, which Arrow has not; select it as text: column::text')
-    if column.type == oids.TIME and _MIDNIGHT in values:
+    if column.type == oids.TIME and USECS_PER_DAY in values:
         raise DataError(
             f'column "{column.name}" has time 24:00:00, which Arrow has not; select it as text: column::text'
         )
     kind = form(column.type, column.typmod)
     array = plain_array(kind.to_array(list(values)))
     return array.cast(kind.arrow()) if array.type != kind.arrow() else array
-
-
-_MIDNIGHT = 86_400_000_000  # 24:00, in microseconds
 
 
 def _is_text(typoid: int) -> bool:

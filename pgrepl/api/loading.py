@@ -13,6 +13,7 @@ from pgrepl.query.result import ResultColumn
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import element_type
+from pgrepl.types.dates import USECS_PER_DAY
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import writer
 
@@ -80,7 +81,7 @@ def _date(days: int) -> date:
 
 
 def _time(usecs: int) -> time:
-    if usecs >= 86400 * _SECOND:
+    if usecs >= USECS_PER_DAY:
         raise DataError("time 24:00:00 is not a time of Python's; select it as text: column::text")
     seconds, usec = divmod(usecs, _SECOND)
     return time(seconds // 3600, seconds // 60 % 60, seconds % 60, usec)

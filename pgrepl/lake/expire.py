@@ -224,29 +224,24 @@ def known_files(session: Session) -> set[str]:
 
 def named_files(session: Session) -> set[str]:
     """The absolute paths of all files that the catalog refers to."""
-    link = session.link
-    named: set[str] = set()
-    for paths in sql.PATHS_OF_FILES:
-        found = link.execute(paths)
-        named.update(path for _, path, relative in found if not relative)
-        named.update(_in_folders(session, ((table_id, path) for table_id, path, relative in found if relative)))
+    named = set(sizes_by_path(session))
     from pgrepl.lake import prepared
 
     named.update(lake_table(session, oid).location + name for oid, name in prepared.files(session))
-    for path, relative in link.execute(sql.SCHEDULED_FOR_DELETION):
+    for path, relative in session.link.execute(sql.SCHEDULED_FOR_DELETION):
         named.add(session.catalog.data_path + path if relative else path)
     return named
 
 
-def sizes_by_path(session: Session) -> dict[str, int]:
-    """The size of each data and delete file that the catalog refers to, by its absolute path."""
-    found: dict[str, int] = {}
-    for query in sql.SIZES_OF_FILES:
+def sizes_by_path(session: Session) -> dict[str, int | None]:
+    """The data and delete files that the catalog refers to: the size of each by its absolute path."""
+    found: dict[str, int | None] = {}
+    for query in sql.PATHS_AND_SIZES:
         rows = session.link.execute(query)
-        found.update({path: size for size, _, path, relative in rows if not relative})
-        inside = [row for row in rows if row[3]]
-        paths = _in_folders(session, ((table_id, path) for _, table_id, path, _ in inside))
-        found.update(zip(paths, (row[0] for row in inside), strict=True))
+        found.update((path, size) for _, path, relative, size in rows if not relative)
+        inside = [(table_id, path, size) for table_id, path, relative, size in rows if relative]
+        paths = _in_folders(session, ((table_id, path) for table_id, path, _ in inside))
+        found.update(zip(paths, (size for *_, size in inside), strict=True))
     return found
 
 

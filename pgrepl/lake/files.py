@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,18 @@ def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: i
     at = last_snapshot(session) if snapshot is None else snapshot
     found = _files_at(session, table, at, data_file_id)
     return found[0] if found else None
+
+
+def files_by_id(
+    session: Session, table: LakeTable, file_ids: Collection[int], snapshot: int | None = None
+) -> dict[int, DataFile]:
+    """Some of the table's files, each asked for by itself if they are few."""
+    at = last_snapshot(session) if snapshot is None else snapshot
+    if len(file_ids) > _FEW:
+        found = _files_at(session, table, at)
+    else:
+        found = [file for file_id in file_ids for file in _files_at(session, table, at, file_id)]
+    return {file.data_file_id: file for file in found}
 
 
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:

@@ -214,11 +214,10 @@ END_FILE = (
     f"UPDATE ducklake_delete_file SET end_snapshot = ? WHERE data_file_id = ? AND {NOW}",
 )
 PATH_OF_DELETE_FILE = "SELECT path, path_is_relative FROM ducklake_delete_file WHERE delete_file_id = ?"
-PATHS_OF_FILES = (
-    "SELECT table_id, path, path_is_relative FROM ducklake_data_file",
-    "SELECT table_id, path, path_is_relative FROM ducklake_delete_file",
+PATHS_AND_SIZES = (
+    "SELECT table_id, path, path_is_relative, file_size_bytes FROM ducklake_data_file",
+    "SELECT table_id, path, path_is_relative, file_size_bytes FROM ducklake_delete_file",
 )
-SIZES_OF_FILES = tuple(query.replace("SELECT table_id", "SELECT file_size_bytes, table_id") for query in PATHS_OF_FILES)
 _DATA_PLACES = "SELECT data_file_id, table_id, path, path_is_relative FROM ducklake_data_file WHERE"
 _DELETE_PLACES = "SELECT delete_file_id, table_id, path, path_is_relative, data_file_id FROM ducklake_delete_file WHERE"
 _NOT_ENDED = "(end_snapshot IS NULL OR end_snapshot > ?)"

@@ -11,7 +11,7 @@ Few rows, and few deletes, need no file: they are inlined in the catalog.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.lake import inlined, storage
@@ -19,7 +19,7 @@ from pgrepl.lake.ctid import RowPlace
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.definition_inlined import can_inline
 from pgrepl.lake.ducklake_options import inlining_limit
-from pgrepl.lake.files import data_file, data_files, last_snapshot
+from pgrepl.lake.files import data_file, files_by_id, last_snapshot
 from pgrepl.lake.overlay import PROVISIONAL
 from pgrepl.lake.position_set import PositionSet
 
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import DataFile
     from pgrepl.lake.file_writer import DataFileWriter
     from pgrepl.lake.staged_deletes import StagedDeletes
     from pgrepl.lake.table import LakeTable
 
 _PORTION = 65_536  # rows in memory before they are written into a file
-_FEW = 100  # data files that are asked for one by one
 
 
 class Write:
@@ -241,7 +239,7 @@ class Write:
 
         session, table = self.session, self.table
         at, likely = last_snapshot(session) if self.snapshot is None else self.snapshot, self.likely_snapshot()
-        files = self._files_of(given)
+        files = files_by_id(session, table, given, self.snapshot)
         own = inlined.deletes(session, table, at, next(iter(given)) if len(given) == 1 else None)
         made: dict[int, StagedDeletes] = {}
 
@@ -257,15 +255,6 @@ class Write:
                 here.play(session, list(given), stage_one, lambda: None)
         finally:
             self.insert_deletes(made[file_id] for file_id in given if file_id in made)
-
-    def _files_of(self, file_ids: Collection[int]) -> dict[int, DataFile]:
-        """The data files, each asked for by itself if they are few."""
-        session, table = self.session, self.table
-        if len(file_ids) > _FEW:
-            found = {file.data_file_id: file for file in data_files(session, table, self.snapshot)}
-            return {file_id: found[file_id] for file_id in file_ids}
-        few = {file_id: data_file(session, table, file_id, self.snapshot) for file_id in file_ids}
-        return {file_id: file for file_id, file in few.items() if file is not None}
 
     def insert_deletes(self, staged: Iterable[StagedDeletes]) -> None:
         """Add delete files that have been written; `delete` is not called for their data files."""

@@ -79,13 +79,12 @@ def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
         _in_no_block(session, stmt.kind, "partitioned index", found)
     check_not_in_use(session, table, "REINDEX INDEX")
     concurrent = _is_concurrent(table, options)
-    for index in (
-        relation(session, oid) for oid in (inheritors(session, found.oid) if found.kind == "I" else [found.oid])
-    ):
+    for oid in inheritors(session, found.oid) if found.kind == "I" else [found.oid]:
+        index = relation(session, oid)
         spent = _check(session, index)
         if options.verbose and index.kind != "I":
             said = f"{spent}." if concurrent else spent
-            session.notice("INFO", _reindexed("index", index, concurrent), detail=said)
+            session.notice("INFO", _reindexed("index", index, qualified=concurrent), detail=said)
 
 
 def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
@@ -144,7 +143,7 @@ def _several(session: Session, stmt: ReindexStmt, options: _Options) -> None:
         return
     for table in _tables(session, namespace):
         if _indexes_of(session, table, options) and options.verbose and not _is_concurrent(table, options):
-            session.notice("INFO", f'table "{table.schema}.{table.name}" was reindexed')
+            session.notice("INFO", _reindexed("table", table, qualified=True))
 
 
 def _may(session: Session, owner: int) -> bool:
@@ -172,9 +171,11 @@ def _indexes_of(session: Session, table: Relation, options: _Options) -> bool:
         index = relation(session, row.indexrelid)
         spent = _check(session, index)
         if options.verbose:
-            session.notice("INFO", _reindexed("index", index, concurrent), detail=None if concurrent else spent)
+            session.notice(
+                "INFO", _reindexed("index", index, qualified=concurrent), detail=None if concurrent else spent
+            )
     if found and concurrent and options.verbose:
-        session.notice("INFO", _reindexed("table", table, concurrent), detail=f"{_spent(begin)}.")
+        session.notice("INFO", _reindexed("table", table, qualified=True), detail=f"{_spent(begin)}.")
     return bool(found)
 
 
@@ -198,6 +199,6 @@ def _spent(begin: float) -> str:
     return f"CPU: user: {elapsed:.2f} s, system: 0.00 s, elapsed: {elapsed:.2f} s"
 
 
-def _reindexed(what: str, found: Relation, concurrent: bool) -> str:
-    name = f"{found.schema}.{found.name}" if concurrent else found.name
+def _reindexed(what: str, found: Relation, *, qualified: bool) -> str:
+    name = f"{found.schema}.{found.name}" if qualified else found.name
     return f'{what} "{name}" was reindexed'

@@ -17,7 +17,7 @@ from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
-from pgrepl.lake import sql
+from pgrepl.lake import sql, storage
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.backup import manifest as manifests
 from pgrepl.replication.backup.manifest import FILES, Manifest
@@ -127,7 +127,8 @@ def _publish(draft: Session, place: Path, got: Fetched, wanted: Collection[str],
     disk.sync(place)
     crash_point("backup.catalog")
     within = f"{place}/{FILES}"
-    sizes = {name.removeprefix(within): os.stat(name).st_size for name in sorted(wanted) if os.path.exists(name)}
+    there = {name.removeprefix(within): storage.size_of(name) for name in sorted(wanted)}
+    sizes = {name: size for name, size in there.items() if size is not None}
     made = Manifest(
         target.name,
         manifests.checksum(target),

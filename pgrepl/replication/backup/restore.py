@@ -13,6 +13,7 @@ from pgrepl.catalog.connection import CatalogConnection
 from pgrepl.catalog.data_folder import BESIDE, MARK, DataFolder
 from pgrepl.catalog.opening import place_file, sqlite_catalog
 from pgrepl.errors import PgError
+from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.owner import claim
 from pgrepl.replication.backup import manifest as manifests
@@ -60,8 +61,7 @@ def restore(folder: Path, target: Path) -> Manifest:
 
 def _check_files(place: Path, folder: Path, made: Manifest) -> None:
     for name, size in (made.sizes or {}).items():
-        path = place / FILES / name
-        there = path.stat().st_size if path.is_file() else None
+        there = storage.size_of(str(place / FILES / name))
         if there != size:
             what = "is missing" if there is None else f"has {there} bytes instead of {size}"
             raise PgError(

@@ -22,10 +22,9 @@ from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.connection import CatalogConnection
 from pgrepl.catalog.copied import Settings
 from pgrepl.catalog.opening import place_file, sqlite_catalog
-from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
-from pgrepl.lake.expire import forget_removed, sizes_by_path
+from pgrepl.lake.expire import forget_removed
 from pgrepl.replication.standby.files import Fetched, PathMapping, fetch, move_paths, wanted_files
 
 if TYPE_CHECKING:
@@ -78,18 +77,13 @@ def complete(
             draft = made.enter_context(drafted(primary, catalog))
             wanted = wanted_files(draft, place)
             try:
-                got = fetch(wanted, _sizes(draft), link=link)
+                got = fetch(wanted, link=link)
                 break
             except PgError as problem:
                 if problem.sqlstate != "58P01" or not tries_left:
                     raise
                 made.close()
         yield draft, got, set(wanted)
-
-
-def _sizes(draft: Session) -> dict[str, int]:
-    with reading(draft):
-        return sizes_by_path(draft)
 
 
 def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:

@@ -19,7 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.expire import known_files, named_files
+from pgrepl.lake.expire import known_files, named_files, sizes_by_path
 from pgrepl.lake.snapshot_pins import FOLDER as PINS_FOLDER
 from pgrepl.lake.snapshot_pins import oldest_pin
 
@@ -51,13 +51,13 @@ class Fetched:
     bytes: int
 
 
-def wanted_files(draft: Session, place: PathMapping) -> dict[str, str]:
-    """Each file that the catalog refers to: its name on the standby, and its path on the primary. A file whose row is
-    lost is fetched if it exists, so that the loss is noticed on the standby, too."""
+def wanted_files(draft: Session, place: PathMapping) -> dict[str, tuple[str, int | None]]:
+    """Each file that the catalog refers to: its name on the standby, its path on the primary, and its size if that is
+    known. A file whose row is lost is fetched if it exists, so that the loss is noticed on the standby, too."""
     with reading(draft):
-        named, known = named_files(draft), known_files(draft)
+        named, known, sizes = named_files(draft), known_files(draft), sizes_by_path(draft)
     lost = (path for path in known - named if storage.size_of(path) is not None)
-    return {place.of(path): path for path in (*named, *lost)}
+    return {place.of(path): (path, sizes.get(path)) for path in (*named, *lost)}
 
 
 def move_paths(link: CatalogConnection, place: PathMapping) -> None:
@@ -68,14 +68,14 @@ def move_paths(link: CatalogConnection, place: PathMapping) -> None:
     link.execute(sql.SET_DATA_PATH, (place.standby,))
 
 
-def fetch(wanted: Mapping[str, str], sizes: Mapping[str, int], *, link: bool) -> Fetched:
+def fetch(wanted: Mapping[str, tuple[str, int | None]], *, link: bool) -> Fetched:
     """Fetch the files that are missing, or have another size than the catalog says, and sync them."""
     count = size = 0
     folders = set()
-    for target, source in wanted.items():
+    for target, (source, size_there) in wanted.items():
         size_here = storage.size_of(target)
         if size_here is not None:
-            if size_here == sizes.get(source, size_here):
+            if size_there in (size_here, None):
                 continue
             storage.remove(target)
         folder = os.path.dirname(target)

@@ -32,34 +32,30 @@ def read_pattern(
         return False
 
 
+_SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}
 # what the grammar reads as a type, but format_type() does not print (map_typename_pattern)
-_TYPE_NAMES = {"decimal": "numeric", "float": "double precision", "int": "integer"}
-_ELEMENT_NAMES = {
-    **_TYPE_NAMES,
-    "bool": "boolean",
-    "float4": "real",
-    "float8": "double precision",
-    "int2": "smallint",
-    "int4": "integer",
-    "int8": "bigint",
-    "time": "time without time zone",
-    "timetz": "time with time zone",
-    "timestamp": "timestamp without time zone",
-    "timestamptz": "timestamp with time zone",
-    "varbit": "bit varying",
-    "varchar": "character varying",
+_TYPE_NAMES = {
+    **_SHORT_TYPES,
+    **{f"{short}[]": f"{name}[]" for short, name in _SHORT_TYPES.items()},
+    "bool[]": "boolean[]",
+    "float4[]": "real[]",
+    "float8[]": "double precision[]",
+    "int2[]": "smallint[]",
+    "int4[]": "integer[]",
+    "int8[]": "bigint[]",
+    "time[]": "time without time zone[]",
+    "timetz[]": "time with time zone[]",
+    "timestamp[]": "timestamp without time zone[]",
+    "timestamptz[]": "timestamp with time zone[]",
+    "varbit[]": "bit varying[]",
+    "varchar[]": "character varying[]",
 }
 
 
 def read_type_pattern(shell: Shell, text: str | None) -> NamePattern | bool | None:
     """As `read_pattern`, of a type's name."""
-    if text is not None:
-        element = text.lower().removesuffix("[]")
-        known = _TYPE_NAMES.get(text.lower())
-        if text.endswith("[]") and element in _ELEMENT_NAMES:
-            known = _ELEMENT_NAMES[element] + "[]"
-        text = known or text
-    return read_pattern(shell, text, qualified=True)
+    known = text if text is None else _TYPE_NAMES.get(text.lower(), text)
+    return read_pattern(shell, known, qualified=True)
 
 
 def yes(value: object) -> str:

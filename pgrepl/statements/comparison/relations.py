@@ -316,7 +316,7 @@ def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts
         bool(column.generated),
         column.notnull,
         "" if sequence is None else column.identity,
-        identity_clause(session, table, column) or "",
+        "" if sequence is None else identity_clause(session, column, sequence),
         "" if sequence is None else _all_options(sequence),
         not is_printed(table, column) or (table.is_partition and column.inhcount > 0),
     )

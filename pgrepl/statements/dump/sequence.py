@@ -56,16 +56,14 @@ def is_owned(session: Session, sequence: Relation) -> bool:
 
 def identity(session: Session, table: Relation) -> Iterator[str]:
     for column in table.columns:
-        clause = identity_clause(session, table, column)
-        if clause is not None:
+        row = identity_sequence(session, table, column)
+        if row is not None:
+            clause = identity_clause(session, column, row)
             yield f"ALTER TABLE {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} ADD {clause};"
 
 
-def identity_clause(session: Session, table: Relation, column: Attribute) -> str | None:
+def identity_clause(session: Session, column: Attribute, row: pg_sequence) -> str:
     """`GENERATED … AS IDENTITY (…)`, with the options of the sequence."""
-    row = identity_sequence(session, table, column)
-    if row is None:
-        return None
     when = "ALWAYS" if column.identity == "a" else "BY DEFAULT"
     inside = [f"SEQUENCE NAME {naming.qualified(relation(session, row.seqrelid))}", *sequence_options(row)]
     return f"GENERATED {when} AS IDENTITY (\n    " + "\n    ".join(inside) + "\n)"
