@@ -35,7 +35,7 @@ class Meter:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._base = 0
-        self._next = 0.0
+        self._next = time.monotonic() + _PAUSE  # most statements have ended by then
 
     def watch(self, rows: Iterable[Item]) -> Iterator[Item]:
         """The rows; an error as soon as the process has grown beyond the limit."""

@@ -375,17 +375,22 @@ class Session:
         from pgrepl.catalog.object_names import ObjectNames
         from pgrepl.types.text import TextStyle
 
-        settings = self.settings
-        return TextStyle(
-            datestyle=settings.get("datestyle"),
-            timezone=settings.get("timezone"),
-            intervalstyle=settings.get("intervalstyle"),
-            extra_float_digits=int(settings.get("extra_float_digits")),
-            bytea_output=settings.get("bytea_output"),
-            now=self.transaction.now,
-            lookup=ObjectNames(self),
-            check_domain=partial(self.hooks.check_domain, self),
-        )
+        settings, now = self.settings, self.transaction.now
+
+        def make() -> TextStyle:
+            return TextStyle(
+                datestyle=settings.get("datestyle"),
+                timezone=settings.get("timezone"),
+                intervalstyle=settings.get("intervalstyle"),
+                extra_float_digits=int(settings.get("extra_float_digits")),
+                bytea_output=settings.get("bytea_output"),
+                now=now,
+                lookup=ObjectNames(self),
+                check_domain=partial(self.hooks.check_domain, self),
+            )
+
+        found = settings.derived("text_style", make)
+        return found if found.now == now else replace(found, now=now)
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------
 
@@ -478,10 +483,10 @@ class Session:
                 self.transaction.notifications.close()
         self.transaction.locks.close()
         self.beside.close()
-        statistics.counters(self.catalog).end_session()
         if keep:
             self.catalog.keep(self.link)
         else:
+            statistics.counters(self.catalog).end_session()
             self.link.close()
 
 

@@ -1,15 +1,16 @@
 """The settings of a session: SET, SET LOCAL, RESET and SHOW, undone when their transaction is (guc.c).
 
 Two maps hold what differs from the defaults: the values now, and those after the transaction's commit (without SET
-LOCAL). SET replaces both maps and changes neither, so that a transaction or a savepoint need only keep the old ones.
+LOCAL). SET replaces both maps and changes neither: a transaction or a savepoint need only keep the old ones, and while
+a map is the same object, nothing in it has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.catalog import parameters
 from pgrepl.catalog.parameters import Parameter, Value
@@ -19,6 +20,8 @@ from pgrepl.sql.literals import StringRules
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
+
+Made = TypeVar("Made")
 
 
 class Setting(NamedTuple):
@@ -47,10 +50,12 @@ class Settings:
         self._session = session
         self._now: Mapping[str, Setting] = {}
         self._later: Mapping[str, Setting] = {}
-        self._defaults: dict[str, Setting] = {}  # from the connection, the role, the database
+        self._defaults: Mapping[str, Setting] = {}  # from the connection, the role, the database
         self._custom: dict[str, str] = {}  # names of custom parameters as they were first written
         self.loaded_at: datetime | None = None  # when the instance's settings were read
         self.pending_restart: frozenset[str] = frozenset()  # keys of settings that only a new session applies
+        self._derived: dict[str, Any] = {}
+        self._derived_from: tuple[Mapping[str, Setting], Mapping[str, Setting]] = ({}, {})
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -82,6 +87,16 @@ class Settings:
         if parameter is None:
             raise parameters.unrecognized(name)
         return parameter.default
+
+    def derived(self, what: str, make: Callable[[], Made]) -> Made:
+        """What is made of the settings and nothing else; made anew when any of them has changed."""
+        now, defaults = self._derived_from
+        if now is not self._now or defaults is not self._defaults:
+            self._derived, self._derived_from = {}, (self._now, self._defaults)
+        if what not in self._derived:
+            self._derived[what] = make()
+        made: Made = self._derived[what]
+        return made
 
     def found(self, keys: Sequence[str]) -> tuple[Value | None, ...]:
         """The values of several at once, only to be compared: None is the default."""
@@ -158,7 +173,7 @@ class Settings:
             self._put(key, self._checked(name, parameter, text), local or key in CHARACTERISTICS)
         if parameter is None and key not in self._custom:  # from now on it exists, whatever becomes of this value
             self._custom[key] = name
-            self._defaults[key] = Setting("", None, "default")
+            self._put_default(key, Setting("", None, "default"))
         if key == "session_authorization":
             self._remove("role", local)  # another user begins as himself
 
@@ -195,7 +210,7 @@ class Settings:
         parameter = parameters.find(name)
         setting = self._checked(name, parameter, text)._replace(source=_FILE)
         if self._defaults.get(name.lower(), setting).source == _FILE:
-            self._defaults[name.lower()] = setting
+            self._put_default(name, setting)
         if parameter is None:
             self._custom.setdefault(name.lower(), name)
 
@@ -204,7 +219,7 @@ class Settings:
         for name, text in given.items():
             setting = self._checked(name, parameters.find(name), text)._replace(source=_COMMAND)
             if self._defaults.get(name.lower(), setting).source in (_COMMAND, _FILE):
-                self._defaults[name.lower()] = setting
+                self._put_default(name, setting)
 
     def system_names(self) -> list[str]:
         """The parameters whose default is a value of ALTER SYSTEM."""
@@ -212,7 +227,7 @@ class Settings:
 
     def forget_system(self, name: str) -> None:
         """Return to the built-in default, after ALTER SYSTEM RESET."""
-        del self._defaults[name.lower()]
+        self._defaults = {key: setting for key, setting in self._defaults.items() if key != name.lower()}
 
     def differs_from_system(self, name: str, text: str | None) -> bool:
         """Would a new session begin with another value, now that ALTER SYSTEM has set `text` (None: nothing)?"""
@@ -237,11 +252,11 @@ class Settings:
     def _take(self, other: Settings, source: str, as_source: str) -> None:
         for name, setting in other._defaults.items():
             if setting.source == source:
-                self._defaults[name] = setting._replace(source=as_source)
+                self._put_default(name, setting._replace(source=as_source))
 
     def take_defaults(self, other: Settings) -> None:
         """Copy the defaults of a session, for one that is to work like it."""
-        self._defaults = dict(other._defaults)
+        self._defaults = other._defaults
 
     def kept(self) -> tuple[Any, ...]:
         """The settings of a session that is in no transaction, for `take_kept`."""
@@ -303,23 +318,26 @@ class Settings:
             raise PgError(
                 report.sqlstate, report.message, detail=report.detail, hint=report.hint, severity="FATAL"
             ) from problem
-        self._defaults[name.lower()] = setting
+        self._put_default(name, setting)
         if parameter is None:
             self._custom.setdefault(name.lower(), name)
 
     def set_identity(self, role: int, name: str) -> None:
         """Set the session user at the start."""
-        self._defaults["session_authorization"] = Setting(name, role, "default")
+        self._put_default("session_authorization", Setting(name, role, "default"))
 
     def set_encoding(self, encoding: str) -> None:
         """Set the encoding of the database, which is the client's unless it asks for another one."""
         for name in ("server_encoding", "client_encoding"):
-            self._defaults[name] = Setting(encoding, None, "default")
+            self._put_default(name, Setting(encoding, None, "default"))
 
     def reset_all(self) -> None:
         keep = parameters.NO_RESET_ALL
         self._now = {k: v for k, v in self._now.items() if k in keep}
         self._later = {k: v for k, v in self._later.items() if k in keep}
+
+    def _put_default(self, name: str, setting: Setting) -> None:
+        self._defaults = {**self._defaults, name.lower(): setting}
 
     def _put(self, key: str, setting: Setting, local: bool) -> None:
         self._now = {**self._now, key: setting}
@@ -343,6 +361,9 @@ class Settings:
     @property
     def string_rules(self) -> StringRules:
         """The rules by which the session's string constants are read and printed."""
+        return self.derived("string_rules", self._string_rules)
+
+    def _string_rules(self) -> StringRules:
         return StringRules(
             self.get("standard_conforming_strings") == "on",
             self.get("escape_string_warning") == "on",

@@ -78,6 +78,7 @@ class Backend:
         self._about = about
         self._may_be_released = process.left >= 0
         self._told: dict[str, str] = {}
+        self._reported_last: dict[str, str] = {}
         self._is_told = False  # that the session is ready
         self._running = False  # a statement, which a signal interrupts
         self._cancelled = False  # a signal has come since rows of the statement are sent
@@ -136,12 +137,18 @@ class Backend:
         self.channel.send(b"K", _INT32.pack(pid) + key)
 
     def _tell_settings(self) -> None:
-        settings = self.session.settings
-        for name in REPORTED:
-            value = settings.get(name)
+        reported = self.session.settings.derived("reported", self._reported)
+        standby = "on" if self.session.transaction.in_recovery else "off"
+        if reported is self._reported_last and self._told["in_hot_standby"] == standby:
+            return
+        self._reported_last = reported
+        for name, value in {**reported, "in_hot_standby": standby}.items():
             if self._told.get(name) != value:
                 self._told[name] = value
                 self.channel.send(b"S", name.encode() + b"\0" + self.encode(value) + b"\0")
+
+    def _reported(self) -> dict[str, str]:
+        return {name: self.session.settings.get(name) for name in REPORTED}
 
     def _ready(self) -> None:
         self._deliver()

@@ -7,6 +7,7 @@ import pwd
 import secrets
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -111,6 +112,7 @@ def _serve(
     from pgrepl.server import preload
     from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.connection import Server
+    from pgrepl.server.hba import read_rules
     from pgrepl.server.monitoring.process import listen, monitoring_process, while_starting
     from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
     from pgrepl.server.state import ServerState
@@ -127,6 +129,8 @@ def _serve(
     listening = None if settings.metrics is None else listen(settings.metrics)
     with while_starting(listening, state):
         preload.load()
+    with suppress(PgError):  # who connects is told
+        read_rules(settings.hba_file)
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
     server = Server(str(path), settings, log, tls, config)
     workers = AuxiliaryProcess("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))

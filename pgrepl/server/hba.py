@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
@@ -124,8 +125,18 @@ def _fields(line: str) -> list[list[Word]]:
     return fields
 
 
-def read_rules(path: Path) -> list[Rule | BadLine]:
-    return [_rule(number, fields) for number, fields in lines(_text(path))]
+def read_rules(path: Path) -> Sequence[Rule | BadLine]:
+    """The rules of a file. Those that the postmaster has read are its children's, until the file has changed."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return _rules(path, ())
+    return _rules(path, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+
+@lru_cache(1)
+def _rules(path: Path, _state: tuple[int, ...]) -> Sequence[Rule | BadLine]:
+    return tuple(_rule(number, fields) for number, fields in lines(_text(path)))
 
 
 def _text(path: Path) -> str:

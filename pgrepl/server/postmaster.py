@@ -33,6 +33,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
+from pgrepl.server import huge_pages
 from pgrepl.server.connection_process import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
@@ -190,6 +191,7 @@ class Postmaster:
     def _attend(self) -> None:
         gc.collect()
         gc.freeze()
+        huge_pages.use()
         while not (self._stopping and not self._children):
             self._start_own()
             listening = self._listening if self._stopping in ("", "smart") else []

@@ -18,6 +18,8 @@ _STATEMENTS = (
     "SELECT pg_create_logical_replication_slot('s', 'pgoutput')",
     "DELETE FROM t WHERE a = 2",
     "SELECT pg_logical_slot_get_binary_changes('s', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')",
+    "VACUUM t",  # into a file
+    "SELECT b FROM t WHERE a = 1",
     "BEGIN ISOLATION LEVEL REPEATABLE READ",
     # what a subscriber asks
     "SELECT array_length(gpt.attrs, 1) = c.relnatts, pg_get_expr(gpt.qual, gpt.relid) FROM pg_publication p, LATERAL"

@@ -109,6 +109,8 @@ def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> C
 
 def startup_settings(options: str) -> dict[str, str]:
     """The settings in PGOPTIONS: `-c name=value`, `--name=value`; a backslash escapes white space."""
+    if not options:  # most often: the expressions are not compiled for that
+        return {}
     words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|[^\s\\])+", options)]
     settings = {}
     at = 0
