@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Modify
 
-__all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where", "transform"]
+__all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where", "transform", "with_arguments"]
 
 FORMS = (comparisons, sublinks)  # importing them registers the other forms
 
@@ -66,9 +66,7 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
     if stmt.query is not None:
-        from pgrepl.expr.substitute import with_values
-
-        return with_values(stmt.query, session.variables.value)
+        return with_arguments(session, stmt.query)
     scope = Scope(
         session,
         resolve_unknowns=resolve_unknown,
@@ -77,6 +75,15 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
         variables=None if apart else session.variables,
     )
     return analyze_select(stmt, scope)
+
+
+def with_arguments(session: Session, query: Query) -> Query:
+    """An analysed query with the values of its parameters, if it has any."""
+    if session.variables is None:
+        return query
+    from pgrepl.expr.substitute import with_values
+
+    return with_values(query, session.variables.value)
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:
@@ -113,9 +120,12 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
 
 def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
     """A statement of a standard body, or a prepared one, with the values of its parameters."""
+    modify: Modify = stmt.modify
+    if session.variables is None:
+        return modify
     from pgrepl.expr.substitute import modify_with_values
 
-    modify: Modify = modify_with_values(stmt.modify, session.variables.value)
+    modify = modify_with_values(modify, session.variables.value)
     return modify
 
 

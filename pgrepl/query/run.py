@@ -10,12 +10,12 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr import folding
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyze import analyze_query, with_arguments
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
-from pgrepl.query.result import Result, ValueText, result_columns
+from pgrepl.query.result import Result, ResultColumn, ValueText, result_columns
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
 from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.tables import is_user_table
@@ -26,8 +26,42 @@ Found = tuple[Query, list[tuple[Any, ...]]]
 TextRow = tuple["str | None", ...]
 
 
+class KeptPlan:
+    """What a query that runs again has come to before its parameters had values: checked, its views expanded
+    (statements/plan_cache.py)."""
+
+    def __init__(self, *, has_constants: bool) -> None:
+        self._has_constants = has_constants
+        self._state: tuple[object, ...] = ()
+        self._query: Query
+        self._columns: tuple[ResultColumn, ...] = ()
+        self._waits = False
+
+    def keep(self, session: Session, query: Query, columns: tuple[ResultColumn, ...], waits: bool) -> None:
+        self._query, self._columns, self._waits = expand_views(session, query), columns, waits
+        self._state = _state(session)
+
+    def select(self, stmt: SelectStmt, session: Session) -> Result | None:
+        """The result; None: it has to be checked, as the role or a setting is another one."""
+        if self._state != _state(session):
+            return None
+        if self._has_constants:
+            folding.check(session, analyze_query(session, stmt))
+        query = with_arguments(session, self._query)
+        return _result(session, query, passing_rows(session, query, expanded=True), self._columns, self._waits)
+
+
+def _state(session: Session) -> tuple[object, ...]:
+    """What checks depend on beside the definitions."""
+    return session.role, session.is_nested, session.settings.derived("plans", object)
+
+
 def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:
     """`modifying` executes a query with INSERT, UPDATE or DELETE in its WITH list."""
+    if stmt.plan is not None:
+        result: Result | None = stmt.plan.select(stmt, session)
+        if result is not None:
+            return result
     query = analyze_query(session, stmt)
     folding.check(session, query)
     marked = [query.rtable[mark.varno - 1].relid for mark in query.row_marks]
@@ -48,6 +82,19 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         # functions with effects run within the statement: the rows cannot wait for the client
         waits = waits and not has_effects(expanded)
     columns = result_columns(session, query.targets)
+    if stmt.plan is not None:
+        stmt.plan.keep(session, stmt.query, columns, waits)
+    return _result(session, query, rows, columns, waits)
+
+
+def _result(
+    session: Session,
+    query: Query,
+    rows: LocalRows | PassingRows | SparkRows,
+    columns: tuple[ResultColumn, ...],
+    waits: bool,
+) -> Result:
+    """`waits`: the rows may be computed when the client reads them."""
     if session.keeps_values:
         if isinstance(rows, SparkRows):
             return Result("SELECT", columns, values=rows)

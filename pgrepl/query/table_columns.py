@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.ahead import ahead
 from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte
@@ -92,8 +93,6 @@ class TableColumns:
 
     def portions(self) -> Iterator[Portion]:
         """The rows that pass WHERE, read by another thread while the caller works; the first portion is empty."""
-        from concurrent.futures import ThreadPoolExecutor
-
         from pgrepl.lake.local import columns
         from pgrepl.types.lake_arrays import plain_array
 
@@ -101,12 +100,8 @@ class TableColumns:
         for member, table in self._tables:
             own = [member.numbers[attnum] for attnum in self.attnums]
             portions = columns(self._session, table, own, member.bounds(self._bounds))
-            with ThreadPoolExecutor(1) as reader:
-                coming = reader.submit(next, portions, None)
-                while (portion := coming.result()) is not None:
-                    coming = reader.submit(next, portions, None)
-                    size, arrays = portion
-                    yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)))
+            for size, arrays in ahead(portions):
+                yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)))
 
     def _passing(self, size: int, columns: dict[int, Any]) -> Portion:
         if self._test is None:

@@ -307,19 +307,22 @@ class Backend:
         since = time.monotonic()
         self._waiting = True
         try:
-            while not self._terminated and not self.channel.has_input(0):
+            while not self._terminated and not self.channel.has_received:
                 self.channel.flush()
                 due = timeouts.idle_due(self.session, since)
-                if due is not None and due[0] <= 0:
-                    raise due[1]
                 seconds = None if due is None else due[0]
                 listens = idle and self.session.transaction.notifications is not None
                 if listens:
                     seconds = min(seconds or _LOOK, _LOOK)
                 release = self._release_in(since) if idle and due is None else None
+                if release is not None:
+                    seconds = release
+                if self.channel.has_input(None if seconds is None else max(seconds, 0)):
+                    break
+                if due is not None and due[0] <= 0:
+                    raise due[1]
                 if release is not None and release <= 0:
                     return False
-                self.channel.has_input(seconds if release is None else release)
                 with suppress(BlockingIOError):
                     os.read(wake, 4096)
                 if listens:

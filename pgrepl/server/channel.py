@@ -68,9 +68,14 @@ class Channel:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
+    @property
+    def has_received(self) -> bool:
+        """Whether input is here that has been read from the connection."""
+        return bool(self._received or self._pending())
+
     def has_input(self, seconds: float | None = 0.0) -> bool:
         """Wait for input, at most so long; False: there is none, or one of `wakes` has become readable."""
-        if self._received or self._pending():
+        if self.has_received:
             return True
         try:
             watched: list[Any] = [self._connection, *self.wakes]

@@ -204,7 +204,8 @@ def _options(text: str) -> Mapping[str, str]:
     try:
         return startup_settings(text)
     except ConnectFailure as failure:
-        raise PgError("42601", str(failure).removeprefix("FATAL:  "), severity="FATAL") from None
+        message, _, hint = str(failure).removeprefix("FATAL:  ").partition("\nHINT:  ")
+        raise PgError("42601", message, hint=hint or None, severity="FATAL") from None
 
 
 def _cancel(request: CancelRequest, keys: Mapping[int, bytes]) -> None:

@@ -123,7 +123,8 @@ def startup_settings(options: str) -> dict[str, str]:
         elif word.startswith(("-c", "--")):
             word = word[2:]
         else:
-            raise ConnectFailure(f"FATAL:  invalid command-line argument for server process: {word}")
+            said = f"invalid command-line argument for server process: {word}"
+            raise ConnectFailure(f'FATAL:  {said}\nHINT:  Try "postgres --help" for more information.')
         name, equals, value = word.partition("=")
         if not equals:
             raise ConnectFailure(f"FATAL:  -c {word} requires a value")

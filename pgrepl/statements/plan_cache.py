@@ -1,7 +1,8 @@
 """Prepared statements, of PREPARE and of the extended protocol (plancache.c).
 
 A statement is kept as its raw parse tree, and analysed anew when a definition has changed. One that names types of
-users keeps its analysed tree, too: a label or a type that is renamed does not stop it (expr/meaning.py).
+users keeps its analysed tree, too: a label or a type that is renamed does not stop it (expr/meaning.py). A query keeps
+its plan until then, as well (query/run.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
+from pgrepl.catalog.relation import relation
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
 from pgrepl.expr import folding
@@ -21,8 +23,10 @@ from pgrepl.expr.lookup import read_value
 from pgrepl.expr.meaning import Meaning, going_on, meaning_of, names_types_of_users
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.sql_variables import SqlVariables, analysing
-from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.query.result import ResultColumn, listed_columns, sent_columns
+from pgrepl.query.run import KeptPlan
+from pgrepl.query.shape import levels
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
 from pgrepl.sql.tags import command_tag, ends_block
 from pgrepl.types.builtin import type_by_oid
@@ -76,6 +80,17 @@ class PreparedStatement:
         return self.executions - custom, custom
 
 
+@dataclass(slots=True)
+class _Valid:
+    """A statement as things are now; forgotten when a definition changes."""
+
+    prepared: PreparedStatement
+    path: tuple[int, ...]
+    by_tree: bool  # its meaning is kept in its analysed tree alone
+    query: SelectStmt | None = None  # with its tree and its plan
+    is_one_shot: bool = True  # it has not been executed since
+
+
 def find_prepared(session: Session, name: str) -> PreparedStatement:
     found: PreparedStatement | None = session.prepared.get(name)
     if found is None:
@@ -107,6 +122,10 @@ def analyze(session: Session, prepared: PreparedStatement, parameters: InferredP
     prepared.has_constants = folding.may_fail(tree if isinstance(tree, Query) else query_of(tree))
     if prepared.name:  # a statement without a name is seldom executed again
         prepared.meaning = _meaning(session, prepared.stmt, tree, parameters.types)
+    found = _Valid(prepared, tuple(search_path(session)), by_tree=False)
+    if not parameters.types:
+        found.query = _kept(session, prepared, tree)
+    session.derived[_key(prepared)] = found
 
 
 def _tree(session: Session, stmt: Statement) -> Query | Modify:
@@ -144,15 +163,22 @@ def _changed_result() -> PgError:
     return error
 
 
-def revalidate(session: Session, prepared: PreparedStatement) -> bool:
+def revalidate(session: Session, prepared: PreparedStatement) -> None:
     """Raise unless the statement can run as things are now, and returns what it was said to return
-    (RevalidateCachedQuery). Returns whether its meaning is kept in its analysed tree alone."""
-    if not prepared.is_analyzed:
-        return False
-    key, path = ("prepared_statement", prepared.name), tuple(search_path(session))
-    known = session.derived.get(key)
-    if known is not None and known[0] is prepared and known[1] == path:
-        return bool(known[2])
+    (RevalidateCachedQuery)."""
+    if prepared.is_analyzed:
+        _revalidated(session, prepared)
+
+
+def _key(prepared: PreparedStatement) -> tuple[str, str]:
+    return "prepared_statement", prepared.name
+
+
+def _revalidated(session: Session, prepared: PreparedStatement) -> _Valid:
+    key, path = _key(prepared), tuple(search_path(session))
+    known: _Valid | None = session.derived.get(key)
+    if known is not None and known.prepared is prepared and known.path == path:
+        return known
     before = prepared.columns
     by_tree = _goes_on(session, prepared)
     if not by_tree:
@@ -160,9 +186,24 @@ def revalidate(session: Session, prepared: PreparedStatement) -> bool:
         analyze(session, prepared, InferredParameters(types, len(types)))
     if _shape(prepared.columns) != _shape(before):
         prepared.columns = before
+        session.derived.pop(key, None)
         raise _changed_result()
-    session.derived[key] = prepared, path, by_tree
-    return by_tree
+    if by_tree:
+        session.derived[key] = _Valid(prepared, path, by_tree=True)
+    found: _Valid = session.derived[key]
+    return found
+
+
+def _kept(session: Session, prepared: PreparedStatement, tree: Query | Modify) -> SelectStmt | None:
+    """The query with its tree, and a place for its plan; None: each execution does more than to read."""
+    if not isinstance(tree, Query) or prepared.meaning is not None or session.transition_tables:
+        return None
+    for level in levels(tree):
+        if level.row_marks or has_modifying_cte(level.ctes) or any(e.rows is not None for e in level.rtable):
+            return None
+        if any(e.relid and relation(session, e.relid).persistence == "t" for e in level.rtable):
+            return None  # the transaction is to know of temporary tables
+    return SelectStmt(query=tree, plan=KeptPlan(has_constants=prepared.has_constants))
 
 
 def known_type(session: Session, oid: int) -> int:
@@ -198,19 +239,33 @@ def check_constants(session: Session, prepared: PreparedStatement, values: Seque
         session.parameters = None
 
 
+def _analysed(session: Session, valid: _Valid) -> Statement | None:
+    """The statement as its tree, in which parameters are variables; None: it is analysed with their values."""
+    prepared = valid.prepared
+    if valid.by_tree:
+        assert prepared.meaning is not None
+        tree = prepared.meaning.tree
+        return SelectStmt(query=tree) if isinstance(tree, Query) else AnalyzedStmt(tree)
+    if valid.query is None and prepared.types and not valid.is_one_shot and isinstance(prepared.stmt, SelectStmt):
+        with analysing(session, _variables(session, prepared.types)):
+            valid.query = _kept(session, prepared, _tree(session, prepared.stmt))
+    valid.is_one_shot = False
+    return valid.query
+
+
 @contextmanager
 def bound(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
     """The statement, while the session knows the values of its parameters."""
-    by_tree = revalidate(session, prepared)
+    valid = _revalidated(session, prepared) if prepared.is_analyzed else None
     prepared.executions += 1
     assert prepared.stmt is not None
-    if by_tree:
-        assert prepared.meaning is not None
-        tree = prepared.meaning.tree
+    tree = None if valid is None else _analysed(session, valid)
+    if tree is not None:
         given = [(session.type_of(typoid), text) for typoid, text in values]
         read = [None if text is None else read_value(session, text, typoid, -1) for typoid, text in given]
-        with analysing(session, _variables(session, [typoid for typoid, _ in given], read)):
-            yield SelectStmt(query=tree) if isinstance(tree, Query) else AnalyzedStmt(tree)
+        variables = _variables(session, [typoid for typoid, _ in given], read) if given else None
+        with analysing(session, variables):
+            yield tree
         return
     session.parameters = values
     try:

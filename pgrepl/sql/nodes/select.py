@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 from pgrepl.frozen import frozen
@@ -159,6 +160,7 @@ class SelectStmt(Statement):
     right: SelectStmt | None = None
     location: int = -1
     query: Any = None  # its typed tree, if it has been analysed: an expr.tree.Query
+    plan: Any = field(default=None, compare=False)  # what is kept for it, if it runs again: a query.run.KeptPlan
 
 
 @frozen

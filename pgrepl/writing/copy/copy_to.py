@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
+from pgrepl.ahead import ahead
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.row_types import row_type
 from pgrepl.errors import Declined, PgError
@@ -79,10 +80,10 @@ def copy_to(stmt: CopyStmt, session: Session) -> Result:
             place.write_rows([text_to_bytes(writer.header(), encoding)])
         whole = _whole_columns(session, source) if encoding == "UTF8" else None
         if whole is not None:
-            for columns in whole:
+            for lines in ahead(map(writer.lines, whole)):
                 check_for_interrupts()
-                place.write_lines(writer.lines(columns))
-                count += len(columns[0])
+                place.write_lines(lines)
+                count += len(lines)
             engine.done(session, "COPY", engine.Engine.COLUMNS)
             return Result(f"COPY {count}")
         batches = _batches(session, source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pgrepl.types.lake_arrays import content
@@ -51,10 +51,10 @@ class LineWriter:
         import pyarrow.compute as pc
 
         text = pa.large_string()
+        join = partial(pc.binary_join_element_wise, null_handling="replace", null_replacement=self._null)
         fields = [self._field(number, column) for number, column in enumerate(columns)]
-        delimiter = pa.scalar(self._delimiter, text)
-        joined = pc.binary_join_element_wise(*fields, delimiter, null_handling="replace", null_replacement=self._null)
-        return pc.binary_join_element_wise(joined, pa.scalar("\n", text), pa.scalar("", text))
+        fields[-1] = join(fields[-1], pa.scalar("", text), pa.scalar("\n", text))
+        return join(*fields, pa.scalar(self._delimiter, text))
 
     def _field(self, number: int, column: Any) -> Any:
         """A column's fields. Texts are looked at one by one only if one of them has a special character."""
