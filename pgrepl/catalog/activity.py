@@ -6,7 +6,7 @@ sees itself only.
 
 from __future__ import annotations
 
-import json
+import marshal
 import mmap
 import os
 import struct
@@ -34,9 +34,9 @@ class ActivityTable:
 
     def write(self, place: int, entry: dict[str, Any] | None) -> None:
         """Write a session's entry; None: the place is free."""
-        data = b"" if entry is None else json.dumps(entry).encode()
+        data = b"" if entry is None else marshal.dumps(entry)
         if len(data) > _PLACE - _HEAD.size:
-            data = json.dumps({**(entry or {}), "query": ""}).encode()
+            data = marshal.dumps({**(entry or {}), "query": ""})
         begin = place * _PLACE
         number = _HEAD.unpack_from(self._memory, begin)[0] | 1  # odd while it is being written
         _HEAD.pack_into(self._memory, begin, number, 0)
@@ -49,8 +49,8 @@ class ActivityTable:
             data = self._read(place * _PLACE)
             if not data:
                 continue
-            with suppress(ValueError):
-                entry = json.loads(data)
+            with suppress(ValueError, EOFError, TypeError):
+                entry = marshal.loads(data)
                 if os.path.exists(f"/proc/{entry['pid']}"):
                     yield entry
 

@@ -98,6 +98,11 @@ class Settings:
         made: Made = self._derived[what]
         return made
 
+    @property
+    def state(self) -> object:
+        """An object that is another one when a setting has changed."""
+        return self.derived("state", object)
+
     def found(self, keys: Sequence[str]) -> tuple[Value | None, ...]:
         """The values of several at once, only to be compared: None is the default."""
         now, defaults = self._now, self._defaults

@@ -165,6 +165,21 @@ class Transaction(CatalogTransaction):
         elif self.sql is SqlTransaction.READ and not self.keeps_snapshot:
             self.end_reading()
 
+    def end_looking(self) -> None:
+        """End a statement that is no transaction by itself, if it has only read."""
+        left = self.callbacks or self.before_commit or self.undo or self.notifications is not None
+        if left or self.block is not Block.NONE or self.has_written or self.reads is not None:
+            self.end_statement()
+            return
+        session = self._session
+        session.beside.end()
+        self.in_statement = False
+        self.end_reading()
+        self.locks.release()
+        self.prefers_pending = self.uses_temporary = False
+        session.settings.end(self.settings_before, committed=True)
+        self.settings_before = None
+
     def fail_statement(self) -> None:
         """End a statement that failed: undo the transaction, and leave an explicit block aborted."""
         self.in_statement = False
@@ -562,8 +577,13 @@ def reading(session: Transacting) -> Iterator[None]:
         yield
         return
     portals = transaction.portals
-    with statement(session):
+    try:
+        transaction.begin_statement()
         yield
+        transaction.end_looking()
+    except BaseException:
+        transaction.fail_statement()
+        raise
     transaction.portals = portals  # those of Bind wait for their transaction to begin
 
 

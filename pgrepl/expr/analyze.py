@@ -120,12 +120,12 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
 
 def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
     """A statement of a standard body, or a prepared one, with the values of its parameters."""
-    modify: Modify = stmt.modify
+    given: Modify = stmt.modify
     if session.variables is None:
-        return modify
+        return given
     from pgrepl.expr.substitute import modify_with_values
 
-    modify = modify_with_values(modify, session.variables.value)
+    modify: Modify = modify_with_values(given, session.variables.value)
     return modify
 
 

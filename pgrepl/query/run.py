@@ -53,7 +53,7 @@ class KeptPlan:
 
 def _state(session: Session) -> tuple[object, ...]:
     """What checks depend on beside the definitions."""
-    return session.role, session.is_nested, session.settings.derived("plans", object)
+    return session.role, session.is_nested, session.settings.state
 
 
 def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, Session], Found]) -> Result:

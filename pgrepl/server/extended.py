@@ -275,11 +275,14 @@ class Extended:
         from pgrepl.statements.plan_cache import check_constants, revalidate
 
         session = self._client.session
-        style = session.text_style
         found: list[Parameter] = []
         with reading(session):
             if prepared.is_analyzed:
                 revalidate(session, prepared)
+            if not values:
+                check_constants(session, prepared, ())
+                return prepared.sent_columns, ()
+            style = session.text_style
             for number, (value, form) in enumerate(values, 1):
                 typoid = session.type_of(prepared.types[number - 1])
                 text: str | None = None

@@ -86,6 +86,7 @@ class _Valid:
 
     prepared: PreparedStatement
     path: tuple[int, ...]
+    state: tuple[object, ...]  # as long as it stays, the path does
     by_tree: bool  # its meaning is kept in its analysed tree alone
     query: SelectStmt | None = None  # with its tree and its plan
     is_one_shot: bool = True  # it has not been executed since
@@ -122,10 +123,9 @@ def analyze(session: Session, prepared: PreparedStatement, parameters: InferredP
     prepared.has_constants = folding.may_fail(tree if isinstance(tree, Query) else query_of(tree))
     if prepared.name:  # a statement without a name is seldom executed again
         prepared.meaning = _meaning(session, prepared.stmt, tree, parameters.types)
-    found = _Valid(prepared, tuple(search_path(session)), by_tree=False)
+    found = _note_valid(session, prepared, by_tree=False)
     if not parameters.types:
         found.query = _kept(session, prepared, tree)
-    session.derived[_key(prepared)] = found
 
 
 def _tree(session: Session, stmt: Statement) -> Query | Modify:
@@ -175,10 +175,13 @@ def _key(prepared: PreparedStatement) -> tuple[str, str]:
 
 
 def _revalidated(session: Session, prepared: PreparedStatement) -> _Valid:
-    key, path = _key(prepared), tuple(search_path(session))
+    key = _key(prepared)
     known: _Valid | None = session.derived.get(key)
-    if known is not None and known.prepared is prepared and known.path == path:
-        return known
+    if known is not None and known.prepared is prepared:
+        state = _state(session)
+        if known.state == state or known.path == tuple(search_path(session)):
+            known.state = state
+            return known
     before = prepared.columns
     by_tree = _goes_on(session, prepared)
     if not by_tree:
@@ -189,9 +192,19 @@ def _revalidated(session: Session, prepared: PreparedStatement) -> _Valid:
         session.derived.pop(key, None)
         raise _changed_result()
     if by_tree:
-        session.derived[key] = _Valid(prepared, path, by_tree=True)
+        return _note_valid(session, prepared, by_tree=True)
     found: _Valid = session.derived[key]
     return found
+
+
+def _note_valid(session: Session, prepared: PreparedStatement, *, by_tree: bool) -> _Valid:
+    found = _Valid(prepared, tuple(search_path(session)), _state(session), by_tree)
+    session.derived[_key(prepared)] = found
+    return found
+
+
+def _state(session: Session) -> tuple[object, ...]:
+    return session.role, session.temporary_schema, session.settings.state
 
 
 def _kept(session: Session, prepared: PreparedStatement, tree: Query | Modify) -> SelectStmt | None:

@@ -32,6 +32,7 @@ FLOORS = {
     "catalog": 2,
     "sql": 1,
     "types": 0,
+    "ahead": 0,
     "memory": 0,
     "instrument": 0,
     "internals": 0,
