@@ -87,6 +87,11 @@ def _default_limit(taken: int) -> int:
     return max(min(whole // 2, int((taken + free) * _MOST_OF_FREE)), 1 << 20)
 
 
+def whole() -> int:
+    """Bytes of memory that the machine has, or its control group may take."""
+    return _whole_and_free()[0]
+
+
 def _whole_and_free() -> tuple[int, int]:
     whole, free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), available()
     allowed = _group("memory.max")

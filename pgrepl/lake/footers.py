@@ -201,6 +201,12 @@ _searched = _columns(256 * _MB)
 _looked_up = _columns(64 * _MB)
 
 
+def keep_columns(most: int) -> None:
+    """Let this process remember so many bytes of columns at most."""
+    _searched.limit(most * 4 // 5)
+    _looked_up.limit(most // 5)
+
+
 class DataFileReader:
     """A data file, opened when something is read of it, which reads columns in the wanted order."""
 

@@ -35,8 +35,17 @@ class Recent(Generic[Key, Value]):
             self._drop(key)
             self._values[key] = value
             self._total += self._size(value)
-            while self._total > self._most and len(self._values) > 1:
-                self._drop(next(iter(self._values)))
+            self._shrink()
+
+    def limit(self, most: int) -> None:
+        """Keep less from now on, if `most` is less."""
+        with self._lock:
+            self._most = min(self._most, most)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self._total > self._most and len(self._values) > 1:
+            self._drop(next(iter(self._values)))
 
     def clear(self) -> None:
         with self._lock:

@@ -275,11 +275,13 @@ class Backend:
                 skipping = False
             ready = kind in (b"Q", b"S", b"F")
             try:
-                with _defects_as_errors():
-                    self._answer(kind, body)
-            except PgError as error:
+                self._answer(kind, body)
+            except ConnectionLost:
+                raise
+            except Exception as problem:
+                error = _as_error(problem)
                 if error.report.severity == "FATAL":
-                    raise
+                    raise error from problem.__cause__
                 self._copy.forget()
                 self.tell_error(error)
                 skipping = code in _EXTENDED
@@ -424,17 +426,15 @@ def by_administrator() -> PgError:
     return PgError("57P01", "terminating connection due to administrator command", severity="FATAL")
 
 
-@contextmanager
-def _defects_as_errors() -> Iterator[None]:
+def _as_error(problem: Exception) -> PgError:
     """A defect of pgrepl, or what Spark says, is an error like others, also while rows are sent."""
-    try:
-        yield
-    except (PgError, ConnectionLost, Terminated):
-        raise
-    except Exception as problem:
-        from pgrepl.api.opened import internal_error
+    if isinstance(problem, PgError):
+        return problem
+    from pgrepl.api.opened import internal_error
 
-        raise jobs.pg_error(problem) or internal_error(problem) from problem
+    error = jobs.pg_error(problem) or internal_error(problem)
+    error.__cause__ = problem
+    return error
 
 
 def _tell_postmaster(postmaster: int) -> None:

@@ -14,9 +14,11 @@ from datetime import datetime, timezone
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pgrepl import memory
 from pgrepl.catalog import activity, processes
 from pgrepl.catalog.session import Session, SessionIdentity
 from pgrepl.errors import PgError, Report
+from pgrepl.lake import footers
 from pgrepl.replication.log import ServerLog
 from pgrepl.server import authentication, hba, hba_views, reports, startup
 from pgrepl.server.backend_loop import Backend, by_administrator
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _ANY_DATABASE = 5  # postgres: roles belong to no database
 _SHORT_KEY = 4  # bytes of a cancel key before protocol 3.2
+_COLUMNS = 4  # a quarter of the memory is for the columns that all sessions together remember
+_FEWEST = 16 << 20  # bytes of one session
 _DRAIN = 1.0  # seconds in which a refused client may still read why
 
 
@@ -62,6 +66,7 @@ class Server:
     def _run(self, incoming: Incoming, process: SessionProcess) -> None:
         """A process of a session: for all of it, or until the session is released."""
         processes.work_for(process.pid)
+        footers.keep_columns(max(memory.whole() // _COLUMNS // self.settings.max_connections, _FEWEST))
         channel = Channel(incoming.connection)
         try:
             if process.state:

@@ -29,3 +29,14 @@ def test_all_is_forgotten() -> None:
     known.put("a", 1)
     forget_all()
     assert known.get("a") is None
+
+
+def test_a_lower_limit_drops_the_oldest_at_once_and_a_higher_one_changes_nothing() -> None:
+    known: Recent[str, bytes] = Recent(10, len)
+    for key in "abc":
+        known.put(key, b"xxx")
+    known.limit(7)
+    assert [known.get(key) is not None for key in "abc"] == [False, True, True]
+    known.limit(100)
+    known.put("d", b"xx")
+    assert [known.get(key) is not None for key in "bcd"] == [False, True, True]
