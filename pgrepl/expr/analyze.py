@@ -152,8 +152,10 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
     if given is None or not 0 < node.number <= len(given):
         raise PgError("42P02", f"there is no parameter ${node.number}", location=node.location)
     typoid, text = given[node.number - 1]
-    if typoid == oids.UNKNOWN and isinstance(given, InferredParameters):
-        return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
+    if isinstance(given, InferredParameters):
+        if typoid == oids.UNKNOWN:
+            return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
+        typoid = lookup.existing_type(scope.session, typoid)
     if text is None:
         return Const(typoid, location=node.location)
     if typoid == oids.UNKNOWN:

@@ -38,6 +38,14 @@ def row_type(session: Session, oid: int) -> int:
     return known.oid if known is not None and known.relid else oids.RECORD
 
 
+def existing_type(session: Session, oid: int) -> int:
+    """The OID of a type, with its description if it is a user's type."""
+    found = session.type_of(oid)
+    if builtin.type_by_oid(found) is None and rowtype_relation(session, oid) is None:
+        raise PgError("XX000", f"cache lookup failed for type {oid}")
+    return found
+
+
 def type_name(session: Session, typoid: int) -> str | None:
     """The printed name of a user's type, or of a relation's row type."""
     row = type_row(session, typoid)

@@ -284,6 +284,9 @@ class Backend:
                     raise error from problem.__cause__
                 self._copy.forget()
                 self.tell_error(error)
+                if self.channel.is_out_of_step:
+                    said = "terminating connection because protocol synchronization was lost"
+                    raise PgError("08P01", said, severity="FATAL") from None
                 skipping = code in _EXTENDED
                 self._fail()
 

@@ -36,6 +36,7 @@ class Channel:
         self._received = bytearray()
         self._out = bytearray()
         self.is_encrypted = False
+        self.is_out_of_step = False  # the body of a message has not been read
         self.wakes: list[int] = []  # descriptors that end a wait for input
 
     @property

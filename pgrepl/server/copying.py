@@ -42,6 +42,9 @@ class WireCopy:
             self._channel.send(b"c")
 
 
+_KNOWN = (b"d", b"c", b"f", b"H", b"S")
+
+
 def _response(binary: bool, columns: int) -> bytes:
     """The format, and that of each column."""
     return struct.pack(f"!bh{columns}h", binary, columns, *([int(binary)] * columns))
@@ -60,6 +63,9 @@ class CopyIn:
         channel.flush()
         while True:
             kind = channel.read_kind()
+            if kind not in _KNOWN:
+                channel.is_out_of_step = True
+                raise PgError("08P01", f"unexpected message type 0x{kind[0]:02X} during COPY from stdin")
             body = channel.read_body(LARGE_MESSAGE if kind == b"d" else SMALL_MESSAGE)
             if kind == b"d":
                 yield body
@@ -68,9 +74,6 @@ class CopyIn:
             elif kind == b"f":
                 reason = Body(body).string().decode("utf-8", "replace")
                 raise PgError("57014", f"COPY from stdin failed: {reason}")
-            elif kind not in (b"H", b"S"):
-                message = f"unexpected message type 0x{kind[0]:02X} during COPY from stdin"
-                raise PgError("08P01", message, severity="FATAL")
 
 
 class CopyOut:

@@ -271,7 +271,7 @@ class Extended:
         if not prepared.is_analyzed and not values:
             return prepared.sent_columns, ()
         from pgrepl.catalog.transaction import reading
-        from pgrepl.expr.lookup import read_value
+        from pgrepl.expr.lookup import existing_type, read_value
         from pgrepl.statements.plan_cache import check_constants, revalidate
 
         session = self._client.session
@@ -284,9 +284,9 @@ class Extended:
                 return prepared.sent_columns, ()
             style = session.text_style
             for number, (value, form) in enumerate(values, 1):
-                typoid = session.type_of(prepared.types[number - 1])
                 text: str | None = None
                 try:
+                    typoid = existing_type(session, prepared.types[number - 1])
                     if value is None:
                         read_null(typoid, style)
                     else:

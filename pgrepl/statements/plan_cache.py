@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
 from pgrepl.catalog.relation import relation
-from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
 from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml.mapping import query_of
-from pgrepl.expr.lookup import read_value
+from pgrepl.expr.lookup import existing_type, read_value
 from pgrepl.expr.meaning import Meaning, going_on, meaning_of, names_types_of_users
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.sql_variables import SqlVariables, analysing
@@ -29,8 +28,6 @@ from pgrepl.query.run import KeptPlan
 from pgrepl.query.shape import levels
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
 from pgrepl.sql.tags import command_tag, ends_block
-from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
@@ -185,7 +182,7 @@ def _revalidated(session: Session, prepared: PreparedStatement) -> _Valid:
     before = prepared.columns
     by_tree = _goes_on(session, prepared)
     if not by_tree:
-        types = [known_type(session, typoid) for typoid in prepared.types]
+        types = [existing_type(session, typoid) for typoid in prepared.types]
         analyze(session, prepared, InferredParameters(types, len(types)))
     if _shape(prepared.columns) != _shape(before):
         prepared.columns = before
@@ -217,13 +214,6 @@ def _kept(session: Session, prepared: PreparedStatement, tree: Query | Modify) -
         if any(e.relid and relation(session, e.relid).persistence == "t" for e in level.rtable):
             return None  # the transaction is to know of temporary tables
     return SelectStmt(query=tree, plan=KeptPlan(has_constants=prepared.has_constants))
-
-
-def known_type(session: Session, oid: int) -> int:
-    found = session.type_of(oid)
-    if oid >= FIRST_USER_OID and type_by_oid(found) is None and rowtype_relation(session, oid) is None:
-        raise PgError("XX000", f"cache lookup failed for type {oid}")
-    return found
 
 
 def _goes_on(session: Session, prepared: PreparedStatement) -> bool:

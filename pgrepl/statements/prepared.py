@@ -15,6 +15,7 @@ from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.kinds import ExprKind
+from pgrepl.expr.lookup import existing_type
 from pgrepl.expr.parameters import InferredParameters
 from pgrepl.expr.query import analyze_subquery
 from pgrepl.expr.scope import Scope
@@ -30,7 +31,6 @@ from pgrepl.statements.plan_cache import (
     bound,
     find_prepared,
     keep_prepared,
-    known_type,
     revalidate,
 )
 from pgrepl.types.style import TextStyle
@@ -79,7 +79,7 @@ def _values(session: Session, found: PreparedStatement, stmt: ExecuteStmt) -> li
     style = TextStyle(lookup=session.text_style.lookup)
     values: list[Parameter] = []
     for number, (arg, typoid) in enumerate(zip(stmt.args, found.types, strict=True), 1):
-        expected = known_type(session, typoid)
+        expected = existing_type(session, typoid)
         expr = transform(scope, arg, ExprKind.EXECUTE_PARAMETER)
         given = expr.type
         cast = coerce_to_target(scope, expr, given, expected, -1, CastContext.ASSIGNMENT, IMPLICIT_CAST, -1)

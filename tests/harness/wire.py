@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -91,6 +92,14 @@ class Wire:
         found = []
         while not found or found[-1][0] not in "ZW":
             found.append(_told(*self._message()))
+        return found
+
+    def rest(self) -> list[str]:
+        """What is answered until the connection is closed."""
+        found = []
+        with suppress(AssertionError, ConnectionResetError):
+            while True:
+                found.append(_told(*self._message()))
         return found
 
     def _message(self) -> tuple[str, bytes]:

@@ -308,6 +308,16 @@ WIRE = {
         [message(b"Q", b"select 1\0select 2\0")],
         [SYNC],
     ],
+    "a parameter's type that does not exist": [
+        [parse("", "SELECT $1", 99999), SYNC],
+        [parse("", "SELECT $1 + 1", 99999), SYNC],
+        [parse("", "SELECT $1 || 'x'", 99999), SYNC],
+        [parse("", "SELECT $1::int", 99999), SYNC],
+        [parse("", "INSERT INTO pg_class (relname) VALUES ($1)", 99999), SYNC],
+        [parse("", "SELECT 1", 99999), SYNC],
+        [bind("", "", b"x"), SYNC],
+        [bind("", "", None), SYNC],
+    ],
     "formats are looked at when rows are sent": [
         [parse("", "SELECT 1"), bind("", "", results=(2,)), describe(b"P", ""), SYNC],
         [bind("", "", results=(2,)), execute("", 0), SYNC],
@@ -391,3 +401,17 @@ def test_a_driver_is_told_that_a_plan_has_changed(served: Serving, server: Serve
             with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
                 con.execute("EXECUTE known")
             assert caught.value.diag.source_function == "RevalidateCachedQuery"
+
+
+@pytest.mark.parametrize("rows", [b"", b"1\n2\n"])
+@pytest.mark.parametrize("other", [query("SELECT 1"), parse("", "SELECT 1"), b"z\0\0\0\4", b"X\0\0\0\4"])
+def test_another_message_in_the_middle_of_copy_ends_the_session(
+    served: Serving, server: Server, rows: bytes, other: bytes
+) -> None:
+    def told(host: str, port: int) -> list[str]:
+        with Wire(host, port) as wire:
+            wire.ask(query("CREATE TEMP TABLE copied (a int)"))
+            wire.say(query("COPY copied FROM STDIN"), *([message(b"d", rows)] if rows else []), SYNC, other)
+            return wire.rest()
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
