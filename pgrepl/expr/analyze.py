@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.dml.plan import Modify
 
-__all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where", "transform", "with_arguments"]
+__all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where", "transform"]
 
 FORMS = (comparisons, sublinks)  # importing them registers the other forms
 
@@ -66,7 +66,12 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
     from pgrepl.expr.query import analyze_select, analyze_subquery
 
     if stmt.query is not None:
-        return with_arguments(session, stmt.query)
+        if session.variables is None:
+            analysed: Query = stmt.query
+            return analysed
+        from pgrepl.expr.substitute import with_values
+
+        return with_values(stmt.query, session.variables.value)
     scope = Scope(
         session,
         resolve_unknowns=resolve_unknown,
@@ -75,15 +80,6 @@ def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool =
         variables=None if apart else session.variables,
     )
     return analyze_select(stmt, scope)
-
-
-def with_arguments(session: Session, query: Query) -> Query:
-    """An analysed query with the values of its parameters, if it has any."""
-    if session.variables is None:
-        return query
-    from pgrepl.expr.substitute import with_values
-
-    return with_values(query, session.variables.value)
 
 
 def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | None = None) -> Modify:

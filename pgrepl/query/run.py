@@ -10,7 +10,7 @@ from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr import folding
-from pgrepl.expr.analyze import analyze_query, with_arguments
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
@@ -27,28 +27,33 @@ TextRow = tuple["str | None", ...]
 
 
 class KeptPlan:
-    """What a query that runs again has come to before its parameters had values: checked, its views expanded
-    (statements/plan_cache.py)."""
+    """What a query that runs again has come to (statements/plan_cache.py): it has been checked, and without parameters
+    its views have been expanded. With parameters that waits for their values, which may be all that a function
+    needs."""
 
-    def __init__(self, *, has_constants: bool) -> None:
+    def __init__(self, *, has_parameters: bool, has_constants: bool) -> None:
+        """`has_constants`: parts of it are constant once its parameters have values."""
+        self._has_parameters = has_parameters
         self._has_constants = has_constants
         self._state: tuple[object, ...] = ()
-        self._query: Query
+        self._expanded: Query
         self._columns: tuple[ResultColumn, ...] = ()
-        self._waits = False
 
-    def keep(self, session: Session, query: Query, columns: tuple[ResultColumn, ...], waits: bool) -> None:
-        self._query, self._columns, self._waits = expand_views(session, query), columns, waits
-        self._state = _state(session)
+    def keep(self, session: Session, expanded: Query, columns: tuple[ResultColumn, ...]) -> None:
+        self._expanded, self._columns, self._state = expanded, columns, _state(session)
 
     def select(self, stmt: SelectStmt, session: Session) -> Result | None:
         """The result; None: it has to be checked, as the role or a setting is another one."""
         if self._state != _state(session):
             return None
-        if self._has_constants:
-            folding.check(session, analyze_query(session, stmt))
-        query = with_arguments(session, self._query)
-        return _result(session, query, passing_rows(session, query, expanded=True), self._columns, self._waits)
+        expanded = self._expanded
+        if self._has_parameters:
+            query = analyze_query(session, stmt)
+            if self._has_constants:
+                folding.check(session, query)
+            expanded = expand_views(session, query)
+        rows = passing_rows(session, expanded, expanded=True)
+        return _result(session, expanded, rows, self._columns, waits=not has_effects(expanded))
 
 
 def _state(session: Session) -> tuple[object, ...]:
@@ -83,8 +88,8 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         waits = waits and not has_effects(expanded)
     columns = result_columns(session, query.targets)
     if stmt.plan is not None:
-        stmt.plan.keep(session, stmt.query, columns, waits)
-    return _result(session, query, rows, columns, waits)
+        stmt.plan.keep(session, expanded, columns)
+    return _result(session, query, rows, columns, waits=waits)
 
 
 def _result(
@@ -92,6 +97,7 @@ def _result(
     query: Query,
     rows: LocalRows | PassingRows | SparkRows,
     columns: tuple[ResultColumn, ...],
+    *,
     waits: bool,
 ) -> Result:
     """`waits`: the rows may be computed when the client reads them."""

@@ -79,6 +79,7 @@ class Backend:
         self._may_be_released = process.left >= 0
         self._told: dict[str, str] = {}
         self._reported_last: dict[str, str] = {}
+        self._told_of = 0  # the role
         self._is_told = False  # that the session is ready
         self._running = False  # a statement, which a signal interrupts
         self._cancelled = False  # a signal has come since rows of the statement are sent
@@ -142,7 +143,11 @@ class Backend:
         if reported is self._reported_last and self._told["in_hot_standby"] == standby:
             return
         self._reported_last = reported
-        for name, value in {**reported, "in_hot_standby": standby}.items():
+        known = {"in_hot_standby": standby}
+        if self._told_of == self.session.role and "is_superuser" in self._told:
+            known["is_superuser"] = self._told["is_superuser"]  # ALTER ROLE is told at the next SET ROLE
+        self._told_of = self.session.role
+        for name, value in {**reported, **known}.items():
             if self._told.get(name) != value:
                 self._told[name] = value
                 self.channel.send(b"S", name.encode() + b"\0" + self.encode(value) + b"\0")

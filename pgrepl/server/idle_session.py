@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import jobs
@@ -76,4 +76,6 @@ def idle_session_of(
     used = sequence_positions.used(session)
     sequences, settings = (used.values, used.last), session.settings.kept()
     who = session.database_oid, session.authenticated_user
-    return IdleSession(*who, settings, session.prepared, sequences, unnamed, told, about)
+    prepared = {name: replace(each, valid=None) for name, each in session.prepared.items()}
+    unnamed = None if unnamed is None else replace(unnamed, valid=None)
+    return IdleSession(*who, settings, prepared, sequences, unnamed, told, about)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
@@ -37,6 +37,17 @@ _CUSTOM_PLANS = 5  # choose_custom_plan: the executions of a statement with para
 
 
 @dataclass(slots=True)
+class _Valid:
+    """What holds until a definition changes."""
+
+    definitions: object  # as they were
+    path: tuple[int, ...]
+    state: tuple[object, ...]  # as long as it stays, the path does
+    by_tree: bool  # the meaning is kept in the analysed tree alone
+    query: SelectStmt | None = None  # with its tree, in which parameters are variables, and its plan
+
+
+@dataclass(slots=True)
 class PreparedStatement:
     name: str
     text: str
@@ -48,6 +59,7 @@ class PreparedStatement:
     meaning: Meaning | None = None
     executions: int = 0
     has_constants: bool = False  # parts of it may be computed when it is planned
+    valid: _Valid | None = field(default=None, compare=False)
 
     @property
     def is_analyzed(self) -> bool:
@@ -75,18 +87,6 @@ class PreparedStatement:
         """The generic and the custom plans that PostgreSQL would have made."""
         custom = min(self.executions, _CUSTOM_PLANS) if self.types else 0
         return self.executions - custom, custom
-
-
-@dataclass(slots=True)
-class _Valid:
-    """A statement as things are now; forgotten when a definition changes."""
-
-    prepared: PreparedStatement
-    path: tuple[int, ...]
-    state: tuple[object, ...]  # as long as it stays, the path does
-    by_tree: bool  # its meaning is kept in its analysed tree alone
-    query: SelectStmt | None = None  # with its tree and its plan
-    is_one_shot: bool = True  # it has not been executed since
 
 
 def find_prepared(session: Session, name: str) -> PreparedStatement:
@@ -118,11 +118,13 @@ def analyze(session: Session, prepared: PreparedStatement, parameters: InferredP
     prepared.types = tuple(map(int, parameters.types))
     prepared.columns = _columns(tree)
     prepared.has_constants = folding.may_fail(tree if isinstance(tree, Query) else query_of(tree))
-    if prepared.name:  # a statement without a name is seldom executed again
-        prepared.meaning = _meaning(session, prepared.stmt, tree, parameters.types)
-    found = _note_valid(session, prepared, by_tree=False)
-    if not parameters.types:
-        found.query = _kept(session, prepared, tree)
+    # a statement without a name is seldom executed again
+    by_meaning = bool(prepared.name) and names_types_of_users(session, tree)
+    if parameters.types and (by_meaning or isinstance(tree, Query)):
+        with analysing(session, _variables(session, parameters.types)):
+            tree = _tree(session, prepared.stmt)
+    prepared.meaning = meaning_of(session, tree) if by_meaning else None
+    _note_valid(session, prepared, by_tree=False).query = _kept(session, prepared, tree)
 
 
 def _tree(session: Session, stmt: Statement) -> Query | Modify:
@@ -135,15 +137,6 @@ def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
     if isinstance(tree, Query):
         return listed_columns(tree.targets)
     return listed_columns(tree.returning) or None
-
-
-def _meaning(session: Session, stmt: Statement, tree: Query | Modify, types: Sequence[int]) -> Meaning | None:
-    if not names_types_of_users(session, tree):
-        return None
-    if types:
-        with analysing(session, _variables(session, types)):
-            tree = _tree(session, stmt)
-    return meaning_of(session, tree)
 
 
 def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | None = None) -> SqlVariables:
@@ -163,41 +156,34 @@ def _changed_result() -> PgError:
 def revalidate(session: Session, prepared: PreparedStatement) -> None:
     """Raise unless the statement can run as things are now, and returns what it was said to return
     (RevalidateCachedQuery)."""
-    if prepared.is_analyzed:
-        _revalidated(session, prepared)
-
-
-def _key(prepared: PreparedStatement) -> tuple[str, str]:
-    return "prepared_statement", prepared.name
-
-
-def _revalidated(session: Session, prepared: PreparedStatement) -> _Valid:
-    key = _key(prepared)
-    known: _Valid | None = session.derived.get(key)
-    if known is not None and known.prepared is prepared:
+    if not prepared.is_analyzed:
+        return
+    known = prepared.valid
+    if known is not None and known.definitions is _definitions(session):
         state = _state(session)
         if known.state == state or known.path == tuple(search_path(session)):
             known.state = state
-            return known
+            return
     before = prepared.columns
     by_tree = _goes_on(session, prepared)
     if not by_tree:
         types = [existing_type(session, typoid) for typoid in prepared.types]
         analyze(session, prepared, InferredParameters(types, len(types)))
     if _shape(prepared.columns) != _shape(before):
-        prepared.columns = before
-        session.derived.pop(key, None)
+        prepared.columns, prepared.valid = before, None
         raise _changed_result()
     if by_tree:
-        return _note_valid(session, prepared, by_tree=True)
-    found: _Valid = session.derived[key]
-    return found
+        _note_valid(session, prepared, by_tree=True)
 
 
 def _note_valid(session: Session, prepared: PreparedStatement, *, by_tree: bool) -> _Valid:
-    found = _Valid(prepared, tuple(search_path(session)), _state(session), by_tree)
-    session.derived[_key(prepared)] = found
-    return found
+    prepared.valid = _Valid(_definitions(session), tuple(search_path(session)), _state(session), by_tree)
+    return prepared.valid
+
+
+def _definitions(session: Session) -> object:
+    """An object that is another one when a definition has changed."""
+    return session.derived.setdefault(("definitions",), object())
 
 
 def _state(session: Session) -> tuple[object, ...]:
@@ -213,7 +199,8 @@ def _kept(session: Session, prepared: PreparedStatement, tree: Query | Modify) -
             return None
         if any(e.relid and relation(session, e.relid).persistence == "t" for e in level.rtable):
             return None  # the transaction is to know of temporary tables
-    return SelectStmt(query=tree, plan=KeptPlan(has_constants=prepared.has_constants))
+    plan = KeptPlan(has_parameters=bool(prepared.types), has_constants=prepared.has_constants)
+    return SelectStmt(query=tree, plan=plan)
 
 
 def _goes_on(session: Session, prepared: PreparedStatement) -> bool:
@@ -231,47 +218,47 @@ def _shape(columns: Sequence[ResultColumn] | None) -> list[tuple[str, int, int]]
 
 
 def check_constants(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> None:
-    """Raise the error of a part that is constant once parameters have values, as planning does."""
-    if not prepared.has_constants or prepared.stmt is None:
+    """Raise the error of a part that is constant once parameters have values, as planning does. The statement is
+    valid."""
+    if not prepared.has_constants or not prepared.is_analyzed:
         return
-    session.parameters = values
-    try:
-        tree = _tree(session, prepared.stmt)
+    with _given(session, prepared, values) as stmt:
+        tree = _tree(session, stmt)
         folding.check(session, tree if isinstance(tree, Query) else query_of(tree))
-    finally:
-        session.parameters = None
-
-
-def _analysed(session: Session, valid: _Valid) -> Statement | None:
-    """The statement as its tree, in which parameters are variables; None: it is analysed with their values."""
-    prepared = valid.prepared
-    if valid.by_tree:
-        assert prepared.meaning is not None
-        tree = prepared.meaning.tree
-        return SelectStmt(query=tree) if isinstance(tree, Query) else AnalyzedStmt(tree)
-    if valid.query is None and prepared.types and not valid.is_one_shot and isinstance(prepared.stmt, SelectStmt):
-        with analysing(session, _variables(session, prepared.types)):
-            valid.query = _kept(session, prepared, _tree(session, prepared.stmt))
-    valid.is_one_shot = False
-    return valid.query
 
 
 @contextmanager
 def bound(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
     """The statement, while the session knows the values of its parameters."""
-    valid = _revalidated(session, prepared) if prepared.is_analyzed else None
+    revalidate(session, prepared)
     prepared.executions += 1
+    with _given(session, prepared, values) as stmt:
+        yield stmt
+
+
+@contextmanager
+def _given(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
     assert prepared.stmt is not None
-    tree = None if valid is None else _analysed(session, valid)
-    if tree is not None:
+    analysed = _analysed(prepared)
+    if analysed is not None:
         given = [(session.type_of(typoid), text) for typoid, text in values]
         read = [None if text is None else read_value(session, text, typoid, -1) for typoid, text in given]
         variables = _variables(session, [typoid for typoid, _ in given], read) if given else None
         with analysing(session, variables):
-            yield tree
+            yield analysed
         return
     session.parameters = values
     try:
         yield prepared.stmt
     finally:
         session.parameters = None
+
+
+def _analysed(prepared: PreparedStatement) -> Statement | None:
+    """The statement as its tree, in which parameters are variables; None: it is analysed with their values."""
+    valid = prepared.valid
+    if valid is not None and valid.by_tree:
+        assert prepared.meaning is not None
+        tree = prepared.meaning.tree
+        return SelectStmt(query=tree) if isinstance(tree, Query) else AnalyzedStmt(tree)
+    return None if valid is None else valid.query

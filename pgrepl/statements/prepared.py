@@ -68,7 +68,9 @@ def binding(session: Session, stmt: ExecuteStmt) -> Iterator[Statement]:
 
 
 def _values(session: Session, found: PreparedStatement, stmt: ExecuteStmt) -> list[Parameter]:
-    """As EvaluateParams does."""
+    """As EvaluateParams does; the arguments of a statement without parameters are not looked at."""
+    if not found.types:
+        return []
     if len(stmt.args) != len(found.types):
         raise PgError(
             "42601",
