@@ -390,7 +390,9 @@ class Session:
             )
 
         found = settings.derived("text_style", make)
-        return found if found.now == now else replace(found, now=now)
+        if found.now != now:
+            found = settings.derive_again("text_style", replace(found, now=now))
+        return found
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------
 

@@ -38,22 +38,25 @@ class KeptPlan:
         self._state: tuple[object, ...] = ()
         self._expanded: Query
         self._columns: tuple[ResultColumn, ...] = ()
+        self._waits = False
 
-    def keep(self, session: Session, expanded: Query, columns: tuple[ResultColumn, ...]) -> None:
-        self._expanded, self._columns, self._state = expanded, columns, _state(session)
+    def keep(self, session: Session, expanded: Query, columns: tuple[ResultColumn, ...], *, waits: bool) -> None:
+        self._expanded, self._columns, self._waits = expanded, columns, waits
+        self._state = _state(session)
 
     def select(self, stmt: SelectStmt, session: Session) -> Result | None:
         """The result; None: it has to be checked, as the role or a setting is another one."""
         if self._state != _state(session):
             return None
-        expanded = self._expanded
+        expanded, waits = self._expanded, self._waits
         if self._has_parameters:
             query = analyze_query(session, stmt)
             if self._has_constants:
                 folding.check(session, query)
             expanded = expand_views(session, query)
+            waits = not has_effects(expanded)
         rows = passing_rows(session, expanded, expanded=True)
-        return _result(session, expanded, rows, self._columns, waits=not has_effects(expanded))
+        return _result(session, expanded, rows, self._columns, waits=waits)
 
 
 def _state(session: Session) -> tuple[object, ...]:
@@ -88,7 +91,7 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         waits = waits and not has_effects(expanded)
     columns = result_columns(session, query.targets)
     if stmt.plan is not None:
-        stmt.plan.keep(session, expanded, columns)
+        stmt.plan.keep(session, expanded, columns, waits=waits)
     return _result(session, query, rows, columns, waits=waits)
 
 
