@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, TypeGuard
 from pgrepl import engine
 from pgrepl.engine import Choice
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.query.bounds import bounds_of, value_of
 from pgrepl.query.outside import OutsideRows
 from pgrepl.query.shape import has_user_tables, levels, only_entry, uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
+from pgrepl.sql.nodes import SetOp
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
@@ -196,16 +197,19 @@ def length_of(start: int, stop: int, step: int) -> int:
 
 def _only_source(query: Query) -> Rte | None:
     """The one entry of FROM whose rows the query returns unchanged; None: it changes, filters or orders them."""
-    if (
+    return None if _changes_rows(query) else only_entry(query)
+
+
+def _changes_rows(query: Query) -> bool:
+    """Whether the query filters, orders or groups the rows of FROM, or computes something large for each."""
+    return bool(
         query.where is not None
         or query.sort
         or query.distinct is not None
         or query.windows
         or query.has_sublinks
         or uses_groups(query)
-    ):
-        return None
-    return only_entry(query)
+    )
 
 
 def _only_gives_rows(query: Query) -> bool:
@@ -219,7 +223,7 @@ def _only_gives_rows(query: Query) -> bool:
 
 
 def _ends_early(query: Query, context: Context) -> bool:
-    """Whether the query is a small LIMIT over rows that come one by one: numbers, or a table's rows unchanged."""
+    """Whether the query is a small LIMIT over rows that come one by one: numbers, or tables' rows unchanged."""
     limit = value_of(query.limit, context) if query.limit is not None else None
     offset = value_of(query.offset, context) if query.offset is not None else 0
     return (
@@ -232,15 +236,35 @@ def _ends_early(query: Query, context: Context) -> bool:
 
 
 def _streams(query: Query, top: Query) -> bool:
-    entry = _only_source(query)
-    if entry is None:
+    """Whether the rows of a query come one by one, without conditions: each is as good as the next."""
+    if query.set_operation is not None:
+        arms = [] if query.sort else _appended(query, query.set_operation)
+        return bool(arms) and all(_streams(arm, top) for arm in arms)
+    if _changes_rows(query) or not query.from_ or any(not isinstance(item, RangeRef) for item in query.from_):
         return False
+    entries = [query.rtable[item.varno - 1] for item in query.from_ if isinstance(item, RangeRef)]
+    others = [entry for entry in entries if entry.kind is not RteKind.FUNCTION]
+    return len(others) <= 1 and all(_entry_streams(entry, top) for entry in others)
+
+
+def _appended(query: Query, operation: SetOperation | RangeRef) -> list[Query]:
+    """The queries of UNION ALL; none, if any of the operations is another one."""
+    if isinstance(operation, RangeRef):
+        subquery = query.rtable[operation.varno - 1].subquery
+        return [] if subquery is None else [subquery]
+    if operation.op is not SetOp.UNION or not operation.all:
+        return []
+    left, right = _appended(query, operation.left), _appended(query, operation.right)
+    return [*left, *right] if left and right else []
+
+
+def _entry_streams(entry: Rte, top: Query) -> bool:
     if entry.kind is RteKind.CTE:
         found = [cte for cte in top.ctes if cte.name == entry.cte and not cte.recursive]
         return bool(found) and _streams(found[0].query, top)
     if entry.kind is RteKind.SUBQUERY:
         return entry.subquery is not None and _streams(entry.subquery, top)
-    return entry.kind is RteKind.FUNCTION
+    return is_user_table(entry) and entry.sample is None
 
 
 def _multiplies(query: Query) -> bool:

@@ -25,6 +25,7 @@ from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _WORDS = {sign: word for word, sign in SIGNS.items()}
+_FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _WIDTH = {"SMALLINT": 1, "INT": 2, "BIGINT": 3}
 Operands = tuple[str, str]
 
@@ -38,7 +39,8 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
     if one == other == oids.BPCHAR:
         return _padded(left, right, compiler, equality=equality)
     if one in NATURAL and other in NATURAL:
-        return _natural(compiler.value(left), compiler.value(right))
+        pair = _natural(compiler.value(left), compiler.value(right))
+        return _with_plain_zeros(pair, left, right, compiler) if pair is not None and one in _FLOATS else pair
     if one == other == oids.INTERVAL:
         lengths = length(left, compiler), length(right, compiler)
         if lengths[0] is not None and lengths[1] is not None:
@@ -47,6 +49,15 @@ def comparable(left: tree.Expr, right: tree.Expr, compiler: Compiler, *, equalit
         return None
     key = equal_key_of if equality and one == other else sort_key_of
     return key(left, compiler), key(right, compiler)
+
+
+def _with_plain_zeros(pair: Operands, left: tree.Expr, right: tree.Expr, compiler: Compiler) -> Operands:
+    """Floats that are compared with 0. Spark equates 0 and -0, but leaves out row groups by statistics and
+    dictionaries that tell them apart: it is not to see the column itself."""
+    return (
+        f"({pair[0]} + 0S)" if compiler.constant(right) == 0 else pair[0],
+        f"({pair[1]} + 0S)" if compiler.constant(left) == 0 else pair[1],
+    )
 
 
 def _natural(left: Sql, right: Sql) -> Operands | None:
