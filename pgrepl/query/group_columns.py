@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count, repeat
-from math import isfinite
+from math import isfinite, nan
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ _KEYS = oids.INTEGERS | {
     oids.UUID,
 }
 _ORDERED = oids.INTEGERS | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TEXT, oids.VARCHAR}
+_FLOATS = frozenset((oids.FLOAT4, oids.FLOAT8))
 _SUMMED = frozenset(("sum", "avg"))
 _EXTREMES = {"min": "min", "max": "max"}
 _TRUTHS = {"bool_and": "all", "every": "all", "bool_or": "any"}
@@ -119,7 +120,7 @@ def _is_known(node: tree.Aggref) -> bool:
     if name in _SUMMED:  # not real: its sums round each time to six digits, in the order of the rows
         return types[0] in oids.INTEGERS or types[0] == oids.FLOAT8 or short
     if name in _EXTREMES:
-        return types[0] in _ORDERED or short
+        return types[0] in _ORDERED | _FLOATS or short
     return name in _TRUTHS and types[0] == oids.BOOL
 
 
@@ -193,6 +194,9 @@ class _Part:
         known = (pc.cast(array.is_valid(), pa.int64()), "sum")
         if self._name == "count":
             return [known]
+        if self._name in _EXTREMES and pa.types.is_floating(array.type):  # Arrow passes over NaN, which is the greatest
+            nans = pc.is_nan(array)
+            return [(pc.if_else(nans, None, array), _EXTREMES[self._name]), (pc.cast(nans, pa.int8()), "max")]
         if self._name in _EXTREMES:
             return [(array, _EXTREMES[self._name])]
         if self._name in _TRUTHS:
@@ -212,7 +216,12 @@ class _Part:
         from pgrepl.expr.evaluate import accumulator
 
         if self._name in _EXTREMES:
-            return _form(self._node.args[0]).from_array(next(kept))
+            found = _form(self._node.args[0]).from_array(next(kept))
+            if self._node.args[0].type not in _FLOATS:
+                return found
+            nans = next(kept).to_pylist()
+            of_max = self._name == "max"
+            return [nan if with_nan and (of_max or v is None) else v for v, with_nan in zip(found, nans, strict=True)]
         values: list[Any] = next(kept).to_pylist()
         if self._name == "count":
             return [value or 0 for value in values]

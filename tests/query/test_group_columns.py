@@ -26,6 +26,10 @@ UPDATE g SET t = 'changed', i8 = NULL WHERE p % 19 = 0;
 ALTER TABLE g ADD COLUMN late int DEFAULT 7;
 INSERT INTO g (p, late) VALUES (1000, 8);
 CREATE TABLE nothing (i4 int, t text);
+CREATE TABLE floats (k int, f float8, r real);
+INSERT INTO floats SELECT x % 6, x / 7.0, -x FROM generate_series(1, 300) x;
+INSERT INTO floats VALUES (1, 'NaN', 'NaN'), (2, 'inf', '-inf'), (3, '-inf', 'NaN'), (4, NULL, NULL),
+    (7, 'NaN', 'NaN'), (7, 'NaN', NULL), (8, NULL, NULL), (9, 'NaN', 5), (9, '-inf', 'inf');
 CREATE TABLE parts (k int, v int) PARTITION BY LIST (k);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2);
 CREATE TABLE parts_2 (v int, k int);
@@ -34,6 +38,11 @@ INSERT INTO parts SELECT x % 4, x FROM generate_series(1, 200) x;
 """
 QUERIES = [
     "SELECT count(*) FROM g",
+    "SELECT min(f), max(f), min(r), max(r) FROM floats",
+    "SELECT k, min(f), max(f), min(r), max(r), count(f) FROM floats GROUP BY k ORDER BY k",
+    "SELECT k, min(f) FILTER (WHERE r > -100), max(f) FILTER (WHERE f < 'NaN') FROM floats GROUP BY k ORDER BY k",
+    "SELECT min(f), max(f), max(r) FROM floats WHERE k = 8",
+    "SELECT min(f + r), max(f * 2) FROM floats WHERE k IN (1, 7)",
     "SELECT count(*), 5, count(*) + 1 FROM g HAVING count(*) > 5",
     "SELECT count(*) FROM nothing",
     "SELECT count(*) FROM parts",
