@@ -30,6 +30,9 @@ _ENUMS_WITH_BOOLEANS = frozenset(
 _SIMPLE = LETTER + NAME_PART + "*"
 
 
+_RESERVED = "pgrepl"  # as an extension reserves its own (MarkGUCPrefixReserved)
+
+
 def check_custom_name(name: str) -> None:
     """An error unless the name is a custom parameter's, `a.b` (assignable_custom_variable_name)."""
     if "." not in name:
@@ -39,6 +42,10 @@ def check_custom_name(name: str) -> None:
             "42602",
             f'invalid configuration parameter name "{name}"',
             detail="Custom parameter names must be two or more simple identifiers separated by dots.",
+        )
+    if name.lower().startswith(f"{_RESERVED}."):
+        raise PgError(
+            "42602", f'invalid configuration parameter name "{name}"', detail=f'"{_RESERVED}" is a reserved prefix.'
         )
 
 

@@ -26,7 +26,7 @@ def compile_element(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     known = type_by_oid(node.type)
     element = known.elem if known is not None else 0
     if node.type == oids.JSONB:
-        return lambda env: set_jsonb(container(env), _values(uppers, env), assign(env))
+        return lambda env: set_jsonb(container(env), _values(uppers, env, "jsonb"), assign(env))
     if not node.is_slice:
         tested = compiler.tested
 
@@ -58,10 +58,10 @@ def _bounds(exprs: Sequence[tree.Expr | None], compiler: Compiler) -> list[Compi
     return [(lambda env: _ABSENT) if expr is None else compiler.compile(expr) for expr in exprs]
 
 
-def _values(bounds: list[Compiled], env: Any) -> list[Any]:
+def _values(bounds: list[Compiled], env: Any, kind: str = "array") -> list[Any]:
     values = [bound(env) for bound in bounds]
     if None in values:
-        raise PgError("22004", "array subscript in assignment must not be null")
+        raise PgError("22004", f"{kind} subscript in assignment must not be null")
     return values
 
 

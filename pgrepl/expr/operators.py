@@ -25,11 +25,11 @@ def signature(scope: Scope, name: Name, left: int, right: int) -> str:
     return f"{operand}{'.'.join(name)} {typefacts.type_text(scope.session, right)}"
 
 
-def operators_named(scope: Scope, name: Name) -> list[Operator]:
+def operators_named(scope: Scope, name: Name, location: int = -1) -> list[Operator]:
     """The operators a name can mean. There are none but those of pg_catalog."""
     schema, symbol = lookup.split_name(scope.session, name)
     if schema is not None:
-        explicit_schema(scope.session, schema)
+        explicit_schema(scope.session, schema, location=location)
         if schema != "pg_catalog":
             return []
     return builtin.operators_by_name(symbol)
@@ -37,7 +37,7 @@ def operators_named(scope: Scope, name: Name) -> list[Operator]:
 
 def find_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
     """The operator for operands of these types (left 0: prefix); an error when there is none or no best one."""
-    found, ambiguous = _find(scope, name, left, right)
+    found, ambiguous = _find(scope, name, left, right, location)
     if found is not None:
         return found
     if ambiguous:
@@ -69,9 +69,9 @@ def compatible_operator(scope: Scope, name: Name, left: int, right: int, locatio
     raise PgError("42883", message, location=location)
 
 
-def _find(scope: Scope, name: Name, left: int, right: int) -> tuple[Operator | None, bool]:
+def _find(scope: Scope, name: Name, left: int, right: int, location: int = -1) -> tuple[Operator | None, bool]:
     """The operator; or whether there were several equally good ones."""
-    operators = operators_named(scope, name)
+    operators = operators_named(scope, name, location)
     exact = _exact(operators, left, right)
     if exact is not None:
         return exact, False

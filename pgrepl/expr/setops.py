@@ -41,10 +41,7 @@ class _Result:
 
 
 def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
-    leftmost = stmt
-    while leftmost.left is not None:
-        leftmost = leftmost.left
-    refuse_into(leftmost)
+    refuse_into(stmt)
     if stmt.locking:
         message = f"{lock_text(stmt.locking[0])} is not allowed with UNION/INTERSECT/EXCEPT"
         raise PgError("0A000", message)

@@ -233,12 +233,17 @@ def jsonb_object_field_text(value: Jsonb, key: str) -> str | None:
 
 @implements("jsonb_array_element")
 def jsonb_array_element(value: Jsonb, index: int) -> Jsonb | None:
-    return _tree_jsonb(_at(jsonb_tree(value), index))
+    return _tree_jsonb(_at(_as_array(jsonb_tree(value)), index))
 
 
 @implements("jsonb_array_element_text")
 def jsonb_array_element_text(value: Jsonb, index: int) -> str | None:
-    return _tree_text(_at(jsonb_tree(value), index))
+    return _tree_text(_at(_as_array(jsonb_tree(value)), index))
+
+
+def _as_array(tree: Any) -> Any:
+    """A scalar is kept as an array of one element."""
+    return tree if isinstance(tree, (list, dict)) else [tree]
 
 
 @implements("jsonb_extract_path")

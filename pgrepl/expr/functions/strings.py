@@ -282,6 +282,8 @@ def text_left(text: str, count: int) -> str:
 
 @implements("text_right")
 def text_right(text: str, count: int) -> str:
+    if count == -(2**31):  # its negation overflows
+        return text
     return text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]
 
 

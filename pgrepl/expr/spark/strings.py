@@ -128,6 +128,8 @@ def text_right(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT:
         return None
+    if count == -(2**31):
+        return Sql(call.text(0), "STRING")
     if count < 0:
         return Sql(f"substring({call.text(0)}, {min(1 - count, 2**31 - 1)})", "STRING")
     return Sql(f"right({call.text(0)}, {count})", "STRING")

@@ -88,7 +88,8 @@ def select_table(location: int, relation: RangeVar) -> SelectStmt:
 def _set_operation(op: SetOp) -> None:
     @build(op.value)
     def set_operation(location: int, left: SelectStmt, all: bool, right: SelectStmt) -> SelectStmt:
-        return SelectStmt(op=op, all=all, left=left, right=right, location=location)
+        into, left = left.into, replace(left, into=None)  # INTO of the first SELECT is that of the whole query
+        return SelectStmt(op=op, all=all, left=left, right=right, into=into, location=location)
 
 
 for _op in SetOp:

@@ -10,12 +10,12 @@ from pgrepl.catalog.roles import role_display, role_row
 from pgrepl.catalog.routines import routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.errors import PgError
-from pgrepl.expr import lookup
+from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.calls import is_visible
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.lookup import read_value
-from pgrepl.expr.typenames import find_type
+from pgrepl.expr.typenames import collation_name, find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import (
@@ -158,10 +158,21 @@ def get_current_ts_config(call: Call) -> int:
 
 @implements("pg_collation_for", context=True)
 def pg_collation_for(call: Call, value: Any) -> str | None:
-    return '"default"' if call.collation else None
+    typoid = call.argtypes[0]
+    if not typefacts.is_collatable(typoid) and typoid != oids.UNKNOWN:
+        text = typefacts.type_text(call.session, typoid)
+        raise PgError("42804", f"collations are not supported by type {text}")
+    return f'"{collation_name(call.collation)}"' if call.collation else None
 
 
 # --- to_reg…: NULL instead of an error ------------------------------------------------------------------------------
+
+
+# errors that have no soft form: the parser's, and those of type modifiers
+_HARD = (
+    "cross-database references", "improper qualified name", "improper relation name", "length for type", "syntax error",
+    "unterminated quoted identifier",
+)  # fmt: skip
 
 
 def _to_reg(typoid: int) -> None:
@@ -175,7 +186,9 @@ def _to_reg(typoid: int) -> None:
     def find(call: Call, text: str) -> int | None:
         try:
             return int(read_value(call.session, text, typoid, -1))
-        except PgError:
+        except PgError as error:
+            if error.message.startswith(_HARD):
+                raise
             return None
 
 

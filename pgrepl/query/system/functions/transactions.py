@@ -44,6 +44,9 @@ def pg_current_snapshot(call: Call) -> str:
     return str(PgSnapshot(following, following))
 
 
+_FIRST_NORMAL = 3  # FirstNormalTransactionId
+
+
 def _next_xid(session: Session) -> int:
     """The first ID whose transaction has not ended: this transaction's, or the next one's."""
     numbering = session.transaction.numbering
@@ -73,7 +76,7 @@ def pg_visible_in_snapshot(xid: int, snapshot: str) -> bool:
 
 @implements("xid_age", context=True)
 def xid_age(call: Call, xid: int) -> int:
-    return _next_xid(call.session) - xid
+    return _next_xid(call.session) - xid if xid >= _FIRST_NORMAL else 2**31 - 1
 
 
 @implements("pg_xact_status", context=True)
