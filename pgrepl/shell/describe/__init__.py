@@ -62,6 +62,9 @@ def _echo(shell: Shell, command: str, pattern: str | None) -> bool:
     return query is None or shell.echo_hidden(query)
 
 
+_LONG = ("config", "dp", "rds", "rg", "Rp", "Rs")
+_ALONE = "CDLOTXabcdglnopuxy"  # further letters mean nothing
+
 Describe = Callable[["Shell", Sequence[str | None]], bool]
 
 
@@ -83,11 +86,24 @@ def _find(command: str) -> Describe | None:
     kind = word[1:]
     if kind == "":
         return lambda shell, args: _describe(shell, _first(args), verbose, system)
+    kind = _without_others(kind)
     if set(kind) <= RELATION_LETTERS:
         from pgrepl.shell.describe.relations import list_relations
 
         return lambda shell, args: list_relations(shell, kind, _first(args), verbose, system)
     return _other(kind, verbose, system)
+
+
+def _without_others(kind: str) -> str:
+    """The kind without letters that mean nothing, which psql passes over in most commands (exec_command_d)."""
+    if kind[0] in RELATION_LETTERS:
+        return "".join(letter for letter in kind if letter in RELATION_LETTERS)
+    for known in _LONG:
+        if kind.startswith(known):
+            return known
+    if kind[0] == "P" and kind[1:2] in ("t", "i", "n"):
+        return "P" + "".join(letter for letter in kind[1:] if letter in "tin")
+    return kind[0] if kind[0] in _ALONE else kind
 
 
 def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
