@@ -19,7 +19,7 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.bounds import Bound, Limit
-    from pgrepl.lake.table import LakeTable
+    from pgrepl.lake.table import LakeColumn, LakeTable
 
 _MANY, _FEW = 1000, 100  # so few of so many files are asked for one by one
 
@@ -278,6 +278,32 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
             if (count is not None and nulls >= count and not fields) or test(low, high, nan)
         )
     return missed
+
+
+# types whose statistics are the values themselves, in every file
+EXACT = oids.INTEGERS | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ}
+
+
+def exact_ends(session: Session, table: LakeTable, columns: Sequence[LakeColumn]) -> dict[int, list[tuple[Any, Any]]]:
+    """The least and the greatest value of each of the columns, which are of EXACT types, in files as a whole; files
+    whose statistics do not have all of them are left out."""
+    found: dict[int, list[tuple[Any, Any]]] = {}
+    for number, column in enumerate(columns):
+        read = column.form.from_stat
+        for file_id, low, high, _, nulls, count in session.link.execute(
+            sql.FILE_BOUNDS, (table.table_id, column.column_id)
+        ):
+            pairs = found.setdefault(file_id, [])
+            if len(pairs) != number:
+                continue
+            if low is not None and high is not None:
+                try:
+                    pairs.append((read(low), read(high)))
+                except (ValueError, InvalidOperation):
+                    continue  # a text of another writer
+            elif count is not None and nulls >= count:
+                pairs.append((None, None))
+    return {file_id: pairs for file_id, pairs in found.items() if len(pairs) == len(columns)}
 
 
 def _test_of(limit: Limit) -> Callable[[str | None, str | None, bool | None], bool]:

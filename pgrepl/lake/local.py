@@ -10,7 +10,7 @@ from pgrepl.catalog.statistics import count_scan
 from pgrepl.lake import inlined
 from pgrepl.lake.bounds import Bound
 from pgrepl.lake.ctid import RowPlace
-from pgrepl.lake.files import data_files, last_snapshot
+from pgrepl.lake.files import data_files, exact_ends, last_snapshot
 from pgrepl.lake.snapshot_pins import pin_for_block
 from pgrepl.types.values import hash_form
 
@@ -48,9 +48,10 @@ def rows(
 
 
 def columns(
-    session: Session, table: LakeTable, attnums: Sequence[int], bounds: Sequence[Bound] = ()
+    session: Session, table: LakeTable, attnums: Sequence[int], bounds: Sequence[Bound] = (), *, ends: bool = False
 ) -> Iterator[tuple[int, list[Any]]]:
-    """The rows as the running transaction sees them, in portions: their number, and their columns as Arrow arrays."""
+    """The rows as the running transaction sees them, in portions: their number, and their columns as Arrow arrays.
+    `ends`: only the least and the greatest values are wanted. A file whose statistics have them gives two rows."""
     from pgrepl.types.lake_arrays import plain_array
 
     at = last_snapshot(session)
@@ -60,6 +61,7 @@ def columns(
     in_catalog = inlined.rows(session, table, wanted, at, bounds)
     deletes = inlined.deletes(session, table, at) if files else {}
     count_scan(session, table.oid, sum(file.record_count for file in files) + len(in_catalog))
+    known = exact_ends(session, table, wanted) if ends and files else {}
 
     def portions() -> Iterator[tuple[int, list[Any]]]:
         for some, file in inlined.among_files(files, in_catalog):
@@ -67,6 +69,11 @@ def columns(
                 values = [[row.values[n] for row in some] for n in range(len(wanted))]
                 yield len(some), [plain_array(c.form.to_array(v)) for c, v in zip(wanted, values, strict=True)]
             if file is None:
+                continue
+            whole = not file.delete_files and file.partial_max is None and file.data_file_id not in deletes
+            if whole and file.data_file_id in known:
+                pairs = known[file.data_file_id]
+                yield 2, [plain_array(c.form.to_array(pair)) for c, pair in zip(wanted, pairs, strict=True)]
                 continue
             from pgrepl.lake.file_scan import portions
 

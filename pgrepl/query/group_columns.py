@@ -241,6 +241,19 @@ class _Part:
         return found
 
 
+def _are_ends(nodes: Iterable[tree.Aggref]) -> bool:
+    """Whether all aggregates are the least or greatest values of columns whose statistics have them."""
+    from pgrepl.lake.files import EXACT
+
+    return all(
+        _name(node) in _EXTREMES
+        and node.filter is None
+        and isinstance(node.args[0], tree.Var)
+        and node.args[0].type in EXACT
+        for node in nodes
+    )
+
+
 def _form(expr: Expr) -> Form:
     from pgrepl.types.lake_forms import form
 
@@ -263,6 +276,7 @@ class _Groups:
         self._compiled = [columnar(expr) for expr in inputs]
         wanted = {attnum for expr in inputs for attnum in var_attnums(expr)}
         self._table = TableColumns(session, query, context, program, wanted)
+        self._wants_ends = not self._keys and not self._table.filters and _are_ends(aggregates(query))
         self._how: list[str] = []  # of each kept column
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
@@ -285,7 +299,7 @@ class _Groups:
 
         known: list[pa.Table] = []
         waiting = 0
-        rows, node = self._table.portions, self._table.node
+        rows, node = partial(self._table.portions, ends=self._wants_ends), self._table.node
         portions = rows if node is None else partial(node.run, rows, itemgetter(0))
         for size, columns in portions():
             groups = self._grouped(size, columns)

@@ -91,15 +91,16 @@ class TableColumns:
 
         return sum(count(self._session, table) for _, table in self._tables)
 
-    def portions(self) -> Iterator[Portion]:
-        """The rows that pass WHERE, read by another thread while the caller works; the first portion is empty."""
+    def portions(self, *, ends: bool = False) -> Iterator[Portion]:
+        """The rows that pass WHERE, read by another thread while the caller works; the first portion is empty. `ends`:
+        only the least and the greatest values are wanted; there is no WHERE."""
         from pgrepl.lake.local import columns
         from pgrepl.types.lake_arrays import plain_array
 
         yield 0, {attnum: plain_array(form.to_array([])) for attnum, form in self.forms.items()}
         for member, table in self._tables:
             own = [member.numbers[attnum] for attnum in self.attnums]
-            portions = columns(self._session, table, own, member.bounds(self._bounds))
+            portions = columns(self._session, table, own, member.bounds(self._bounds), ends=ends)
             for size, arrays in ahead(portions):
                 yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)))
 

@@ -114,7 +114,9 @@ def _lines(report: Report, statement: str | None) -> list[str]:
     now = datetime.now(timezone.utc)
     prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{processes.worker_pid()}] "
     severity = "DEBUG" if report.severity.startswith("DEBUG") else report.severity
-    lines = [f"{prefix}{severity}:  {_continued(report.message)}"]
+    place = report.position or report.internal_position
+    at = f" at character {place}" if place else ""
+    lines = [f"{prefix}{severity}:  {_continued(report.message)}{at}"]
     for name, text in (
         ("DETAIL", report.detail),
         ("HINT", report.hint),

@@ -205,6 +205,7 @@ class Extended:
         results = [body.int16() for _ in range(counted(body))]
         body.end()
         prepared = self._statement(statement)
+        client.session.query = prepared.text  # of which an error speaks
         if count != len(prepared.types):
             raise PgError(
                 "08P01",

@@ -120,7 +120,7 @@ def startup_settings(options: str) -> dict[str, str]:
         if word == "-c" and at < len(words):
             word = words[at]
             at += 1
-        elif word.startswith(("-c", "--")):
+        elif word.startswith(("-c", "--")) and len(word) > 2:
             word = word[2:]
         else:
             said = f"invalid command-line argument for server process: {word}"

@@ -40,6 +40,8 @@ def prepare(session: Session, gid: str) -> str:
 def _check(session: Session, gid: str) -> None:
     """As PrepareTransaction and MarkAsPreparing."""
     transaction = session.transaction
+    if any(portal.declared.holds and not portal.is_held for portal in transaction.portals.values()):
+        raise PgError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
     if transaction.uses_temporary:
         raise PgError("0A000", "cannot PREPARE a transaction that has operated on temporary objects")
     if transaction.exported:
