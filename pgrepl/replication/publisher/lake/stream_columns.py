@@ -191,8 +191,6 @@ class _Found:
             plan = plans.of(table)
             if plan is None:
                 continue
-            if plan.sent_as.oid in sent_as:
-                return False
             chosen = [s.id for s in snapshots if table in changed_tables(s)]
             orders = {
                 s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in snapshots if s.order
