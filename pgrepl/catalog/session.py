@@ -177,6 +177,7 @@ class Session:
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.pid = processes.session_pid()
         self.settings = Settings(self)
+        self._text_style: tuple[tuple[object, int], TextStyle] | None = None  # with what it was made of
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.is_nested = False  # a routine's statement is running
@@ -376,9 +377,9 @@ class Session:
         from pgrepl.types.text import TextStyle
 
         settings, now = self.settings, self.transaction.now
-
-        def make() -> TextStyle:
-            return TextStyle(
+        made_of = settings.state, now
+        if self._text_style is None or self._text_style[0] != made_of:
+            style = TextStyle(
                 datestyle=settings.get("datestyle"),
                 timezone=settings.get("timezone"),
                 intervalstyle=settings.get("intervalstyle"),
@@ -388,11 +389,8 @@ class Session:
                 lookup=ObjectNames(self),
                 check_domain=partial(self.hooks.check_domain, self),
             )
-
-        found = settings.derived("text_style", make)
-        if found.now != now:
-            found = settings.derive_again("text_style", replace(found, now=now))
-        return found
+            self._text_style = made_of, style
+        return self._text_style[1]
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------
 

@@ -98,11 +98,6 @@ class Settings:
         made: Made = self._derived[what]
         return made
 
-    def derive_again(self, what: str, made: Made) -> Made:
-        """Keep something else of what `derived` has just made."""
-        self._derived[what] = made
-        return made
-
     @property
     def state(self) -> object:
         """An object that is another one when a setting has changed."""

@@ -555,13 +555,16 @@ class Transacting(CatalogSession, Protocol):
 
 
 @contextmanager
-def statement(session: Transacting, *, writes: bool = False) -> Iterator[None]:
-    """A statement of pgrepl's own: undone if it fails; outside a block it commits."""
+def statement(session: Transacting, *, writes: bool = False, looks: bool = False) -> Iterator[None]:
+    """A statement of pgrepl's own: undone if it fails; outside a block it commits, unless it only `looks`."""
     transaction = session.transaction
     try:
         transaction.begin_statement(writes=writes)
         yield
-        transaction.end_statement()
+        if looks:
+            transaction.end_looking()
+        else:
+            transaction.end_statement()
     except BaseException:
         transaction.fail_statement()
         raise
@@ -577,13 +580,8 @@ def reading(session: Transacting) -> Iterator[None]:
         yield
         return
     portals = transaction.portals
-    try:
-        transaction.begin_statement()
+    with statement(session, looks=True):
         yield
-        transaction.end_looking()
-    except BaseException:
-        transaction.fail_statement()
-        raise
     transaction.portals = portals  # those of Bind wait for their transaction to begin
 
 

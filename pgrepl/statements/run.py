@@ -270,8 +270,6 @@ def _start(session: Session, stmt: Statement, implicit: bool) -> None:
 
 
 def _run_started(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:
-    if type(stmt).__name__ != "ExecuteStmt":
-        return _carry_out(session, stmt, execute, implicit=implicit, last=last)
     with _executed(session, stmt) as meant:
         return _carry_out(session, meant, execute, implicit=implicit, last=last)
 

@@ -185,8 +185,7 @@ class _Found:
         self.sends |= np.diff(ends, prepend=0) > 0
 
     def read(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
-        """Read the changes of all tables; False: they cannot be sent by columns, as when two tables are sent as one."""
-        sent_as: set[int] = set()
+        """Read the changes of all tables; False: they cannot be sent by columns."""
         for table in sorted({table for s in snapshots for table in changed_tables(s)}):
             plan = plans.of(table)
             if plan is None:
@@ -202,7 +201,6 @@ class _Found:
             for operation in sorted(source.made & plan.operations):
                 check_sendable(plans.past, plan, operation)
             if messages.count:
-                sent_as.add(plan.sent_as.oid)
                 self.messages.append(messages)
         return True
 
