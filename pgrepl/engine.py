@@ -140,6 +140,7 @@ def choose(
     unfit: str = "",
     best_here: Callable[[], str] = str,
     by_columns: Callable[[], bool] | None = None,
+    answered: Callable[[], int] = int,
     cold: int = 1,
     limit: int | None = None,
     if_large: bool = False,
@@ -147,9 +148,9 @@ def choose(
     """The engine of a statement, or of a part that is carried out by itself.
 
     `unfit`: why Spark cannot do it, whatever the setting. `best_here`: why it is done in this process though it is
-    large, unless the setting is spark. `by_columns`: can whole columns do it? `cold`: so many times the limit is done
-    here while Spark has not started. `limit`: in place of `pgrepl.local_rows`. `if_large`: few rows stay in this
-    process, even if the setting is spark.
+    large, unless the setting is spark. `by_columns`: can whole columns do it? `answered`: so many rows need not be read
+    by them then, as statistics answer. `cold`: so many times the limit is done here while Spark has not started.
+    `limit`: in place of `pgrepl.local_rows`. `if_large`: few rows stay in this process, even if the setting is spark.
     """
     wanted = _setting(session)
     if unfit or (wanted == Engine.LOCAL.value and by_columns is None):
@@ -159,9 +160,11 @@ def choose(
         return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes)
     limit = local_rows(session) if limit is None else limit
     large = cost.rows > limit
-    fits = large and (wanted == Engine.LOCAL.value or cost.rows <= limit * WHOLE_COLUMNS)
+    known = answered() if large else 0
+    fits = large and (wanted == Engine.LOCAL.value or cost.rows - known <= limit * WHOLE_COLUMNS)
     if by_columns is not None and fits and by_columns():
-        return Choice(Engine.COLUMNS, _by_rows(cost.rows, limit), cost.rows, cost.bytes)
+        reason = f"{cost.rows} rows, {known} of them by statistics" if known else _by_rows(cost.rows, limit)
+        return Choice(Engine.COLUMNS, reason, cost.rows, cost.bytes)
     if wanted == Engine.LOCAL.value:
         return Choice(Engine.LOCAL, _by_setting(wanted), cost.rows, cost.bytes)
     if large and cost.rows <= limit * cold and not is_warm():

@@ -1,7 +1,7 @@
 """Bounds of columns that follow from a condition, by which files and row groups are skipped.
 
 A scan with bounds gives a superset of the matching rows: the caller still applies the condition itself. A comparison
-with NULL is never true, so rows with NULL in a bounded column are left out.
+with NULL is never true, so rows with NULL in a bounded column are left out, unless the bound is that it is NULL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @frozen
 class Bound:
     """A bound: `low` and `high` are Python values of the column's type, None: open; `values`: the column is one of
-    them.
+    them; `is_null`: it is NULL. A bound without any of these says that the column is not NULL.
 
     Strings are compared by code points: bounds for text need a collation that orders so (equality needs none).
     """
@@ -35,6 +35,7 @@ class Bound:
     low_inclusive: bool = True
     high_inclusive: bool = True
     values: tuple[Any, ...] | None = None
+    is_null: bool = False
 
     @property
     def counted(self) -> tuple[Any, ...] | None:
@@ -50,6 +51,7 @@ class Limit:
     def __init__(self, column: LakeColumn, bound: Bound) -> None:
         self.column = column
         self.form: Form = column.form
+        self.is_null = bound.is_null
         ordered = self.form.ordered
         self.low = bound.low if ordered == "full" else None
         self.high = None if ordered != "full" or is_nan(bound.high) else bound.high  # nothing is above NaN
@@ -73,7 +75,19 @@ class Limit:
     @property
     def says_something(self) -> bool:
         """Can it exclude values, not only NULLs?"""
-        return self.low is not None or self.high is not None or self.values is not None or self.numbers is not None
+        return (
+            self.is_null
+            or self.low is not None
+            or self.high is not None
+            or self.values is not None
+            or self.numbers is not None
+        )
+
+    def misses_nulls(self, nulls: int | None, count: int | None) -> bool:
+        """Do so many NULLs in so many rows say that no row is within the bound? None: not known."""
+        if nulls is None:
+            return False
+        return nulls == 0 if self.is_null else count is not None and nulls >= count
 
     def misses(self, low: Any, high: Any, *, may_have_nan: bool) -> bool:
         """Is no value from `low` to `high` within the bound? `low` and `high` None: not known."""
@@ -101,6 +115,8 @@ class Limit:
         from pgrepl.types.lake_arrays import plain_array
 
         array = plain_array(array)
+        if self.is_null:
+            return pc.is_null(array)
         found = pc.is_valid(array)
         try:
             if self.numbers is not None:

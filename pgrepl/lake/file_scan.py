@@ -102,8 +102,9 @@ def _within(
     for limit in limited:
         if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
             return [], []
-    limited = [limit for limit in limited if limit.column.column_id in found and limit.says_something]
-    return limited, [g for g in groups if not any(_misses(footer, g, limit, found) for limit in limited)]
+    limited = [limit for limit in limited if limit.column.column_id in found]
+    left = [g for g in groups if not any(_misses(footer, g, limit, found) for limit in limited)]
+    return [limit for limit in limited if limit.says_something], left
 
 
 def locate(file: DataFile, footer: Footer) -> dict[int, FileColumn]:
@@ -123,18 +124,20 @@ def constant(column: LakeColumn, file: DataFile) -> Any:
 
 
 def _misses_all(limit: Limit, value: Any) -> bool:
-    return value is None or limit.misses(value, value, may_have_nan=value != value)
+    if value is None or limit.is_null:
+        return (value is None) is not limit.is_null
+    return limit.misses(value, value, may_have_nan=value != value)
 
 
 def _misses(footer: Footer, group: int, limit: Limit, found: dict[int, FileColumn]) -> bool:
     column = found[limit.column.column_id]
     chunk = footer.metadata.row_group(group).column(column.first_leaf)
     statistics = chunk.statistics
-    if statistics is None or column.leaves != 1 or limit.form.ordered == "none":
+    if statistics is None or column.leaves != 1:
         return False
-    if statistics.has_null_count and statistics.null_count == chunk.num_values:
+    if statistics.has_null_count and limit.misses_nulls(statistics.null_count, chunk.num_values):
         return True
-    if not statistics.has_min_max:
+    if limit.form.ordered == "none" or not statistics.has_min_max:
         return False
     scale = getattr(column.type, "scale", 0)
     try:

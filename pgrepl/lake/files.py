@@ -275,7 +275,7 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
         missed.update(
             file_id
             for file_id, low, high, nan, nulls, count in rows
-            if (count is not None and nulls >= count and not fields) or test(low, high, nan)
+            if (not fields and limit.misses_nulls(nulls, count)) or test(low, high, nan)
         )
     return missed
 

@@ -107,6 +107,8 @@ def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit:
     if stored is None:
         return
     name = quoted(stored)
+    if limit.is_null:
+        conditions.append(f"{name} IS NULL")
     write = limit.form.to_inlined
     if limit.values is not None and column.type in _EQUAL_AS_STORED and len(limit.values) <= _MOST_VALUES:
         conditions.append(f"{name} IN ({', '.join('?' * len(limit.values))})")

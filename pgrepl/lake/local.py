@@ -61,7 +61,7 @@ def columns(
     in_catalog = inlined.rows(session, table, wanted, at, bounds)
     deletes = inlined.deletes(session, table, at) if files else {}
     count_scan(session, table.oid, sum(file.record_count for file in files) + len(in_catalog))
-    known = exact_ends(session, table, wanted) if ends and files else {}
+    known = _known_ends(session, table, wanted, files, deletes) if ends else {}
 
     def portions() -> Iterator[tuple[int, list[Any]]]:
         for some, file in inlined.among_files(files, in_catalog):
@@ -70,8 +70,7 @@ def columns(
                 yield len(some), [plain_array(c.form.to_array(v)) for c, v in zip(wanted, values, strict=True)]
             if file is None:
                 continue
-            whole = not file.delete_files and file.partial_max is None and file.data_file_id not in deletes
-            if whole and file.data_file_id in known:
+            if file.data_file_id in known:
                 pairs = known[file.data_file_id]
                 yield 2, [plain_array(c.form.to_array(pair)) for c, pair in zip(wanted, pairs, strict=True)]
                 continue
@@ -81,6 +80,34 @@ def columns(
                 yield portion.count, portion.whole(wanted)
 
     return portions()
+
+
+def answered(session: Session, table: LakeTable, attnums: Sequence[int]) -> list[DataFile]:
+    """The files whose rows need not be read for the ends of the columns, or for their number if there are none."""
+    at = last_snapshot(session)
+    files = data_files(session, table, at)
+    deletes = inlined.deletes(session, table, at) if files else {}
+    if not attnums:
+        return [file for file in files if file.partial_max is None or file.partial_max <= at]
+    known = _known_ends(session, table, [table.column(attnum) for attnum in attnums], files, deletes)
+    return [file for file in files if file.data_file_id in known]
+
+
+def _known_ends(
+    session: Session,
+    table: LakeTable,
+    columns: Sequence[LakeColumn],
+    files: Sequence[DataFile],
+    deletes: dict[int, list[tuple[int, int]]],
+) -> dict[int, list[tuple[Any, Any]]]:
+    """The ends of the columns in files from which no row is missing, by their statistics."""
+    whole = {
+        file.data_file_id
+        for file in files
+        if not file.delete_files and file.partial_max is None and file.data_file_id not in deletes
+    }
+    found = exact_ends(session, table, columns) if whole else {}
+    return {file_id: pairs for file_id, pairs in found.items() if file_id in whole}
 
 
 def counts(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Iterator[int]:

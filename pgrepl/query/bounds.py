@@ -1,8 +1,8 @@
 """Bounds of single columns from the conditions of a query, by which a scan skips files and rows.
 
 A bound is only a hint: the condition stays. It comes from `column op value` where op is =, <, <=, >= or > of a type
-whose values files keep statistics of, from `column = ANY (values)`, and from the parts of an AND. The value may be any
-expression without columns; it is computed when the query is planned.
+whose values files keep statistics of, from `column = ANY (values)`, `column IS [NOT] NULL`, and from the parts of an
+AND. The value may be any expression without columns; it is computed when the query is planned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, RteKind
 from pgrepl.expr.walk import contains_mutable_functions, functions_used, walk
-from pgrepl.sql.nodes import BoolOp, BoolTestType, JoinType
+from pgrepl.sql.nodes import BoolOp, BoolTestType, JoinType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
@@ -28,6 +28,8 @@ _COMPARABLE = oids.INTEGERS | {
     oids.OID, oids.NUMERIC, oids.FLOAT4, oids.FLOAT8, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
     oids.TEXT, oids.VARCHAR, oids.UUID, oids.BYTEA,
 }  # fmt: skip
+_COUNTS_NULLS = _COMPARABLE | {oids.BOOL, oids.BPCHAR, oids.INTERVAL, oids.JSON, oids.JSONB, oids.TIMETZ}
+_NONE = frozenset[int]()
 _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -36,12 +38,12 @@ def bounds_of(query: Query, context: Context) -> Bounds:
 
     A row that fails a condition of WHERE cannot be in the result, and the NULL row that an outer join puts in its place
     fails it, too: so WHERE bounds every relation. A join condition bounds only the sides whose rows the join can drop.
+    But the NULL row satisfies IS NULL, which bounds only relations whose rows no join below replaces.
     """
     found: dict[int, list[Bound]] = {}
     everything = frozenset(n for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.RELATION)
-    _take(query, query.where, everything, found, context)
-    for item in query.from_:
-        _join_bounds(query, item, found, context)
+    replaced = _NONE.union(*[_join_bounds(query, item, found, context)[1] for item in query.from_])
+    _take(query, query.where, everything, replaced, found, context)
     return {varno: tuple(bounds) for varno, bounds in found.items()}
 
 
@@ -67,27 +69,38 @@ def _raises_nothing(node: Expr) -> bool:
 
 def _join_bounds(
     query: Query, item: RangeRef | Join, found: dict[int, list[Bound]], context: Context
-) -> frozenset[int]:
+) -> tuple[frozenset[int], frozenset[int]]:
+    """The relations of the item, and those whose rows its joins replace by NULLs."""
     if isinstance(item, RangeRef):
-        return frozenset((item.varno,))
-    left = _join_bounds(query, item.left, found, context)
-    right = _join_bounds(query, item.right, found, context)
+        return frozenset((item.varno,)), _NONE
+    left, left_replaced = _join_bounds(query, item.left, found, context)
+    right, right_replaced = _join_bounds(query, item.right, found, context)
     droppable = {
         JoinType.INNER: left | right,
         JoinType.CROSS: left | right,
         JoinType.LEFT: right,
         JoinType.RIGHT: left,
-    }.get(item.kind, frozenset())
-    _take(query, item.quals, droppable, found, context)
-    return left | right
+    }.get(item.kind, _NONE)
+    replaced = left_replaced | right_replaced
+    _take(query, item.quals, droppable, replaced, found, context)
+    return left | right, replaced | {
+        JoinType.LEFT: right,
+        JoinType.RIGHT: left,
+        JoinType.FULL: left | right,
+    }.get(item.kind, _NONE)
 
 
 def _take(
-    query: Query, quals: Expr | None, relations: frozenset[int], found: dict[int, list[Bound]], context: Context
+    query: Query,
+    quals: Expr | None,
+    relations: frozenset[int],
+    replaced: frozenset[int],
+    found: dict[int, list[Bound]],
+    context: Context,
 ) -> None:
     for condition in conjuncts(quals):
         for varno, bound in bounds_in(query, condition, context):
-            if varno in relations:
+            if varno in relations and not (bound.is_null and varno in replaced):
                 found.setdefault(varno, []).append(bound)
 
 
@@ -116,6 +129,12 @@ def bounds_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple
 
             values = tuple([item for item in array.items if item is not None])
             yield var.varno, Bound(var.attnum, None, None, True, True, values)
+    elif isinstance(condition, tree.NullTest) and not condition.argisrow and condition.arg is not None:
+        var = _column(query, condition.arg, _COUNTS_NULLS)
+        if var is not None:
+            from pgrepl.lake.bounds import Bound
+
+            yield var.varno, Bound(var.attnum, is_null=condition.kind is NullTestType.IS_NULL)
 
 
 def unequal_in(query: Query, condition: Expr, context: Context) -> Iterator[tuple[int, int, Any]]:
@@ -152,16 +171,16 @@ def _are_alike(left: int, right: int) -> bool:
     return left in _COMPARABLE and (left == right or {left, right} <= oids.INTEGERS)
 
 
-def _column(query: Query, expr: Expr) -> tree.Var | None:
+def _column(query: Query, expr: Expr, types: frozenset[int] = _COMPARABLE) -> tree.Var | None:
     """The table column that the expression stands for, through join columns and the relabelling of varchar as text."""
     while isinstance(expr, tree.RelabelType) and expr.arg is not None:
         expr = expr.arg
-    if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0 or expr.type not in _COMPARABLE:
+    if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0 or expr.type not in types:
         return None
     entry = query.rtable[expr.varno - 1]
     if entry.kind is RteKind.JOIN:
         behind = entry.join_vars[expr.attnum - 1]
-        return _column(query, behind) if behind is not None else None
+        return _column(query, behind, types) if behind is not None else None
     return expr if entry.kind is RteKind.RELATION else None
 
 

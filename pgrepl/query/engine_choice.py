@@ -59,8 +59,26 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
         unfit=unfit,
         best_here=best_here,
         by_columns=lambda: by_columns and _groups_by_columns(query, context),
+        answered=lambda: answered_rows(session, query),
         cold=engine.COLD,
     )
+
+
+def answered_rows(session: Session, query: Query) -> int:
+    """The number of rows that a query need not read, since statistics of their files answer."""
+    from pgrepl.lake.local import answered
+    from pgrepl.lake.table import lake_table
+    from pgrepl.query.group_columns import ends_asked
+
+    asked = ends_asked(query)
+    entry = only_entry(query)
+    if asked is None or entry is None:
+        return 0
+    found = 0
+    for member in members(session, entry.relid, entry.inh):
+        files = answered(session, lake_table(session, member.relation.oid), [member.numbers[n] for n in asked])
+        found += sum(file.record_count for file in files)
+    return found
 
 
 def _groups_by_columns(query: Query, context: Context) -> bool:

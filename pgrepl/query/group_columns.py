@@ -241,17 +241,24 @@ class _Part:
         return found
 
 
-def _are_ends(nodes: Iterable[tree.Aggref]) -> bool:
-    """Whether all aggregates are the least or greatest values of columns whose statistics have them."""
+def ends_asked(query: Query) -> set[int] | None:
+    """The columns whose least or greatest values are, with the number of rows, all that a query asks of a whole table, and
+    whose statistics have them; None: it asks for more."""
     from pgrepl.lake.files import EXACT
 
-    return all(
-        _name(node) in _EXTREMES
-        and node.filter is None
-        and isinstance(node.args[0], tree.Var)
-        and node.args[0].type in EXACT
-        for node in nodes
-    )
+    if _source(query) is None or query.group or query.where is not None or query.ctes:
+        return None
+    found = set[int]()
+    for node in aggregates(query):
+        if node.filter is not None or node.order or node.distinct or node.kind != "n" or node.levelsup:
+            return None
+        if _name(node) == "count" and not node.args:
+            continue
+        arg = node.args[0] if _name(node) in _EXTREMES else None
+        if not isinstance(arg, tree.Var) or arg.type not in EXACT or arg.attnum <= 0 or arg.levelsup:
+            return None
+        found.add(arg.attnum)
+    return found
 
 
 def _form(expr: Expr) -> Form:
@@ -276,7 +283,7 @@ class _Groups:
         self._compiled = [columnar(expr) for expr in inputs]
         wanted = {attnum for expr in inputs for attnum in var_attnums(expr)}
         self._table = TableColumns(session, query, context, program, wanted)
-        self._wants_ends = not self._keys and not self._table.filters and _are_ends(aggregates(query))
+        self._wants_ends = ends_asked(query) is not None
         self._how: list[str] = []  # of each kept column
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
@@ -291,6 +298,11 @@ class _Groups:
         columns = [_form(key).from_array(found[f"k{n}"]) for n, key in enumerate(self._keys)]
         kept = (found[f"v{n}"] for n in count())
         columns += [part.results(kept, self._context) for part in self._parts]
+        if self._wants_ends:  # a file gave two rows, or the statistics of all
+            columns = [
+                [self._table.count()] if part.place is None else column
+                for part, column in zip(self._parts, columns, strict=True)
+            ]
         return zip(*columns, strict=True) if columns else repeat((), found.num_rows)
 
     def _all(self) -> pa.Table:

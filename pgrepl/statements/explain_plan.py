@@ -18,6 +18,7 @@ from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOpera
 from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
+from pgrepl.query.group_columns import ends_asked
 from pgrepl.query.local.joins import equality, next_operand, relations_of, required_outer_of, take_early
 from pgrepl.query.local.select import postponed
 from pgrepl.query.local.sublinks import bare
@@ -145,9 +146,12 @@ class Explained:
 def explain_query(session: Session, query: Query, verbose: bool, choice: Choice | None = None) -> Explained:
     """`choice`: that of the statement that the query is part of."""
     expanded, context = expand_views(session, query), Context(session)
-    plan = _Planner(session, context).query(expanded, None)
     appendix: list[str] = []
     choice = choice or (_ROW_BY_ROW if has_modifying_cte(query.ctes) else choose(session, expanded, context))
+    planner = _Planner(session, context)
+    if choice.engine is Engine.COLUMNS:
+        planner.ends = ends_asked(expanded)
+    plan = planner.query(expanded, None)
     plan.engine = _engine(session, expanded, context, choice, verbose, appendix)
     return Explained(plan, session, expanded, choice, appendix)
 
@@ -233,6 +237,7 @@ class _Planner:
     def __init__(self, session: Session, context: Context) -> None:
         self.session = session
         self.context = context
+        self.ends: set[int] | None = None  # the columns of the only table whose ends are asked, by columns
 
     def query(self, query: Query, parent: Texts | None, *, recursive: bool = False) -> PlanNode:
         texts = Texts(self.session, query, parent)
@@ -428,6 +433,8 @@ class _Planner:
         return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
 
     def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
+        from pgrepl.lake.files import Extent
+        from pgrepl.lake.local import answered
         from pgrepl.lake.skipping import skipping
         from pgrepl.lake.table import lake_table
 
@@ -436,18 +443,24 @@ class _Planner:
         found = skipping(self.session, table, below)
         own = member.relation.name
         title = f"Lake Scan on {_called(own, name if member.relation.oid == entry.relid else own)}"
-        plan = PlanNode(title, rows=found.extent.rows + found.inlined)
+        ends = None if self.ends is None else [member.numbers[n] for n in self.ends]
+        known = [] if ends is None else answered(self.session, table, ends)
+        left = Extent(
+            found.extent.rows - sum(file.record_count for file in known),
+            found.extent.bytes - sum(file.file_size_bytes for file in known),
+        )
+        plan = PlanNode(title, rows=left.rows + found.inlined)
 
-        def said(name: str, read: int, whole: int, unit: str = "") -> None:
-            plan.details[name] = f"{read}{unit} read" + (f", {whole - read}{unit} skipped" if below else "")
+        def said(name: str, read: int, whole: int, unit: str = "", other: str = "skipped") -> None:
+            plan.details[name] = f"{read}{unit} read" + (f", {whole - read}{unit} {other}" if below or known else "")
 
-        said("Files", found.files, found.all_files)
+        said("Files", found.files - len(known), found.all_files, other="by statistics" if known else "skipped")
         if found.groups is not None:
             said("Row Groups", found.groups, found.all_groups)
         if found.all_files:
-            if below:
-                said("Rows", found.extent.rows, found.whole.rows)
-            said("Size", _kilobytes(found.extent.bytes), _kilobytes(found.whole.bytes), "kB")
+            if below or known:
+                said("Rows", left.rows, found.whole.rows)
+            said("Size", _kilobytes(left.bytes), _kilobytes(found.whole.bytes), "kB")
         if found.inlined:
             plan.details["Inlined Rows"] = found.inlined
         if below:
@@ -518,10 +531,12 @@ def _bound_text(session: Session, member: Member, bound: Bound) -> str:
     def text(value: Any) -> str:
         return write_text(value, attribute.type, session.text_style)
 
+    if bound.is_null:
+        return f"{attribute.name} IS NULL"
     if bound.values is not None:
         return f"{attribute.name} IN ({', '.join(map(text, bound.values))})"
     if bound.low is not None and bound.low == bound.high:
         return f"{attribute.name} = {text(bound.low)}"
     low = "" if bound.low is None else f"{attribute.name} >{'=' if bound.low_inclusive else ''} {text(bound.low)}"
     high = "" if bound.high is None else f"{attribute.name} <{'=' if bound.high_inclusive else ''} {text(bound.high)}"
-    return " AND ".join(part for part in (low, high) if part)
+    return " AND ".join(part for part in (low, high) if part) or f"{attribute.name} IS NOT NULL"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.played import Instance
 
-WANTED = "SELECT min(i), max(i), min(b), max(b), min(d), max(d), min(s), max(s), min(z), max(z) FROM e"
+WANTED = "SELECT min(i), max(i), min(b), max(b), min(d), max(d), min(s), max(s), min(z), max(z), count(*) FROM e"
 ROWS = (
     "INSERT INTO e SELECT g, g * 3000000000, date '2020-01-01' + g, timestamp '2020-01-01' + g * interval '1.5 s',"
     " timestamptz '2020-01-01 00:00+02' - g * interval '1 h' FROM generate_series({}, {}) g"
@@ -44,4 +44,23 @@ def test_no_file_is_read(instance: Instance) -> None:
     (file,) = instance.folder.rglob("*.parquet")
     file.unlink()
     assert instance.play("pub", "SELECT min(i), max(i), max(d) FROM e") == ["1|500|2021-05-15"]
+    assert instance.play("pub", "SELECT count(*), max(i) FROM e") == ["500|500"]
     assert "could not open file" in instance.play("pub", "SELECT sum(i) FROM e")[0]
+
+
+def test_however_many_rows_spark_is_not_started(instance: Instance) -> None:
+    instance.play("pub", "SET pgrepl.local_rows = 0", "CREATE TABLE e (i int, d date)")
+    instance.play("pub", "INSERT INTO e SELECT g, date '2020-01-01' + g FROM generate_series(1, 500) g")
+
+    def plan(query: str) -> list[str]:
+        lines = [line.strip() for line in instance.play("pub", f"EXPLAIN {query}")]
+        return [line for line in lines if line.startswith(("Engine", "Files", "Rows:"))]
+
+    for query in ("SELECT count(*) FROM e", "SELECT max(i), count(*) FROM e", "SELECT 1 FROM e HAVING min(d) IS NULL"):
+        assert plan(query) == [
+            "Engine: columns (500 rows, 500 of them by statistics)",
+            "Files: 0 read, 1 by statistics",
+            "Rows: 0 read, 500 skipped",
+        ]
+    for query in ("SELECT count(d) FROM e", "SELECT max(i + 1) FROM e", "SELECT max(i) FROM e WHERE i > 3"):
+        assert plan(query)[0].startswith("Engine: spark")
