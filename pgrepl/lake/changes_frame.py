@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 AT = "at"
 LEFT_OUT = -1
+_BEHIND_ALL = 1 << 34  # the rank of rows that an order does not name
 
 
 class ChangesFrame:
@@ -68,19 +69,18 @@ class ChangesFrame:
         self.has_new: Numbers = self.in_inserted != NONE
         self.has_old: Numbers = self.in_deleted != NONE
 
-    def arrange_as(self, orders: Mapping[int, Sequence[int]]) -> None:
-        """Put the changes of some snapshots in the order of these row ids."""
+    def arrange_as(self, orders: Mapping[int, Mapping[int, int]]) -> None:
+        """Give the changes of some snapshots these ranks, by row id. Others come behind them."""
         import numpy as np
 
-        for snapshot, row_ids in orders.items():
+        for snapshot, rank in orders.items():
             start, end = np.searchsorted(self.snapshot, [snapshot, snapshot + 1])
-            rank = {row_id: number for number, row_id in enumerate(row_ids)}
-            ranks = [rank.get(row_id, len(rank)) for row_id in self.row_id[start:end].tolist()]
+            ranks = [rank.get(row_id, _BEHIND_ALL) for row_id in self.row_id[start:end].tolist()]
             order = np.argsort(np.array(ranks, np.int64), kind="stable")
             for column in (self.in_inserted, self.in_deleted, self.has_new, self.has_old, self.row_id):
                 column[start:end] = column[start + order]
             own = np.array(ranks, np.int64)[order]
-            self.rank[start:end] = np.where(own < len(rank), own, len(rank) + self.rank[start:end][order])
+            self.rank[start:end] = np.where(own < _BEHIND_ALL, own, _BEHIND_ALL + self.rank[start:end][order])
 
     @cached_property
     def rank(self) -> Numbers:

@@ -242,7 +242,7 @@ class _Part:
 
 
 def ends_asked(query: Query) -> set[int] | None:
-    """The columns whose least or greatest values are, with the number of rows, all that a query asks of a whole table, and
+    """The columns whose least or greatest values are, beside the number of rows, all that a query asks of a table, and
     whose statistics have them; None: it asks for more."""
     from pgrepl.lake.files import EXACT
 

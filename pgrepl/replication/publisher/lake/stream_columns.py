@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import choose_parts
@@ -25,8 +26,8 @@ from pgrepl.replication.publisher.protocol import is_met_again
 from pgrepl.replication.publisher.row_filter import truncated
 from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
-from pgrepl.replication.wire.message_files import MessageFolder
-from pgrepl.replication.wire.messages import TruncateMessage
+from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
+from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
@@ -186,31 +187,37 @@ class _Found:
 
     def read(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
         """Read the changes of all tables; False: they cannot be sent by columns."""
-        for table in sorted({table for s in snapshots for table in changed_tables(s)}):
-            plan = plans.of(table)
-            if plan is None:
-                continue
-            chosen = [s.id for s in snapshots if table in changed_tables(s)]
-            orders = {
-                s.id: [n for oid, *row_ids in s.order if oid == table for n in row_ids] for s in snapshots if s.order
-            }
-            source = TableChanges(self._session, plan, chosen, base, snapshots[-1].id, orders)
-            messages = self._of_table(source)
-            if messages is None:
-                return False
-            for operation in sorted(source.made & plan.operations):
-                check_sendable(plans.past, plan, operation)
-            if messages.count:
-                self.messages.append(messages)
+        for together in self._sources(plans, snapshots, base):
+            found = []
+            for source in together:
+                messages = self._of_table(source, alone=len(together) == 1)
+                if messages is None:
+                    return False
+                for operation in sorted(source.made & source.plan.operations):
+                    check_sendable(plans.past, source.plan, operation)
+                if messages.count:
+                    found.append(messages)
+            self.messages += _joined(found)
         return True
 
-    def _of_table(self, source: TableChanges) -> RelationMessages | None:
+    def _sources(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[list[TableChanges]]:
+        """The changed tables; those that are sent as the same table are together."""
+        found: dict[int, list[SendPlan]] = {}
+        for table in sorted({table for s in snapshots for table in changed_tables(s)}):
+            plan = plans.of(table)
+            if plan is not None:
+                found.setdefault(plan.sent_as.oid, []).append(plan)
+        for together in found.values():
+            yield table_changes(self._session, together, snapshots, base)
+
+    def _of_table(self, source: TableChanges, *, alone: bool) -> RelationMessages | None:
+        """`alone`: no other table is sent as the same; otherwise the messages are in files, and so can be joined."""
         if not source.is_sure or source.rows.table.has_dimensions:
             return None
         if any(is_row_type(column.type) for column in source.relation.columns):
             return None
         ranges = source.ranges()
-        if len(ranges) == 1:
+        if alone and len(ranges) == 1:
             changes = LakeChanges(source, ranges[0])
             self.note(changes.seq)
             return changes if source.is_sure else None
@@ -223,7 +230,7 @@ class _Found:
         from pgrepl.lake.kernels.job import play_apart
 
         relation = source.relation
-        on_spark = choose_parts(self._session, source.count).on_spark and source.is_portable
+        on_spark = len(ranges) > 1 and source.is_portable and choose_parts(self._session, source.count).on_spark
         path = self._folder.path(relation, shared=on_spark)
         tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
         if on_spark or source.is_columnar:
@@ -237,6 +244,59 @@ class _Found:
             source.made |= each.made
             self.sends[each.sends] = True
         return MessageFiles(relation, tuple([file for each in found for file in each.files]))
+
+
+def table_changes(
+    session: Session, plans: Sequence[SendPlan], snapshots: Sequence[Snapshot], base: int
+) -> list[TableChanges]:
+    """The changes of tables that are sent as the same table, in one order."""
+    found = []
+    for plan in plans:
+        table = plan.table.oid
+        chosen = [s.id for s in snapshots if table in changed_tables(s)]
+        orders = {s.id: _ranks(s, table) for s in snapshots if s.order}
+        found.append(TableChanges(session, plan, chosen, base, snapshots[-1].id, orders))
+    if len(found) > 1:
+        _follow_one_another(found, snapshots)
+    return found
+
+
+def _ranks(snapshot: Snapshot, table: int) -> dict[int, int]:
+    """The places of a table's rows in the snapshot's order of changes."""
+    found: dict[int, int] = {}
+    place = 0
+    for oid, *row_ids in snapshot.order:
+        if oid == table:
+            found.update(zip(row_ids, count(place)))
+        place += len(row_ids)
+    return found
+
+
+def _follow_one_another(sources: Sequence[TableChanges], snapshots: Sequence[Snapshot]) -> None:
+    """Give the changes of several tables one order: that of the tables in each snapshot."""
+    by_table = {source.plan.table.oid: source for source in sources}
+    begins: dict[int, dict[int, int]] = {table: {} for table in by_table}
+    for snapshot in snapshots:
+        rank = 0
+        for table in snapshot.tables if not snapshot.order else ():
+            if table in by_table:
+                begins[table][snapshot.id] = rank
+                rank += by_table[table].ranks
+    for table, source in by_table.items():
+        source.begins = begins[table]
+        source.is_sure &= sum(each.ranks for each in sources) < 1 << (RANK_BITS - 1)
+
+
+def _joined(found: Sequence[RelationMessages]) -> Iterator[RelationMessages]:
+    """Messages in files of equal relations as those of one relation."""
+    files: dict[SentRelation, list[MessageFile]] = {}
+    for messages in found:
+        if isinstance(messages, MessageFiles):
+            files.setdefault(messages.relation, []).extend(messages.files)
+        else:
+            yield messages
+    for relation, own in files.items():
+        yield MessageFiles(relation, tuple(own))
 
 
 def truncate_messages(plans: Plans, snapshots: Sequence[Snapshot], base: int) -> Iterator[tuple[int, TruncateMessage]]:

@@ -1,7 +1,7 @@
 """The changes that are sent of one table between two LSNs, in ranges of row ids that tasks read by themselves.
 
-A stretch of transactions with the same definitions is one plan. It is read in ranges if the changes of one stored table
-are sent as the table, and its row filters need no session. Otherwise it is read message by message (stream.py).
+A stretch of transactions with the same definitions is one plan. It is read in ranges if its row filters need no
+session. Otherwise it is read message by message (stream.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.lake.range_part import decode
-from pgrepl.replication.publisher.lake.stream_columns import Plans, numbered, truncate_messages
+from pgrepl.replication.publisher.lake.stream_columns import Plans, numbered, table_changes, truncate_messages
 from pgrepl.replication.publisher.lake.table_changes import LakeChanges, TableChanges
 from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, read
 from pgrepl.replication.publisher.plan import check_sendable
@@ -83,29 +83,21 @@ def _stretch(
         made.ranges = None
         return made
     changed = sorted({oid for s in snapshots for oid in changed_tables(s)})
-    sources = [plan for oid in changed if (plan := plans.of(oid)) is not None and plan.sent_as.oid == table]
+    sent = [plan for oid in changed if (plan := plans.of(oid)) is not None and plan.sent_as.oid == table]
     for seq, message in truncate_messages(plans, snapshots, base):
         if any(relation.relid == table for relation in message.relations):
             made.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
-    if not sources:
-        return made
-    if len(sources) > 1:
-        made.ranges = None
-        return made
-    (plan,) = sources
-    chosen = [s.id for s in snapshots if plan.table.oid in changed_tables(s)]
-    orders = {
-        s.id: [n for oid, *row_ids in s.order if oid == plan.table.oid for n in row_ids] for s in snapshots if s.order
-    }
-    source = TableChanges(session, plan, chosen, base, snapshots[-1].id, orders)
-    if not source.is_sure or not source.is_portable:
-        made.ranges = None
-        return made
-    refused = {}
-    for operation in sorted(plan.operations & {"update", "delete"}):
-        try:
-            check_sendable(plans.past, plan, operation)
-        except PgError as error:
-            refused[operation] = error
-    made.ranges = [SentRange(source, ids, refused) for ids in source.ranges()]
+    sources = table_changes(session, sent, snapshots, base) if sent else []
+    made.ranges = []
+    for source in sources:
+        if not source.is_sure or not source.is_portable or source.relation != sources[0].relation:
+            made.ranges = None
+            return made
+        refused = {}
+        for operation in sorted(source.plan.operations & {"update", "delete"}):
+            try:
+                check_sendable(plans.past, source.plan, operation)
+            except PgError as error:
+                refused[operation] = error
+        made.ranges += [SentRange(source, ids, refused) for ids in source.ranges()]
     return made

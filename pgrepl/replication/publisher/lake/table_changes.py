@@ -56,7 +56,7 @@ class TableChanges:
         chosen: Sequence[int],
         first: int,
         last: int,
-        orders: Mapping[int, Sequence[int]],
+        orders: Mapping[int, Mapping[int, int]],
     ) -> None:
         """`chosen` are the snapshots whose changes of the table are sent, `first` the one at which sequence numbers
         begin. `orders`: as for ChangesFrame."""
@@ -66,17 +66,23 @@ class TableChanges:
         self.chosen = list(chosen)
         self.first = first
         self.orders = orders
+        self.begins: Mapping[int, int] = {}  # by snapshot, the rank of the table's first change, if that is not 0
         self.numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self.made: set[str] = set()  # UPDATE and DELETE, if there are any, sent or not
         # False: a change cannot be decided by columns, or there are too few for a job of Spark
         identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
-        self.is_sure &= self.rows.behind < 1 << (RANK_BITS - 2)
+        self.is_sure &= self.ranks < 1 << (RANK_BITS - 1)
         self.count = 0  # of all changes, if they are read in ranges
         self.tests = by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes can be read without the session
         self.is_columnar = self.is_portable and are_columnar(self.tests.values())
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of its changes in a snapshot are below this."""
+        return 2 * self.rows.behind
 
     def alone(self) -> TableChanges:
         """A copy for one range, with the session: ranges are read at once, and each tells what it has met."""
@@ -114,7 +120,8 @@ class LakeChanges:
         found.arrange_as(source.orders)
         starts = np.flatnonzero(np.diff(found.snapshot, prepend=-1))
         counts = np.diff(np.append(starts, found.count))
-        op = self._operations(np.repeat(np.isin(found.snapshot[starts], source.chosen), counts))
+        snapshots = found.snapshot[starts]
+        op = self._operations(np.repeat(np.isin(snapshots, source.chosen), counts))
         self._events: Numbers = np.flatnonzero(op)
         whole = len(self._events) == found.count
         self.op: Numbers = op if whole else op[self._events]
@@ -122,6 +129,8 @@ class LakeChanges:
         self.has_old: Numbers = (self.op == DELETE) | ((self.op == UPDATE) & known_old)
         seq = ((found.snapshot - source.first) << RANK_BITS) + 1
         seq += found.rank
+        if source.begins:
+            seq += np.repeat(np.array([source.begins.get(each, 0) for each in snapshots.tolist()], np.int64), counts)
         self.seq: Numbers = seq if whole else seq[self._events]
 
     @property

@@ -3,7 +3,8 @@
 All messages of a key are in one part, in order: a part is folded, looked up and written like a batch of its own, and
 its size bounds memory (logical_decoding_work_mem). Parts are ranges of the key if it is one integer column, because the
 table's files are likely to be sorted by it, else ranges of a hash. An UPDATE that changes its key has two keys; if no
-other message touches either it may be in any part, else all messages of such keys are together in the last part.
+other message touches either it may be in any part, else all messages of such keys are together in the last part. They
+are not clean (fold.py), and if they are too many for a part the batch ends before them all.
 
 The messages stay in their files: for each file it is noted which messages belong to which part. Each file is dealt with
 by itself, in a thread or as a task of Spark:
@@ -23,6 +24,7 @@ from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.lake.storage import uuid7
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
+from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.wire.batch import DELETE, UPDATE, RelationChanges
 from pgrepl.replication.wire.file_changes import MessageFiles, MessageSlice, of_numbers
 from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = 100_000  # about so many keys are sampled to choose where parts begin
 _MOVE = [("message", "i4"), ("old", "i8")]
+_MOST_SHARED = 4  # times the size of a part that the last one may have
 _SLICE = 1 << 16  # texts that are hashed at a time
 
 
@@ -110,8 +113,12 @@ def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play) -> Iterato
                 slices.append(MessageSlice(file, count, each.order, first, behind))
                 lows.append(int(each.lows[part]))
                 highs.append(int(each.highs[part]))
-        if slices:
-            yield DealtPart(tuple(slices), min(lows), max(highs))
+        if not slices:
+            continue
+        dealt_part = DealtPart(tuple(slices), min(lows), max(highs))
+        if part > len(bounds) and dealt_part.count > _MOST_SHARED * most:
+            raise NotClean(min(int(each.file.seq(each.count)[each.numbers()[0]]) for each in slices))
+        yield dealt_part
 
 
 # --- numbers of keys --------------------------------------------------------------------------------------------------

@@ -114,8 +114,7 @@ class StagedBatch:
             write.stage()
 
     def _stage_large(self, target: Relation, messages: MessageFiles, since: int) -> bool:
-        """Apply the messages in parts, if they are more than memory is to hold. False: they are few, or partitions have
-        different keys."""
+        """Apply the messages in parts, if they are more than memory is to hold. False: they are few."""
         session = self._session
         most = most_held(session, messages.size // max(messages.count, 1))
         if messages.count <= most:
@@ -123,7 +122,7 @@ class StagedBatch:
         with acting_for(session, self._subscription, target):
             found = described_leaves(session, target, messages)
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
-            return False
+            raise Declined("partitions that are found by different keys")
         on_spark = engine.choose_parts(session, messages.count).on_spark
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
         play = player(session, what, on_spark=on_spark, check=self._check)
