@@ -11,6 +11,7 @@ import os
 import re
 import struct
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,14 +212,17 @@ def stack_traces(problem: BaseException) -> list[str]:
 
 @dataclass(frozen=True)
 class SparkNode:
-    """A node of a plan that Spark has carried out. `columns` are the ids of its columns; `rows` None: not counted."""
+    """A node of a plan that Spark has carried out. `columns` are the ids of its columns; `rows` None: not counted.
+    `times`: when the stage that did it began and ended, in seconds since the query began; None: not known."""
 
     name: str
     columns: frozenset[int]
     rows: int | None
+    times: tuple[float, float] | None
     children: tuple[SparkNode, ...]
 
 
+_TICK = 0.05  # seconds by which clocks may differ
 _ROWS = "numOutputRows"
 _ID = re.compile(r"#(\d+)")
 
@@ -227,10 +231,41 @@ def carry_out(frame: DataFrame) -> tuple[int, SparkNode, dict[str, frozenset[int
     """The number of a frame's rows, the counts of its plan's nodes, and the ids of all columns below each alias in its
     text. No row is fetched. Not over Spark Connect."""
     execution = frame._jdf.queryExecution()
+    began = time.time()
     count = int(execution.toRdd().count())
     aliases: dict[str, frozenset[int]] = {}
     _note_aliases(execution.analyzed(), aliases)
-    return count, _done(execution.executedPlan()), aliases
+    stages = _Stages(frame.sparkSession.sparkContext, began)
+    return count, _done(execution.executedPlan(), stages, (stages.last_begin, time.time() - began)), aliases
+
+
+class _Stages:
+    """The stages since a query began."""
+
+    def __init__(self, context: Any, began: float) -> None:
+        self._times: dict[int, tuple[float, float]] = {}  # by the id of each stored set of rows
+        self.last_begin = 0.0
+        any_, no_numbers = context._jvm.java.util.ArrayList(), context._gateway.new_array(context._jvm.double, 0)
+        for stage in _sequence(context._jsc.sc().statusStore().stageList(any_, False, False, no_numbers, any_)):
+            if stage.submissionTime().isEmpty() or stage.completionTime().isEmpty():
+                continue  # its rows were there
+            begin, end = [
+                each.get().getTime() / 1000 - began for each in (stage.submissionTime(), stage.completionTime())
+            ]
+            if begin >= -_TICK:
+                self.last_begin = max(self.last_begin, begin)
+                for rdd in _sequence(stage.rddIds()):
+                    self._times.setdefault(rdd, (max(begin, 0.0), max(end, 0.0)))
+
+    def of(self, exchange: Any) -> tuple[float, float] | None:
+        """When the stage that writes for an exchange began and ended."""
+        while exchange.nodeName() == "ReusedExchange":
+            exchange = exchange.child()
+        if exchange.nodeName() == "BroadcastExchange":
+            return (0.0, int(exchange.metrics().apply("collectTime").value()) / 1000)
+        if exchange.nodeName() != "Exchange":
+            return None
+        return self._times.get(exchange.shuffleDependency().rdd().id())
 
 
 def _columns(node: Any) -> frozenset[int]:
@@ -249,17 +284,21 @@ def _note_aliases(node: Any, aliases: dict[str, frozenset[int]]) -> frozenset[in
     return found
 
 
-def _done(node: Any, *, again: bool = False) -> SparkNode:
-    """`again`: it is carried out once more, to find the ranges that an order is made by, and has counted more."""
+def _done(node: Any, stages: _Stages, times: tuple[float, float] | None, *, again: bool = False) -> SparkNode:
+    """`times`: of the node's stage. `again`: it is carried out once more, to find the ranges that an order is made by,
+    and has counted more."""
     name = node.nodeName()
     if name == "AdaptiveSparkPlan":
-        return _done(node.executedPlan())
+        return _done(node.executedPlan(), stages, times)
     if name.endswith("Exchange"):
         again = "rangepartitioning" in node.outputPartitioning().toString()
     metrics = node.metrics()
     rows = int(metrics.apply(_ROWS).value()) if not again and metrics.contains(_ROWS) else None
     below = [node.plan()] if name.endswith("QueryStage") else _sequence(node.children())
-    return SparkNode(name, _columns(node), rows, tuple(_done(child, again=again) for child in below))
+    if name.endswith("QueryStage") and name != "ResultQueryStage":
+        times = stages.of(node.plan())
+    found = tuple([_done(child, stages, times, again=again) for child in below])
+    return SparkNode(name, _columns(node), rows, times, found)
 
 
 # --- functions in Python ----------------------------------------------------------------------------------------------

@@ -83,12 +83,6 @@ class Limit:
             or self.numbers is not None
         )
 
-    def misses_nulls(self, nulls: int | None, count: int | None) -> bool:
-        """Do so many NULLs in so many rows say that no row is within the bound? None: not known."""
-        if nulls is None:
-            return False
-        return nulls == 0 if self.is_null else count is not None and nulls >= count
-
     def misses(self, low: Any, high: Any, *, may_have_nan: bool) -> bool:
         """Is no value from `low` to `high` within the bound? `low` and `high` None: not known."""
         if low is None or high is None:

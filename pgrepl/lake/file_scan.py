@@ -135,7 +135,7 @@ def _misses(footer: Footer, group: int, limit: Limit, found: dict[int, FileColum
     statistics = chunk.statistics
     if statistics is None or column.leaves != 1:
         return False
-    if statistics.has_null_count and limit.misses_nulls(statistics.null_count, chunk.num_values):
+    if statistics.has_null_count and statistics.null_count == (0 if limit.is_null else chunk.num_values):
         return True
     if limit.form.ordered == "none" or not statistics.has_min_max:
         return False

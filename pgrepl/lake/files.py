@@ -271,11 +271,13 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
             sql.FILE_BOUNDS,
             (table.table_id, limit.column.column_id),
         )
-        test, fields = _test_of(limit), limit.column.fields
+        test, nulls_tell = _test_of(limit), not limit.column.fields
+        wants_nulls = nulls_tell and limit.is_null
         missed.update(
             file_id
             for file_id, low, high, nan, nulls, count in rows
-            if (not fields and limit.misses_nulls(nulls, count)) or test(low, high, nan)
+            if (nulls == 0 if wants_nulls else nulls_tell and count is not None and nulls >= count)
+            or test(low, high, nan)
         )
     return missed
 

@@ -17,7 +17,7 @@ from pgrepl import jobs
 from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.interrupts import JoinedThread
-from pgrepl.lake.spark_errors import ended, from_spark
+from pgrepl.lake.spark_errors import ended, from_spark, not_started
 from pgrepl.lake.spark_options import DEFAULT_MASTER, SparkOptions, read_options
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Start:
     def wait(self) -> SparkSession:
         self._thread.join()
         if self.failure is not None:
-            error = pg_error(self.failure)
+            error = not_started(self.wanted, self.failure)
             raise self.failure if error is None else error from self.failure
         assert self.session is not None
         return self.session

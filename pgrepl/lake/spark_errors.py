@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from pgrepl import interrupts
 from pgrepl.errors import PgError, unmarked
 from pgrepl.internals.pyspark import stack_traces
+from pgrepl.lake.spark_options import SparkOptions, is_elsewhere
 
 _FOREIGN = ("pyspark.", "py4j.", "grpc.")
 
@@ -60,6 +61,23 @@ def from_spark(problem: BaseException) -> PgError | None:
         return None
     text = "\n".join(texts)
     return unmarked(text) or _arithmetic(text) or _known(text) or PgError("XX000", f"Spark failed: {_first_line(text)}")
+
+
+def not_started(wanted: SparkOptions, problem: BaseException) -> PgError | None:
+    """The error of a session that could not be made: a place that does not answer is named."""
+    error = from_spark(problem)
+    place = wanted.remote or wanted.master
+    if error is None or error is problem or place is None or not (wanted.remote or is_elsewhere(place)):
+        return error
+    if not _LOST.search("\n".join(_texts(problem))):
+        return error
+    place = place.partition(";")[0]  # without a token
+    option = "remote" if wanted.remote else "master"
+    return PgError(
+        "08001",
+        f'could not connect to Spark at "{place}"',
+        hint=f"Is Spark running there? --{option} names the place, or PGREPL_{option.upper()}.",
+    )
 
 
 def _texts(problem: BaseException) -> list[str]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.internals import pyspark as internals
-from pgrepl.lake.spark_errors import from_spark
+from pgrepl.lake.spark_errors import not_started
 from pgrepl.lake.spark_options import DEFAULT_MASTER, is_elsewhere, shared_settings
 from pgrepl.lake.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 
@@ -154,7 +154,7 @@ class Host:
         try:
             self._admit(connection)
         except Exception as problem:
-            error = from_spark(problem) or PgError("58000", f"could not start Spark: {problem}")
+            error = not_started(self._way.wanted, problem) or PgError("58000", f"could not start Spark: {problem}")
             with suppress(OSError), connection:
                 connection.sendall(refusal(error))
 

@@ -20,7 +20,8 @@ from pgrepl.internals import py4j
 from pgrepl.internals.pyspark import active_context, arrow_function, check_types
 from pgrepl.lake import scan
 from pgrepl.lake import spark as lake_spark
-from pgrepl.lake.spark_errors import from_spark
+from pgrepl.lake.spark_errors import from_spark, not_started
+from pgrepl.lake.spark_options import SparkOptions
 from pgrepl.lake.spark_types import spark_type
 from tests.harness.dose import dose
 from tests.harness.programs import eventually
@@ -48,6 +49,21 @@ def test_an_error_survives_spark_as_text() -> None:
     assert found is not None and found.report == error.report
     assert unmarked('PGREPL{ no error, PGREPL{"sqlstate": 1} ' + marked(error)[:-5]) is None
     assert unmarked("something else") is None
+
+
+def test_a_place_that_does_not_answer_is_named() -> None:
+    class Lost(Exception):
+        __module__ = "py4j.protocol"
+
+    lost = Lost("Application has been killed. Reason: All masters are unresponsive! Giving up.")
+    refused = Lost('status = StatusCode.UNAVAILABLE details = "failed to connect to all addresses"')
+    found = not_started(SparkOptions("spark://host:7077"), lost)
+    assert told(found) == ("08001", 'could not connect to Spark at "spark://host:7077"')
+    found = not_started(SparkOptions(remote="sc://host/;token=secret"), refused)
+    assert told(found) == ("08001", 'could not connect to Spark at "sc://host/"')
+    assert told(not_started(SparkOptions("local[2]"), lost))[0] == "58000"
+    assert told(not_started(SparkOptions("spark://host:7077"), Lost("no such class")))[0] == "XX000"
+    assert not_started(SparkOptions("spark://host:7077"), ValueError("x")) is None
 
 
 def of_bigint() -> list[pa.DataType | None]:

@@ -1,8 +1,8 @@
-"""The row counts of EXPLAIN ANALYZE's nodes for a query that Spark has executed, from Spark's own metrics.
+"""The row counts and times of EXPLAIN ANALYZE's nodes for a query that Spark has executed, from Spark's own metrics.
 
 Spark joins, filters and groups in an order of its own. So a node gets a count only if one place in Spark's plan returns
 exactly its rows. The place is found by the relations below it, which are recognised by their columns. Other nodes show
-no counts.
+no counts. Spark measures stages, not nodes: a node's time is that of the stage which made its rows.
 """
 
 from __future__ import annotations
@@ -37,6 +37,16 @@ class Wanted:
     filters: bool
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The number of rows that a node returns, of those that its filter has removed, and when its stage began and ended,
+    in seconds since the query began."""
+
+    rows: int
+    removed: int
+    times: tuple[float, float] | None
+
+
 def carry_out(frame: DataFrame, wanted: Sequence[Wanted], instruments: Instruments) -> int:
     """Execute the query without fetching rows, and note the counts of nodes; returns the number of rows."""
     from pgrepl.lake.spark import pg_errors
@@ -51,7 +61,9 @@ def carry_out(frame: DataFrame, wanted: Sequence[Wanted], instruments: Instrumen
         found = plan.find(node, alone=len(beside) == 1)
         if found is not None:
             told = instruments.of(node.query, node.step)
-            told.loops, told.rows, told.removed, told.is_timed = 1, found[0], found[1], False
+            told.loops, told.rows, told.removed = 1, found.rows, found.removed
+            told.is_timed &= found.times is not None
+            told.startup, told.total = found.times or (0.0, 0.0)
     return count
 
 
@@ -73,9 +85,8 @@ class _Plan:
         self._below[id(node)] = found
         return found
 
-    def find(self, wanted: Wanted, *, alone: bool) -> tuple[int, int] | None:
-        """The number of rows that a node returns, and of those that its filter has removed; None: not known. `alone`:
-        the node is the only one that groups the rows of its relations."""
+    def find(self, wanted: Wanted, *, alone: bool) -> Measured | None:
+        """What is known of a node. `alone`: it is the only one that groups the rows of its relations."""
         places = list(self._places(wanted.relations))
         groups = [place for place, node in enumerate(places) if node.name.endswith("Aggregate")]
         if not places or (wanted.groups and not (groups and alone)):
@@ -86,11 +97,12 @@ class _Plan:
         found = _passed(places[top], scan=len(wanted.relations) == 1 and not wanted.groups)
         if found is None:
             return None
+        times = places[top].times
         if not wanted.filters:
-            return found.before, 0
+            return Measured(found.before, 0, times)
         if not found.filtered and not wanted.groups:  # Spark may test it on rows before it groups them
             return None
-        return found.after, found.before - found.after if found.told else 0
+        return Measured(found.after, found.before - found.after if found.told else 0, times)
 
     def _places(self, relations: frozenset[Relation]) -> Iterator[SparkNode]:
         """The nodes whose rows are made of those of all these relations, and of no others, from the top down."""
