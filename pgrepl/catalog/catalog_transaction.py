@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -86,6 +88,7 @@ class CatalogTransaction:
         self.waits_for_disk: bool | None = None  # must the commit, whatever synchronous_commit says? (ForceSyncCommit)
         self.in_statement = False
         self.ends = False  # its end is under way
+        self.fetches = False  # a portion of rows is being computed, of a statement that has ended
         self._commits = False
         self._version: int | None = None
         self._definitions: tuple[object, ...] | None = None  # the state that the session remembers
@@ -146,6 +149,12 @@ class CatalogTransaction:
         """A number that differs when another session has changed the catalog."""
         return self._version
 
+    @property
+    def catalog_state(self) -> object:
+        """Equal to an earlier one if the catalog holds what it held then."""
+        self.require_read()
+        return object() if self._version is None else (self._version, self._session.link.changes)
+
     def has_definitions_of(self, snapshot: int) -> bool:
         """Are the definitions now those of a past snapshot? False: no, or not known."""
         self.require_read()
@@ -169,7 +178,19 @@ class CatalogTransaction:
             self._session.link.begin(write=False)
             self.sql = SqlTransaction.READ
             self._notice_commits()
-            if not (self.in_statement or self.ends):
+            if not (self.in_statement or self.ends or self.fetches):
+                self.end_reading()
+
+    @contextmanager
+    def fetching(self) -> Iterator[None]:
+        """Let a portion of rows, of a statement that has ended, be computed as of one moment."""
+        reads = self.sql is not SqlTransaction.NONE
+        self.fetches = True
+        try:
+            yield
+        finally:
+            self.fetches = False
+            if not reads:
                 self.end_reading()
 
     def require_write(self) -> None:

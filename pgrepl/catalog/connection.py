@@ -62,7 +62,7 @@ class CatalogConnection:
         self._syncs = True  # SQLite syncs its log with each commit
         self._is_writing = False
         self._sums: dict[str, tuple[int, int]] = {}  # of rows written since they were last stored (sums.py)
-        self.transactions = 0  # the number of those begun
+        self.changes = 0  # another number when this connection may have changed something
         _connections.add(self)
         if not self.is_sqlite:
             self._cursor.execute(f"SET search_path = {PG_SCHEMA}, pg_catalog")
@@ -98,8 +98,8 @@ class CatalogConnection:
     def begin(self, *, write: bool, lock_timeout: float = LOCK_TIMEOUT, synchronous_commit: str | None = None) -> None:
         """Begin a transaction; `synchronous_commit` is the setting that its commit is most likely to have."""
         self._is_writing = write
-        self.transactions += 1
         if write:
+            self.changes += 1
             self.catalog.check_writable()
         if self.is_sqlite:
             if not write:
@@ -145,6 +145,7 @@ class CatalogConnection:
             self.execute(f"SET LOCAL synchronous_commit = '{synchronous_commit}'")
         self.store_sums()
         self.execute("COMMIT")
+        self.changes += self._is_writing
         if self.is_sqlite and self._is_writing and synchronous_commit != "off":
             if self._syncs:
                 self.catalog.sync_folder()
@@ -193,6 +194,7 @@ class CatalogConnection:
 
     def rollback(self) -> None:
         self._sums.clear()
+        self.changes += self._is_writing
         if self.in_transaction:
             self.execute("ROLLBACK")
 

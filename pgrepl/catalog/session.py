@@ -177,7 +177,7 @@ class Session:
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.pid = processes.session_pid()
         self.settings = Settings(self)
-        self._text_style: tuple[tuple[object, int], TextStyle] | None = None  # with what it was made of
+        self._text_style: tuple[TextStyle, TextStyle] | None = None  # by the settings alone, and of the transaction
         self.at_close: list[Callable[[], None]] = []
         self.at_error: list[Callable[[], None]] = []
         self.is_nested = False  # a routine's statement is running
@@ -373,24 +373,26 @@ class Session:
 
     @property
     def text_style(self) -> TextStyle:
+        now = self.transaction.now
+        made = self.settings.derived("text style", self._settings_style)
+        if self._text_style is None or self._text_style[0] is not made or self._text_style[1].now != now:
+            self._text_style = made, made.at(now)
+        return self._text_style[1]
+
+    def _settings_style(self) -> TextStyle:
         from pgrepl.catalog.object_names import ObjectNames
         from pgrepl.types.text import TextStyle
 
-        settings, now = self.settings, self.transaction.now
-        made_of = settings.state, now
-        if self._text_style is None or self._text_style[0] != made_of:
-            style = TextStyle(
-                datestyle=settings.get("datestyle"),
-                timezone=settings.get("timezone"),
-                intervalstyle=settings.get("intervalstyle"),
-                extra_float_digits=int(settings.get("extra_float_digits")),
-                bytea_output=settings.get("bytea_output"),
-                now=now,
-                lookup=ObjectNames(self),
-                check_domain=partial(self.hooks.check_domain, self),
-            )
-            self._text_style = made_of, style
-        return self._text_style[1]
+        settings = self.settings
+        return TextStyle(
+            datestyle=settings.get("datestyle"),
+            timezone=settings.get("timezone"),
+            intervalstyle=settings.get("intervalstyle"),
+            extra_float_digits=int(settings.get("extra_float_digits")),
+            bytea_output=settings.get("bytea_output"),
+            lookup=ObjectNames(self),
+            check_domain=partial(self.hooks.check_domain, self),
+        )
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------
 

@@ -103,6 +103,7 @@ class Transaction(CatalogTransaction):
         self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None
         self.string_at: datetime | None = None  # when the running query string arrived
+        self.begins_pipeline = False  # the running statement is the first of several before Sync
         self.had_lock = False  # it had the write lock before the running statement
         self.notifications: Announcements | None = None  # None: the session has had none yet
         self.is_alone = False  # the running statement has the write lock, and no other session has locks
@@ -514,10 +515,16 @@ class Transaction(CatalogTransaction):
         self._session.settings.restore(point.settings)
         self.portals = {name: portal for name, portal in self.portals.items() if point.portals.get(name) is portal}
 
+    @property
+    def is_outside_block(self) -> bool:
+        """Is the running statement of the client in no block? The first of a pipeline is not, those behind it are."""
+        alone = self.block is Block.NONE or (self.block is Block.IMPLICIT and self.begins_pipeline)
+        return alone and not self._session.is_nested
+
     def require_some_block(self, what: str) -> None:
         """An error outside a block, for statements whose effect ends with it (RequireTransactionBlock). The block of
         several statements in one string will do, or a routine."""
-        if self.block is Block.NONE and not self._session.is_nested:
+        if self.is_outside_block:
             raise PgError("25P01", f"{what} can only be used in transaction blocks")
 
     def _require_block(self, what: str) -> None:

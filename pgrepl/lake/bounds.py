@@ -113,6 +113,9 @@ class Limit:
             return pc.is_null(array)
         found = pc.is_valid(array)
         try:
+            if self.numbers is None and not array.null_count:
+                within = self._within(array)
+                return found if within is None else within
             if self.numbers is not None:
                 return pc.and_(found, pc.fill_null(_near(array, self.numbers), False))
             within = self._within(array)

@@ -83,7 +83,7 @@ def files_by_id(
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
     session.transaction.require_read()
     if only is None and session.transaction.numbering.is_settled(snapshot):
-        key, now = ("files", table.table_id), (session.link.transactions, snapshot)
+        key, now = ("files", table.table_id), (session.transaction.catalog_state, snapshot)
         known: tuple[object, list[DataFile]] | None = session.derived.get(key)
         if known is None or known[0] != now:
             known = session.derived[key] = (now, _read_files(session, table, snapshot, None))
@@ -253,7 +253,7 @@ def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequen
     """The files that have no row within the bounds, cached: the choice of the engine and the scan both ask for them."""
     if not session.transaction.numbering.is_settled(snapshot):
         return _missed(session, table, bounds)
-    key, now = ("missed", table.table_id), (session.link.transactions, snapshot, tuple(bounds))
+    key, now = ("missed", table.table_id), (session.transaction.catalog_state, snapshot, tuple(bounds))
     known: tuple[object, set[int]] | None = session.derived.get(key)
     if known is None or known[0] != now:
         known = session.derived[key] = (now, _missed(session, table, bounds))

@@ -217,7 +217,7 @@ def among_files(
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """The number of inlined rows at the snapshot."""
     if session.transaction.numbering.is_settled(snapshot):
-        key, now = ("counted", table.table_id), (session.link.transactions, snapshot)
+        key, now = ("counted", table.table_id), (session.transaction.catalog_state, snapshot)
         known: tuple[object, int] | None = session.derived.get(key)
         if known is None or known[0] != now:
             known = session.derived[key] = (now, _count_rows(session, table, snapshot))

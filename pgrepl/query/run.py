@@ -12,7 +12,7 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Query, has_modifying_cte
+from pgrepl.expr.tree import Const, Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
 from pgrepl.query.result import Result, ResultColumn, ValueText, result_columns
@@ -39,9 +39,11 @@ class KeptPlan:
         self._expanded: Query
         self._columns: tuple[ResultColumn, ...] = ()
         self._waits = False
+        self._row: tuple[Any, ...] | None = None  # the only one, of constants
 
     def keep(self, session: Session, expanded: Query, columns: tuple[ResultColumn, ...], *, waits: bool) -> None:
         self._expanded, self._columns, self._waits = expanded, columns, waits
+        self._row = None if self._has_parameters else _constant_row(expanded)
         self._state = _state(session)
 
     def select(self, stmt: SelectStmt, session: Session) -> Result | None:
@@ -49,6 +51,8 @@ class KeptPlan:
         if self._state != _state(session):
             return None
         expanded, waits = self._expanded, self._waits
+        if self._row is not None and session.instruments is None:
+            return _result(session, expanded, LocalRows(expanded.columns, [self._row]), self._columns, waits=False)
         if self._has_parameters:
             query = analyze_query(session, stmt)
             if self._has_constants:
@@ -57,6 +61,14 @@ class KeptPlan:
             waits = not has_effects(expanded)
         rows = passing_rows(session, expanded, expanded=True)
         return _result(session, expanded, rows, self._columns, waits=waits)
+
+
+def _constant_row(query: Query) -> tuple[Any, ...] | None:
+    """The row of a query that is nothing but constants."""
+    exprs = [target.expr for target in query.targets]
+    if query != Query(query.targets) or not all(isinstance(expr, Const) for expr in exprs):
+        return None
+    return tuple([expr.value for expr in exprs if isinstance(expr, Const)])
 
 
 def _state(session: Session) -> tuple[object, ...]:

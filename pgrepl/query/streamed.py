@@ -86,7 +86,7 @@ class StreamedRows(Sequence[TextRow]):
             yield
             return
         try:
-            with timeouts.going_on(self._deadline):
+            with timeouts.going_on(self._deadline), self._session.transaction.fetching():
                 yield
         except PgError:
             self._session.transaction.fail_statement()

@@ -29,7 +29,8 @@ class Member:
     numbers: dict[int, int]  # the scanned table's attnum → its own
 
     def bounds(self, bounds: Sequence[Bound]) -> list[Bound]:
-        return [replace(bound, attnum=self.numbers[bound.attnum]) for bound in bounds]
+        numbers = self.numbers
+        return [b if (own := numbers[b.attnum]) == b.attnum else replace(b, attnum=own) for b in bounds]
 
 
 def members(session: Session, relid: int, inh: bool) -> list[Member]:

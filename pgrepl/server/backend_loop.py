@@ -7,7 +7,7 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timezone
 from functools import partial
 from types import FrameType
@@ -58,6 +58,24 @@ class Terminated(BaseException):
     """SIGTERM has come while no statement ran."""
 
 
+class _Running(AbstractContextManager[None]):
+    """A block in which signals interrupt the statement, as does one that came while rows were being sent."""
+
+    def __init__(self) -> None:
+        self.is_entered = False
+        self.is_cancelled = False  # a signal has come since rows of the statement are sent
+
+    def __enter__(self) -> None:
+        self.is_entered = True  # no call follows, in which a signal could end this before the block
+        if self.is_cancelled:
+            self.__exit__()
+            raise interrupts.user_request()
+
+    def __exit__(self, *_: object) -> None:
+        self.is_entered = self.is_cancelled = False
+        timeouts.stop()  # a pending interrupt must not reach what follows
+
+
 class Backend:
     """A session and its client."""
 
@@ -81,8 +99,7 @@ class Backend:
         self._reported_last: dict[str, str] = {}
         self._told_of = 0  # the role
         self._is_told = False  # that the session is ready
-        self._running = False  # a statement, which a signal interrupts
-        self._cancelled = False  # a signal has come since rows of the statement are sent
+        self._running = _Running()
         self._terminated = False
         self._waiting = False
         self._reloads = process.reloads
@@ -180,10 +197,10 @@ class Backend:
     # --- signals --------------------------------------------------------------------------------------------------
 
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
-        if self._running:
+        if self._running.is_entered:
             timeouts.interrupt(interrupts.user_request(), frame)
         else:
-            self._cancelled = True
+            self._running.is_cancelled = True
 
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
@@ -199,22 +216,13 @@ class Backend:
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
         self._terminated = True
-        if self._running:
+        if self._running.is_entered:
             timeouts.interrupt(by_administrator(), frame)
         elif not self._waiting:
             raise Terminated
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """A block in which signals interrupt the statement, as does one that came while rows were being sent."""
-        self._running = True
-        try:
-            if self._cancelled:
-                raise interrupts.user_request()
-            yield
-        finally:
-            self._running = self._cancelled = False
-            timeouts.stop()  # a pending interrupt must not reach what follows
+    def running(self) -> AbstractContextManager[None]:
+        return self._running
 
     def begin(self, text: str) -> None:
         """A statement begins."""
@@ -266,7 +274,7 @@ class Backend:
                 return True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
-            ready = self._cancelled = False
+            ready = self._running.is_cancelled = False
             kind = self.channel.read_kind()
             code = kind[0]
             if code not in _KNOWN:

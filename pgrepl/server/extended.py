@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -23,6 +23,7 @@ from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
 from pgrepl.server.arguments import counted, formats_for, text_of
 from pgrepl.sql.nodes import FetchStmt
+from pgrepl.types import oids
 from pgrepl.types.text import read_null
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ _OUTSIDE_BLOCKS = frozenset(
     }
 )  # fmt: skip
 _PORTION = 1000  # rows that are fetched together
+# types whose values are read without the catalog
+_PLAIN = oids.INTEGERS | {
+    oids.BOOL, oids.BYTEA, oids.DATE, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.TEXT, oids.TIMESTAMP,
+    oids.TIMESTAMPTZ, oids.UUID, oids.VARCHAR,
+}  # fmt: skip
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -135,6 +141,7 @@ class Extended:
     def sync(self) -> None:
         session = self._client.session
         self._executed = 0
+        session.transaction.begins_pipeline = False
         if session.transaction.block is Block.IMPLICIT:
             session.transaction.end_implicit()
         elif session.transaction.block is Block.EXPLICIT:
@@ -269,7 +276,10 @@ class Extended:
         self, prepared: PreparedStatement, portal: str, values: Sequence[tuple[bytes | None, int]]
     ) -> tuple[tuple[ResultColumn, ...] | None, Sequence[Parameter]]:
         """The columns that the statement returns now, and its parameters, which their types have read."""
-        if not prepared.is_analyzed and not values:
+        if not values and not prepared.is_analyzed:
+            return prepared.sent_columns, ()
+        soon = self._is_checked_soon(prepared)
+        if not values and soon:
             return prepared.sent_columns, ()
         from pgrepl.catalog.transaction import reading
         from pgrepl.expr.lookup import existing_type, read_value
@@ -277,8 +287,8 @@ class Extended:
 
         session = self._client.session
         found: list[Parameter] = []
-        with reading(session):
-            if prepared.is_analyzed:
+        with nullcontext() if soon else reading(session):
+            if prepared.is_analyzed and not soon:
                 revalidate(session, prepared)
             if not values:
                 check_constants(session, prepared, ())
@@ -302,6 +312,12 @@ class Extended:
             except PgError as error:
                 raise self._with_parameters(error, portal, found) from None
         return prepared.sent_columns, found
+
+    def _is_checked_soon(self, prepared: PreparedStatement) -> bool:
+        """Whether Execute, which has come already, is the first to check the statement."""
+        if prepared.valid is None or prepared.has_constants or not _PLAIN.issuperset(prepared.types):
+            return False
+        return self._client.channel.runs_next()
 
     def _shown(self, text: str | None) -> str:
         """A parameter's value in the context of an error, no longer than wanted (appendStringInfoStringQuoted)."""
@@ -418,7 +434,9 @@ class Extended:
         session, prepared = client.session, portal.prepared
         self._executed += 1
         client.begin(prepared.text)
-        alone = self._executed == 1 and session.transaction.block is Block.NONE and self._ends_itself(prepared)
+        first = self._executed == 1 and session.transaction.block is Block.NONE
+        alone = first and self._ends_itself(prepared)
+        session.transaction.begins_pipeline = first
         session.streams = portal.shown is not None
         session.result_formats = () if portal.shown is None else portal.kept_formats
 

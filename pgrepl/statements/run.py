@@ -207,13 +207,27 @@ def _begin(session: Session, text: str) -> None:
     session.transaction.string_at = datetime.now(timezone.utc)
 
 
-@contextmanager
-def _timed(session: Session) -> Iterator[None]:
-    """Run a statement under its timeouts; a statement that fails is rolled back."""
-    timeouts.start(session)
-    try:
-        yield
-    except BaseException as problem:
+class _timed:
+    """Run a statement under its timeouts; a statement that fails is rolled back. (A generator would take as long as a
+    small statement's other parts.)"""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        timeouts.start(self._session)
+
+    def __exit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
+        try:
+            if problem is not None:
+                self._failed(problem)
+        finally:
+            timeouts.stop()
+
+    def _failed(self, problem: BaseException) -> None:
+        session = self._session
         with interrupts.hold_interrupts():
             _fail(session)
             session.contexts.clear()  # Ctrl-C may have come before the block that would take a line away
@@ -224,9 +238,6 @@ def _timed(session: Session) -> Iterator[None]:
             raise interrupted from problem
         if isinstance(problem, PgError) and session.settings.value("exit_on_error"):
             problem.report = replace(problem.report, severity="FATAL")
-        raise
-    finally:
-        timeouts.stop()
 
 
 def _of_a_cancelled_job(problem: BaseException) -> bool:

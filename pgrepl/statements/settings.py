@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import parameters
-from pgrepl.catalog.context import Block
 from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.portal import close_all
@@ -87,7 +86,7 @@ def set_transaction(session: Session, options: Iterable[DefElem]) -> None:
 
 def _warn_outside_block(session: Session, what: str) -> None:
     """As WarnNoTransactionBlock: a routine need not know."""
-    if session.transaction.block is Block.NONE and not session.is_nested:
+    if session.transaction.is_outside_block:
         session.notice("WARNING", f"{what} can only be used in transaction blocks", sqlstate="25P01")
 
 

@@ -41,6 +41,13 @@ class TextStyle:
     check_domain: Callable[[int, Any], None] | None = field(default=None, compare=False)  # raises for a wrong value
     stored: bool = False  # the text of values in the lake, where renamed labels of enums have their first names
 
+    def at(self, now: int) -> TextStyle:
+        """The same in a transaction that began then."""
+        return TextStyle(
+            self.datestyle, self.timezone, self.intervalstyle, self.extra_float_digits, self.bytea_output, now,
+            self.lookup, self.check_domain, self.stored,
+        )  # fmt: skip
+
     @property
     def date_format(self) -> str:
         """ISO, Postgres, SQL or German."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def set_constraints(stmt: ConstraintsSetStmt, session: Session) -> Result:
-    if not session.in_block and not session.is_nested:
+    if session.transaction.is_outside_block:
         session.notice("WARNING", "SET CONSTRAINTS can only be used in transaction blocks", sqlstate="25P01")
     said = modes(session)
     if stmt.constraints is None:

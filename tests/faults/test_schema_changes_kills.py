@@ -27,7 +27,7 @@ def same(replicas: Replicas, table: str, key: str) -> None:
     assert replicas.sub(query) == replicas.pub(query)
 
 
-@pytest.mark.parametrize("apart, every", dose([(True, 4), (True, 1), (False, 1)], 3))
+@pytest.mark.parametrize("apart, every", dose([(True, 8), (True, 1), (False, 1)], 3))
 def test_killed_at_each_step(tmp_path: Path, apart: bool, every: int) -> None:
     replicas = Replicas(tmp_path, apart=apart)
     assert replicas.apply() == 0

@@ -24,7 +24,7 @@ def test_a_script_prints_what_postgresql_prints(path: Path, pair16: Pair, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(80), *(pytest.param(range(n, n + 500), marks=pytest.mark.slow) for n in range(80, 5580, 500))]
+    "seeds", [range(40), *(pytest.param(range(n, n + 500), marks=pytest.mark.slow) for n in range(40, 5540, 500))]
 )
 def test_random_functions(seeds: range, pair16: Pair, tmp_path: Path) -> None:
     text = script(seeds)

@@ -81,7 +81,7 @@ def both(pair16: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bot
     catalog.close()
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(choices=st.randoms(use_true_random=False))
 def test_random_queries(both: Both, choices: random.Random) -> None:
     both.check(Queries(choices).query())

@@ -83,7 +83,7 @@ def compare(real: RealReplicas, chance: Random, *, by_spark: bool = False) -> No
         ours.close()
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CHANCE)
 def test_random_replication_from_a_server_ends_the_same(publishers: RealReplicas, chance: Random) -> None:
     compare(publishers, chance)

@@ -316,7 +316,7 @@ def play(pair: Pair, engine: str, examples: int, steps: int) -> None:
 
 
 def test_random_statements(pair16: Pair) -> None:
-    play(pair16, "local", 1, 25)
+    play(pair16, "local", 1, 15)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pgrepl.lake import file_writer
+from tests.harness.dose import dose
 from tests.harness.played import Instance
 
 COLUMNS = ("a", "s", "f", "b", "n", "late")
@@ -70,14 +71,14 @@ def query(chance: random.Random) -> str:
     return f"SELECT count(*), sum(coalesce({names[0]}.k, 1)), sum({names[-1]}.a) FROM {source} WHERE {where}"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", dose(range(6), 6))
 def test_nothing_is_missed(tables: Instance, seed: int) -> None:
     chance = random.Random(seed)
     found = set[str]()
-    for _ in range(40):
+    for _ in range(20):
         asked = query(chance)
         unbounded = re.sub(r"(\w\.\w+ IS (?:NOT )?NULL)", r"(\1) = true", asked)
         answers = tables.play("pub", asked), tables.play("pub", unbounded)
         assert answers[0] == answers[1], asked
         found.update(answers[0])
-    assert len(found) > 10
+    assert len(found) > 5

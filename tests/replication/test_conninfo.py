@@ -36,14 +36,14 @@ def libpq(text: str) -> dict[str, str] | str:
     return {o.keyword.decode(): o.val.decode("utf-8", "surrogateescape") for o in found if o.val is not None}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(KEYWORD_PARTS), max_size=12))
 def test_keywords_and_values_are_read_as_libpq_reads_them(parts: list[str]) -> None:
     text = "".join(parts)
     assert ours(text) == libpq(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["postgresql://", "postgres://"]), st.lists(st.sampled_from(URI_PARTS), max_size=12))
 def test_uris_are_read_as_libpq_reads_them(prefix: str, parts: list[str]) -> None:
     text = prefix + "".join(parts)

@@ -60,7 +60,7 @@ class Table:
                 self.rows[other] = (self.rows.pop(key)[0], message)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(STEPS, st.sets(st.integers(0, KEYS - 1)))
 def test_folded_is_played(steps: list[tuple[str, int, int]], there: set[int]) -> None:
     table = Table({key: (key, -1) for key in there})
@@ -95,7 +95,7 @@ def test_folded_is_played(steps: list[tuple[str, int, int]], there: set[int]) ->
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(STEPS, st.sets(st.integers(0, KEYS - 1)))
 def test_keys_with_one_step_are_folded_like_the_others(steps: list[tuple[str, int, int]], there: set[int]) -> None:
     listed: list[tuple[int, int, int]] = []

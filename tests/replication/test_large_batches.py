@@ -377,7 +377,8 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
     before = signal.signal(signal.SIGALRM, interrupt)
     gc.disable()  # what is raised in a callback of the garbage collector is lost, and Hypothesis has one
     try:
-        with pytest.raises(KeyboardInterrupt), FileJobs() as jobs:
+        # where it comes amid a lock of Python's own library, that fails instead: a statement tells the interrupt then
+        with pytest.raises((KeyboardInterrupt, RuntimeError)), FileJobs() as jobs:
             jobs.begin([(write, job)] * 2000)
             jobs.settle()
     finally:

@@ -85,7 +85,7 @@ def follow(pair: Pair, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_there_is_grows_no_further(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    follow(pair, 50, monkeypatch)
+    follow(pair, 25, monkeypatch)
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ LEXICAL = st.lists(st.sampled_from(PIECES.split()) | st.sampled_from(SPACES), ma
 
 
 @given(LEXICAL)
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_characters_are_scanned_alike(text: str) -> None:
     statement = f"SELECT {text}\n)"
     assume(not known_difference(statement))
@@ -82,7 +82,7 @@ def expressions() -> st.SearchStrategy[str]:
 
 
 @given(expressions())
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_precedence_is_postgresqls(text: str) -> None:
     statement = f"SELECT {text}"
     assert ours(statement) == theirs(statement)

@@ -140,23 +140,21 @@ class Sender:
             if held_back is not None and held_back != self._held_back:
                 session.report(held_back)
             self._held_back = held_back
-            sent = False
             for found in decoder.changes(self._sent, end, slots.two_phase_at(row), self.speaking):
                 if isinstance(found, tuple):
-                    sent |= self._send_portion(*found)
+                    self._send_portion(*found)
                 else:
                     self._send_column(found)
-                    sent = True
                 if self._ends:
                     return
             moved = max(self._sent, end) > self._told
             self._sent = self._told = max(self._sent, end)
-        if moved and not sent:
+        if moved:  # it says how far that is, behind the last commit, too (WalSndWaitForWal)
             self._keepalive(ask=False)
         self._channel.flush()
 
-    def _send_portion(self, behind: int, lines: Iterable[Line]) -> bool:
-        """Send a transaction; whether anything of it is sent."""
+    def _send_portion(self, behind: int, lines: Iterable[Line]) -> None:
+        """Send a transaction."""
         size = 0
         for lsn, _, data in lines:
             self._send(lsn, data)
@@ -165,7 +163,6 @@ class Sender:
                 self._listen(0)
         statistics.count(self._session, statistics.SLOT, self._slot, total_txns=1, total_bytes=size)
         self._sent = behind
-        return size > 0
 
     def _send_column(self, column: MessageColumn) -> None:
         import numpy as np

@@ -36,7 +36,7 @@ PIECES = st.sampled_from(["", "a", "é", ",", ";", "-", "\t", '"', "'", "\n", "\
 TEXTS = st.none() | st.lists(PIECES, max_size=3).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5), st.sampled_from(OPTIONS), st.booleans(), st.booleans()
 )
