@@ -192,19 +192,13 @@ def _leaves(kind: pa.DataType) -> int:
 _MB = 1024 * 1024
 
 
-def _columns(most: int) -> Recent[tuple[str, tuple[int, ...], int], Any]:
-    """Arrays by path, row groups and column."""
-    return Recent(most, lambda array: int(array.nbytes))
-
-
-_searched = _columns(256 * _MB)
-_looked_up = _columns(64 * _MB)
+# arrays by path, row groups and column
+_columns: Recent[tuple[str, tuple[int, ...], int], Any] = Recent(320 * _MB, lambda array: int(array.nbytes))
 
 
 def keep_columns(most: int) -> None:
     """Let this process remember so many bytes of columns at most."""
-    _searched.limit(most * 4 // 5)
-    _looked_up.limit(most // 5)
+    _columns.limit(most)
 
 
 class DataFileReader:
@@ -251,26 +245,21 @@ class DataFileReader:
 
     def searched(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
         """Whole columns of some row groups, each in one piece, in which rows are searched; they are remembered."""
-        return self._remembered(_searched, groups, columns)
+        return self._remembered(groups, columns)
 
     def looked_up(self, group: int, columns: Sequence[FileColumn]) -> list[Any]:
         """Whole columns of a row group, each in one piece, for a few of its rows: others are likely to be looked up
         next."""
-        return self._remembered(_looked_up, [group], columns)
+        return self._remembered([group], columns)
 
-    def _remembered(
-        self,
-        memory: Recent[tuple[str, tuple[int, ...], int], Any],
-        groups: Sequence[int],
-        columns: Sequence[FileColumn],
-    ) -> list[Any]:
-        found = [memory.get((self.footer.path, tuple(groups), c.position)) for c in columns]
+    def _remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
+        found = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
         missing = [c for c, array in zip(columns, found, strict=True) if array is None]
         if missing:
             fresh = iter([plain_array(array) for array in self.read(groups, missing)])
             found = [next(fresh) if array is None else array for array in found]
         for column, array in zip(columns, found, strict=True):
-            memory.put((self.footer.path, tuple(groups), column.position), array)
+            _columns.put((self.footer.path, tuple(groups), column.position), array)
         return found
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:

@@ -30,6 +30,8 @@ def con(served: Serving) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
         yield connection
 
 
+other = con
+
 Connection = psycopg.Connection[tuple[object, ...]]
 
 
@@ -81,6 +83,43 @@ def test_what_is_between_two_syncs_is_one_transaction(con: Connection) -> None:
     with con.pipeline():
         first, second = con.execute("SELECT 1"), con.execute("SELECT count(*) FROM t WHERE a = 900")
         assert (first.fetchall(), second.fetchall()) == ([(1,)], [(0,)])
+
+
+def test_the_first_of_a_pipeline_is_in_no_block(con: Connection) -> None:
+    notices: list[str | None] = []
+    con.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+    for first in ("LOCK TABLE t", "DECLARE c CURSOR FOR SELECT 1"):
+        with pytest.raises(psycopg.errors.NoActiveSqlTransaction), con.pipeline():
+            con.execute(first)
+            con.execute("SELECT 1")
+        with con.pipeline():
+            con.execute("SELECT 1")
+            con.execute(first)
+    for first in ("SET LOCAL work_mem = '2MB'", "SET TRANSACTION READ ONLY", "SET CONSTRAINTS ALL DEFERRED"):
+        with con.pipeline():
+            con.execute(first)
+            con.execute("SELECT 1")
+    names = ("SET LOCAL", "SET TRANSACTION", "SET CONSTRAINTS")
+    assert notices == [f"{name} can only be used in transaction blocks" for name in names]
+    with con.pipeline():
+        con.execute("SELECT 1")
+        con.execute("SET LOCAL work_mem = '2MB'")
+        assert con.execute("SHOW work_mem").fetchone() == ("2MB",)
+    assert len(notices) == 3
+    con.execute("SET LOCAL work_mem = '2MB'; SELECT 1")
+    assert len(notices) == 3
+
+
+def test_a_changed_result_is_told_though_execute_has_come_with_bind(con: Connection, other: Connection) -> None:
+    con.execute("CREATE TABLE changing (a int)")
+    con.execute("INSERT INTO changing VALUES (1)")
+    query = "SELECT * FROM changing WHERE a < %s"
+    assert con.execute(query, [9], prepare=True).fetchall() == [(1,)]
+    other.execute("ALTER TABLE changing ADD COLUMN b text DEFAULT 'x'")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="cached plan must not change result type"):
+        con.execute(query, [9], prepare=True)
+    other.execute("ALTER TABLE changing DROP COLUMN b")
+    assert con.execute(query, [9], prepare=True).fetchall() == [(1,)]
 
 
 def test_an_error_in_a_block_leaves_it_aborted(con: Connection) -> None:
