@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -25,12 +25,14 @@ from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
 from pgrepl.server.connection_process import ConnectionProcess, SessionProcess
 from pgrepl.server.idle_session import IdleSession
-from pgrepl.server.postmaster import Incoming
+from pgrepl.server.postmaster import Arrival, Incoming, LaterArrival
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.startup import CancelRequest, StartupPacket
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
+
+    OpenCatalog = Callable[[], Catalog]
 
 _ANY_DATABASE = 5  # postgres: roles belong to no database
 _SHORT_KEY = 4  # bytes of a cancel key before protocol 3.2
@@ -49,13 +51,18 @@ class Server:
     tls: ssl.SSLContext | None
     auth_config: authentication.AuthenticationConfig
 
-    def attend(self, incoming: Incoming) -> None:
+    def attend(self, arrival: Arrival) -> None:
         """Serve one connection, in the process that the postmaster has forked for it (BackendMain)."""
 
-        def terminate() -> None:
-            self._tell(Channel(incoming.connection), by_administrator())
+        def connection() -> socket.socket:
+            incoming = arrival.incoming()
+            assert incoming is not None, "a session has been released"
+            return incoming.connection
 
-        ConnectionProcess(incoming.connection, lambda process: self._run(incoming, process), terminate).run()
+        def terminate() -> None:
+            self._tell(Channel(connection()), by_administrator())
+
+        ConnectionProcess(connection, lambda process: self._run(arrival, process), terminate).run()
 
     def _tell(self, channel: Channel, error: PgError) -> None:
         self.log.report(error.report)
@@ -63,16 +70,20 @@ class Server:
             channel.send(b"E", reports.body(error.report, str.encode))
             channel.flush()
 
-    def _run(self, incoming: Incoming, process: SessionProcess) -> None:
+    def _run(self, arrival: Arrival, process: SessionProcess) -> None:
         """A process of a session: for all of it, or until the session is released."""
         processes.work_for(process.pid)
         footers.keep_columns(max(memory.whole() // _COLUMNS // self.settings.max_connections, _FEWEST))
+        catalog = self._opener(arrival)
+        incoming = arrival.incoming()
+        if incoming is None:
+            return
         channel = Channel(incoming.connection)
         try:
             if process.state:
-                self._resume(channel, incoming, process)
+                self._resume(channel, incoming, process, catalog)
             else:
-                self._begin(channel, incoming, process)
+                self._begin(channel, incoming, process, catalog)
         except ConnectionLost:
             pass
         except PgError as error:
@@ -80,12 +91,12 @@ class Server:
         finally:
             channel.close()
 
-    def _resume(self, channel: Channel, incoming: Incoming, process: SessionProcess) -> None:
+    def _resume(self, channel: Channel, incoming: Incoming, process: SessionProcess, catalog: OpenCatalog) -> None:
         """Resume a released session."""
         from pgrepl.backend import HOOKS
 
         idle = IdleSession.loaded(process.state)
-        session = idle.session(HOOKS, self._catalog())
+        session = idle.session(HOOKS, catalog())
         backend = Backend(channel, session, self.log, incoming.place, idle.about, process)
         backend.resume(idle)
         self._serve(backend, process)
@@ -102,12 +113,20 @@ class Server:
         if idle is not None:
             process.leave(idle.dumped())
 
+    def _opener(self, arrival: Arrival) -> OpenCatalog:
+        """A function that opens the catalog: a spare has done it before its client comes."""
+        if isinstance(arrival, LaterArrival):
+            with suppress(PgError):  # it is told the client, when it has come
+                opened = self._catalog()
+                return lambda: opened
+        return self._catalog
+
     def _catalog(self) -> Catalog:
         from pgrepl.catalog.opening import open_catalog
 
         return open_catalog(self.catalog, folder=str(self.settings.folder))
 
-    def _begin(self, channel: Channel, incoming: Incoming, process: SessionProcess) -> None:
+    def _begin(self, channel: Channel, incoming: Incoming, process: SessionProcess, catalog: OpenCatalog) -> None:
         with _in_time(self.settings.authentication_seconds):
             packet = startup.receive(channel, self.tls)
             if isinstance(packet, CancelRequest):
@@ -119,7 +138,7 @@ class Server:
                 raise PgError("53300", "sorry, too many clients already", severity="FATAL")
             if packet.replication == "physical":
                 raise PgError("0A000", "physical replication is not supported", severity="FATAL")
-            session = self._enter(channel, packet, incoming)
+            session = self._enter(channel, packet, incoming, catalog())
         backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet), process)
         if packet.replication:
             from pgrepl.server.replication.commands import ReplicationCommands
@@ -128,10 +147,9 @@ class Server:
         backend.greet(process.pid, incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
         self._serve(backend, process)
 
-    def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming) -> Session:
+    def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming, catalog: Catalog) -> Session:
         from pgrepl.backend import HOOKS
 
-        catalog = self._catalog()
         client = authentication.client_of(channel, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         authentication.authenticate(channel, outside, client, self.auth_config)

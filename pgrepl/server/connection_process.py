@@ -45,10 +45,13 @@ class ConnectionProcess:
     """The process of one connection; it forks the processes of the session."""
 
     def __init__(
-        self, connection: socket.socket, serve: Callable[[SessionProcess], None], terminate: Callable[[], None]
+        self,
+        connection: Callable[[], socket.socket],
+        serve: Callable[[SessionProcess], None],
+        terminate: Callable[[], None],
     ) -> None:
-        """`serve` is what a process of the session does. `terminate` tells the client that an administrator has ended a
-        released session."""
+        """`connection` is asked for when a process has released the session. `serve` is what a process of the session
+        does. `terminate` tells the client that an administrator has ended a released session."""
         self._connection = connection
         self._serve = serve
         self._terminate = terminate
@@ -125,8 +128,9 @@ class ConnectionProcess:
 
     def _client_speaks(self) -> bool:
         """Wait until the client says something; False: the session has ended."""
+        connection = self._connection()
         waiting = select.poll()
-        waiting.register(self._connection, select.POLLIN)
+        waiting.register(connection, select.POLLIN)
         waiting.register(self._wake, select.POLLIN)
         asked = False
         while not asked:
@@ -137,7 +141,7 @@ class ConnectionProcess:
             with suppress(BlockingIOError):
                 os.read(self._wake, 4096)
         with suppress(OSError):
-            begin = self._connection.recv(len(_TERMINATE), socket.MSG_PEEK)
+            begin = connection.recv(len(_TERMINATE), socket.MSG_PEEK)
             return begin not in (b"", _TERMINATE)
         return False
 

@@ -1,7 +1,8 @@
 """The postmaster: listens, forks a backend for each connection, collects those that have ended (postmaster.c).
 
 It does nothing else, so that nothing else can stop it: it reads no message of a client and opens no catalog once it
-listens. What backends need is loaded before the first one is forked.
+listens. What backends need is loaded before the first one is forked. One backend is always forked ahead (a spare), and
+waits for its client: to fork two processes that share so much takes longer than all else that a new client waits for.
 
     SIGTERM  refuses new connections; ends when the last client has left (smart shutdown)
     SIGINT   sessions are ended, their transactions rolled back (fast)
@@ -14,6 +15,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
+import marshal
 import os
 import secrets
 import select
@@ -45,6 +47,8 @@ _GRACE = 5.0  # seconds after SIGQUIT until SIGKILL
 _LAUNCH_AGAIN = 5.0  # seconds until a process of the server's own that has ended is started again
 _AGAIN = 0.5  # seconds until processes that are to end are told so again
 _KEY_BYTES = 32
+_SPARE_AGAIN = 1.0  # seconds until there is another spare, after one has ended by itself
+_MOST_TOLD = 1 << 18  # bytes of what a spare is told
 _OVERLAP = 2.0  # seconds in which the processes of a killed server may still hold its locks
 
 
@@ -55,6 +59,7 @@ class Child:
     pid: int
     place: int  # in the activity table
     key: bytes = b""  # what a cancel request must know; empty: it is no client's
+    is_spare: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,46 @@ class Incoming:
     keys: dict[int, bytes]  # of the backends, by PID
     clients: int  # other backends
     stopping: bool  # it is only told so
+
+
+class Arrival:
+    """The client of a backend."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming: Incoming | None = incoming
+
+    def incoming(self) -> Incoming | None:
+        """The connection, when it has come; None: none will come."""
+        return self._incoming
+
+
+class LaterArrival(Arrival):
+    """The client of a spare, which the postmaster tells it of: once in the process of the connection, and once in that
+    of the session, which is the first to hear."""
+
+    def __init__(self, channel: socket.socket, key: bytes, place: int) -> None:
+        self._incoming = None
+        self._channel = channel
+        self._key = key
+        self._place = place
+
+    def incoming(self) -> Incoming | None:
+        if self._incoming is None:
+            told, descriptors, _, _ = socket.recv_fds(self._channel, _MOST_TOLD, 1)
+            if told:
+                connection = socket.socket(fileno=descriptors[0])
+                keys: dict[int, bytes] = marshal.loads(told)
+                self._incoming = Incoming(connection, self._key, self._place, keys, len(keys), stopping=False)
+        return self._incoming
+
+
+@dataclass
+class Spare:
+    """A backend that waits for its client. `channel` is closed when it is to wait no longer."""
+
+    pid: int
+    key: bytes
+    channel: socket.socket
 
 
 @dataclass
@@ -85,11 +130,13 @@ class AuxiliaryProcess:
 class Postmaster:
     settings: ServerSettings
     log: ServerLog
-    backend: Callable[[Incoming], None]
+    backend: Callable[[Arrival], None]
     own: Sequence[AuxiliaryProcess] = ()
     state: ServerState = field(default_factory=ServerState)
     _children: dict[int, Child] = field(default_factory=dict)
     _free: list[int] = field(default_factory=list)
+    _spare: Spare | None = None
+    _spare_after: float = 0.0  # when there may be one again
     _stopping: str = ""  # smart, fast or immediate
     _listening: list[socket.socket] = field(default_factory=list)
     _files: list[Path] = field(default_factory=list)  # to remove at the end
@@ -194,6 +241,7 @@ class Postmaster:
         huge_pages.use()
         while not (self._stopping and not self._children):
             self._start_own()
+            self._make_spare()
             listening = self._listening if self._stopping in ("", "smart") else []
             seconds = min((own.not_before for own in self.own if not own.pid), default=0.0) - time.monotonic()
             wait = max(seconds, 0.01) if any(not own.pid for own in self.own) and not self._stopping else None
@@ -217,6 +265,7 @@ class Postmaster:
             self._collect()
         elif number == signal.SIGHUP:
             self.log.log("received SIGHUP, reloading configuration files")
+            self._forget_spare()
             self._send(signal.SIGHUP, self._children)
         elif number == signal.SIGTERM and not self._stopping:
             self._stop("smart")
@@ -229,6 +278,7 @@ class Postmaster:
 
     def _stop(self, how: str) -> None:
         self._stopping = how
+        self._forget_spare()
         self.state.set(STOPPING)
         notify("STOPPING=1")
         self.log.log(f"received {how} shutdown request")
@@ -274,8 +324,11 @@ class Postmaster:
                 continue
             table.write(child.place, None)
             self._free.append(child.place)
+            if self._spare is not None and self._spare.pid == pid:
+                self._forget_spare()
+                self._spare_after = time.monotonic() + _SPARE_AGAIN
             code = os.waitstatus_to_exitcode(status)
-            if code < 0 and self._stopping != "immediate":
+            if code < 0 and self._stopping != "immediate" and not child.is_spare:
                 self.log.log(f"server process (PID {pid}) was terminated by signal {-code}: {signal.strsignal(-code)}")
             for own in self.own:
                 if own.pid == pid:
@@ -293,16 +346,60 @@ class Postmaster:
             time.sleep(0.1)
             return
         with connection:
-            if not self._free:
+            if not self._free and self._spare is None:
                 return
             connection.setblocking(True)
             if connection.family != socket.AF_UNIX:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
             keys = {child.pid: child.key for child in self._children.values() if child.key}
-            incoming = Incoming(connection, key, place, keys, len(keys), bool(self._stopping))
-            self._fork(place, key, lambda: self.backend(incoming))
+            if self._hand_over(connection, keys) or not self._free:
+                return
+            place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
+            arrival = Arrival(Incoming(connection, key, place, keys, len(keys), bool(self._stopping)))
+            self._fork(place, key, lambda: self.backend(arrival))
+
+    def _make_spare(self) -> None:
+        if self._spare or self._stopping or len(self._free) < 2 or time.monotonic() < self._spare_after:
+            return
+        if sys.platform != "linux":
+            return
+        channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
+
+        def work() -> None:
+            channel.close()
+            self.backend(LaterArrival(its, key, place))
+
+        with its:
+            pid = self._fork(place, b"", work)
+        if pid:
+            self._children[pid].is_spare = True
+            self._spare = Spare(pid, key, channel)
+        else:
+            channel.close()
+            self._spare_after = time.monotonic() + _SPARE_AGAIN
+
+    def _hand_over(self, connection: socket.socket, keys: dict[int, bytes]) -> bool:
+        """Give the connection to the spare, if there is one."""
+        spare, self._spare = self._spare, None
+        if spare is None:
+            return False
+        told = marshal.dumps(keys)
+        with spare.channel:
+            try:
+                for _ in range(2):
+                    socket.send_fds(spare.channel, [told], [connection.fileno()])
+            except OSError:  # it has ended
+                return False
+        child = self._children[spare.pid]
+        child.key, child.is_spare = spare.key, False
+        return True
+
+    def _forget_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.channel.close()
 
     def _start_own(self) -> None:
         for own in self.own:
@@ -331,6 +428,7 @@ class Postmaster:
             end_with_parent(parent, signal.SIGQUIT)
             for each in [*self._listening, *(own.socket for own in self.own if own.socket and own is not its)]:
                 each.close()
+            self._forget_spare()
             os.close(self._wake)
             os.close(self._waker)
             work()

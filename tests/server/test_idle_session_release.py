@@ -208,7 +208,7 @@ def test_sighup_that_a_leaving_process_gets_is_for_the_next_one() -> None:
     pid = os.fork()
     if not pid:
         try:
-            ConnectionProcess(theirs, serve, lambda: None).run()
+            ConnectionProcess(lambda: theirs, serve, lambda: None).run()
         finally:
             os._exit(0)
     theirs.close()

@@ -21,7 +21,7 @@ from tests.harness.programs import PATIENCE, eventually
 from tests.harness.serving import Serving, serving
 from tests.harness.wire import START, SYNC, bind, execute, message, parse, text
 
-PROCESSES = 3  # the launcher, the host of Spark, and the session beside
+PROCESSES = 4  # the launcher, the host of Spark, the session beside, and the spare
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +131,10 @@ def unharmed(served: Serving) -> Iterator[psycopg.Connection[tuple[object, ...]]
         beside.execute("CREATE TEMPORARY TABLE mine AS SELECT 1 AS a")
         beside.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         seen = beside.execute("SELECT count(*) FROM t").fetchall()
-        eventually(lambda: children(served) <= PROCESSES)
+        eventually(lambda: children(served) == PROCESSES)
         files, memory = resources(served)
         yield beside
-        eventually(lambda: children(served) <= PROCESSES)
+        eventually(lambda: children(served) == PROCESSES)
         assert resources(served)[0] == files
         assert resources(served)[1] < memory + 1000
         assert beside.execute("SELECT count(*) FROM t").fetchall() == seen
@@ -186,5 +186,5 @@ def test_a_flood_of_connections_leaves_room_for_who_is_there(
     assert refused and len(refused) < 30
     for each in flood:
         each.close()
-    eventually(lambda: children(served) <= PROCESSES)
+    eventually(lambda: children(served) == PROCESSES)
     assert served.ask("SELECT 3") == [(3,)]
